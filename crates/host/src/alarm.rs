@@ -15,13 +15,14 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// A timer that is not set.
+    /// A timer without a deadline.
     #[must_use]
     pub fn unset() -> Self {
         Self { timer: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)), set_for: None }
     }
 
-    /// Wakes the task at `due`. A timer that is set for then is left alone: most iterations end before it fires.
+    /// Sets the deadline to `due`. A timer already set to `due` is left alone, because most
+    /// iterations end before it fires.
     pub fn set(&mut self, cx: &mut Context<'_>, due: Nanos, now: Nanos) {
         if self.set_for == Some(due) && now < due {
             return;
@@ -33,7 +34,7 @@ impl Alarm {
         }
     }
 
-    /// Another task runs the loop from now on.
+    /// Prepares the timer for another task: the next [`Alarm::set`] registers that task's waker.
     pub const fn hand_over(&mut self) {
         self.set_for = None;
     }

@@ -1,9 +1,9 @@
-//! CRC-32C with the instructions of the processor.
+//! CRC-32C, computed with the processor's instructions.
 
 use crc_fast::{CrcAlgorithm, Digest};
 use zonal_base::Checksum;
 
-/// From here on the wide folding of `crc-fast` outweighs its set-up: half a KiB.
+/// Length from which the wide folding of `crc-fast` outweighs its set-up, in bytes.
 const WIDE_FROM_BYTES: usize = 512;
 
 /// CRC-32C. Short inputs (keys, headers) take the CRC instruction; granules take carry-less
@@ -13,7 +13,7 @@ pub const CHECKSUM: Checksum = Checksum(|crc, bytes| {
     if bytes.len() < WIDE_FROM_BYTES {
         return crc32c::crc32c_append(crc, bytes);
     }
-    // The digest takes the register, which is the complement of the value.
+    // The digest expects the CRC register, which is the complement of the value.
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
     digest.update(bytes);
     u32::try_from(digest.finalize()).expect("a CRC of 32 bits")

@@ -1,4 +1,4 @@
-//! Chunk rules by prefix, checked against what the node's devices and buffers can take.
+//! Chunk size rules by prefix, checked against the node's devices and buffers.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use zonal_cache::{Chunk, ChunkRules};
 
 use crate::node::{Device, DeviceSettings};
 
-/// The largest piece that the buffers of a shard are made for.
+/// The largest piece that a shard's buffers must hold. `own`: chunk size of the shard's device.
 pub(crate) fn piece_max(own: Bytes, rules: &ChunkRules) -> Bytes {
     pieces(own, rules).fold(piece(own), Bytes::max)
 }
 
-/// The sizes of the pieces that a shard whose own chunks are of `own` has to do with.
+/// Piece sizes that occur on a shard. `own`: chunk size of the shard's device.
 pub(crate) fn pieces(own: Bytes, rules: &ChunkRules) -> impl Iterator<Item = Bytes> {
     rules.rules().map(move |chunk| piece(chunk.map_or(own, Chunk::bytes)))
 }
@@ -21,17 +21,17 @@ fn piece(chunk: Bytes) -> Bytes {
     chunk.min(zonal_zonelog::Settings::SEGMENT)
 }
 
-/// What the devices of a node and its buffers allow.
+/// Limits of chunk sizes, from the devices and buffers of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkLimits {
-    /// The smallest zone.
+    /// Capacity of the smallest zone of all devices.
     zone: Bytes,
-    /// The largest piece that the shards have buffers for.
+    /// Largest piece for which every shard has buffers.
     piece: Bytes,
 }
 
 impl ChunkLimits {
-    /// Of a node that starts with these rules.
+    /// Limits of a node that starts with these rules. Refuses rules that exceed them.
     pub(crate) fn of(devices: &[Device], rules: &ChunkRules) -> Result<Self, ChunkRefused> {
         let zone = |device: &Device| device.drive.geometry().zone_capacity.bytes();
         let piece = |Device { settings: DeviceSettings { chunk, .. }, .. }: &Device| {
@@ -59,7 +59,7 @@ impl ChunkLimits {
     }
 }
 
-/// A rule that the node cannot follow: write a smaller size, or do what the text says.
+/// A chunk size rule that exceeds a limit of the node. The text says which size is possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkRefused {
     prefix: String,
@@ -69,9 +69,9 @@ pub struct ChunkRefused {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
-    /// A zone holds less.
+    /// A chunk must fit a zone; the smallest zone has this capacity.
     Zone(Bytes),
-    /// The buffers were made for smaller pieces.
+    /// The buffers hold pieces of at most this size.
     Buffers(Bytes),
 }
 

@@ -17,7 +17,7 @@ use crate::reading::{Reading, Rest};
 use crate::request::{Request, with_head};
 use crate::routes::Routes;
 
-/// The caches of a node as one. Cheap to clone.
+/// Handle to all caches of a node. Cheap to clone.
 #[derive(Clone)]
 pub struct Client {
     shards: Arc<[mpsc::Sender<Request>]>,
@@ -25,8 +25,8 @@ pub struct Client {
     chunk_limits: ChunkLimits,
 }
 
-/// Stripes of one range whose presence is looked up before the first byte: 2 GiB. Beyond that a range
-/// counts as not cached.
+/// Maximum number of stripes of one range (2 GiB) that are probed before the first byte. A longer
+/// range counts as not cached.
 const PROBED_STRIPES_MAX: u64 = 64;
 
 impl Client {
@@ -38,10 +38,10 @@ impl Client {
         Self { shards: shards.into(), routes, chunk_limits }
     }
 
-    /// The version of `object` to serve, as far as what is known of it is trusted.
+    /// Opens an object: finds the version to serve, within the freshness that `trust` allows.
     ///
     /// # Errors
-    /// When there is none, or none that the cache may serve.
+    /// When there is no such object, or none that the cache may serve.
     pub async fn open(
         &self,
         object: &ObjectName,
@@ -55,9 +55,9 @@ impl Client {
         answer.await.unwrap_or(Err(LookupError::Gone))
     }
 
-    /// The version of `object` to serve, and those bytes of it that `range_of` wants. The two are one question to
-    /// one shard, as far as the bytes lie with the head. Resolves when the first bytes are there, or there are
-    /// none to come.
+    /// Opens an object and reads the range that `range_of` chooses. Takes a single request to the
+    /// head's shard for all bytes in the first stripe. Resolves when the first bytes have arrived,
+    /// or there are none.
     ///
     /// # Errors
     /// As [`Client::open`], and for the bytes as [`Client::read`].
@@ -74,7 +74,7 @@ impl Client {
         self.home(object).send(get).await.map_err(|_| LookupError::Gone)?;
         let mut reading = Reading::from_pipe(from);
         let first = reading.begin().await;
-        // It was sent before the pipe had bytes or an end.
+        // The shard sends this reply before the pipe has bytes or an end.
         let (opened, range) = answer.try_recv().unwrap_or(Err(LookupError::Gone))?;
         let begun = with_head(&range);
         let reading = match first {
@@ -90,11 +90,12 @@ impl Client {
         Ok((opened, reading))
     }
 
-    /// The bytes of `range` of one version. Resolves when the first are there (or there are none to come),
-    /// so that [`ReadError::Changed`] can be answered by opening again before a response has begun.
+    /// Reads a range of one version. Resolves when the first bytes have arrived, or there are none.
+    /// So the caller can handle [`ReadError::Changed`] by opening again before it starts a
+    /// response.
     ///
     /// # Errors
-    /// When not even the first bytes could be had.
+    /// When even the first bytes cannot be read.
     pub async fn read(
         &self,
         object: &ObjectName,
@@ -120,7 +121,7 @@ impl Client {
         Ok(reading)
     }
 
-    /// Whether a read of `range` would ask nothing of the origin, now.
+    /// True if a read of `range` would need no origin request now.
     pub async fn is_cached(
         &self,
         object: &ObjectName,
@@ -130,8 +131,8 @@ impl Client {
         self.stripes_cached(object, head, &range, range.start / STRIPE.0).await
     }
 
-    /// Where the bytes of `range` are now, and how far flash is behind on the shard that is furthest. `None` when
-    /// a shard does not answer.
+    /// Locates the bytes of `range`: on flash, pinned, or in memory. Also reports the largest write
+    /// backlog of the shards involved. `None` when a shard does not answer.
     pub async fn locate(
         &self,
         object: &ObjectName,
@@ -149,8 +150,9 @@ impl Client {
         Some(all)
     }
 
-    /// Pins what of `range` is on flash, as far as there is room, or releases it. Nobody reads it; how the head is cared
-    /// for is said when it is opened. A shard that has ended has nothing to pin.
+    /// Pins the cached bytes of `range` that are on flash, as far as the limit allows, or unpins
+    /// them. Reads nothing. The head is pinned through [`Client::open`]. A shard that has ended has
+    /// nothing to pin.
     pub async fn set_care(
         &self,
         object: &ObjectName,
@@ -168,17 +170,17 @@ impl Client {
         }
     }
 
-    /// Whether the node can follow these rules.
+    /// Checks chunk size rules against the node's limits.
     ///
     /// # Errors
-    /// With the first that it cannot.
+    /// The first rule that exceeds a limit.
     pub fn check_chunks(&self, rules: &ChunkRules) -> Result<(), ChunkRefused> {
         self.chunk_limits.check(rules)
     }
 
-    /// Cuts objects by these rules as soon as they come from the origin. Those that are cached stay as they are.
+    /// Sets the chunk size rules for objects fetched from now on. Cached objects keep their chunks.
     ///
-    /// Requires: [`Client::check_chunks`] has nothing against them.
+    /// Requires: [`Client::check_chunks`] accepts the rules.
     pub async fn set_chunks(&self, rules: &Arc<ChunkRules>) {
         for shard in self.shards.iter() {
             // A shard that has ended fetches nothing.
@@ -186,17 +188,17 @@ impl Client {
         }
     }
 
-    /// The origin has answered with a strong ETag of an object that was taken to have none.
+    /// Tells the cache that the origin sent a strong ETag for an object known to have none.
     pub fn note_etag(&self, object: &ObjectName) {
-        // A shard that is busy is told by the next answer.
+        // The hint is dropped if the shard's queue is full: the next response repeats it.
         let _ = self.home(object).try_send(Request::NoteEtag { object: object.clone() });
     }
 
-    /// Removes what is cached under the name. Durable: once this returns, none of it is served any more,
-    /// not even after a crash.
+    /// Invalidates an object. Durable: once this returns, none of its cached bytes is served, even
+    /// after a crash.
     ///
     /// # Errors
-    /// When the removal is not on flash.
+    /// When the removal is not durable on flash.
     pub async fn remove(&self, object: &ObjectName) -> Result<(), RemoveError> {
         let (reply, answer) = oneshot::channel();
         let remove = Request::Remove { doomed: Doomed::Object(object.clone()), reply };
@@ -204,13 +206,14 @@ impl Client {
         answer.await.unwrap_or(Err(RemoveError))
     }
 
-    /// Removes what is cached under all names of a bucket whose keys begin with `prefix`; the empty one is that of all.
-    /// As durable as [`Client::remove`].
+    /// Invalidates all objects of a bucket whose keys begin with `prefix`; an empty prefix means
+    /// the whole bucket. As durable as [`Client::remove`].
     ///
-    /// Requires: bucket, slash and prefix are no longer than [`PREFIX_BYTES_MAX`](crate::PREFIX_BYTES_MAX).
+    /// Requires: bucket, slash and prefix are no longer than
+    /// [`PREFIX_BYTES_MAX`](crate::PREFIX_BYTES_MAX).
     ///
     /// # Errors
-    /// When the removal is not on all flash.
+    /// When the removal is not durable on all shards.
     pub async fn remove_below(&self, bucket: &str, prefix: &str) -> Result<(), RemoveError> {
         let doomed = Doomed::below(bucket, prefix);
         let mut answers = Vec::with_capacity(self.shards.len());
@@ -227,7 +230,7 @@ impl Client {
         outcome
     }
 
-    /// What every shard tells of itself. A shard that has ended tells nothing.
+    /// Statistics of all shards. A shard that has ended is left out.
     pub async fn stats(&self) -> Vec<ShardStats> {
         let mut stats = Vec::with_capacity(self.shards.len());
         for shard in self.shards.iter() {
@@ -239,7 +242,7 @@ impl Client {
         stats
     }
 
-    /// Puts everything that was admitted on flash.
+    /// Waits until all admitted bytes are on flash.
     pub async fn settle(&self) {
         let mut answers = Vec::with_capacity(self.shards.len());
         for shard in self.shards.iter() {
@@ -249,12 +252,12 @@ impl Client {
             }
         }
         for answer in answers {
-            // A shard that ended has nothing to put on flash any more.
+            // A shard that ended has nothing left to write.
             let _ = answer.await;
         }
     }
 
-    /// Shards of the node.
+    /// Number of shards of the node.
     #[must_use]
     pub fn shard_count(&self) -> usize {
         self.shards.len()
@@ -284,7 +287,7 @@ impl Client {
         &self.shards[self.routes.shard(object, stripe)]
     }
 
-    /// Whether what the range has of the stripes from `first` on is cached.
+    /// True if the part of the range from stripe `first` on is cached.
     async fn stripes_cached(
         &self,
         object: &ObjectName,
@@ -314,12 +317,13 @@ impl Client {
     }
 }
 
-/// Of a read that begins: all its stripes, on whichever shards, are kept or left out together.
+/// Read hints with a new random admission rank, so that all stripes of a read are admitted or
+/// rejected together, on every shard.
 fn keeping(care: Care) -> Keeping {
     Keeping { care, lot: Lot::of(fastrand::u64(..)) }
 }
 
-/// The stripes that a range touches, each with its part of it.
+/// Stripes that a range touches, each with its part of the range.
 fn stripes_of(range: &Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> + use<> {
     let Range { start, end } = *range;
     let stripes = start / STRIPE.0..end.div_ceil(STRIPE.0);
@@ -327,14 +331,14 @@ fn stripes_of(range: &Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> + u
         .map(move |stripe| (stripe, start.max(stripe * STRIPE.0)..end.min((stripe + 1) * STRIPE.0)))
 }
 
-/// The answer of [`Client::locate`].
+/// Result of [`Client::locate`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Located {
-    /// The bytes of the range.
+    /// Where the bytes of the range are.
     pub whereabouts: Whereabouts,
-    /// Bytes admitted and not yet on flash, of everything.
+    /// Bytes admitted and not yet on flash, of all objects of the shard with the largest backlog.
     pub backlog: zonal_base::Bytes,
-    /// What the backlog may grow to: beyond it, admissions are refused.
+    /// Limit of that backlog: beyond it, admissions are refused.
     pub backlog_max: zonal_base::Bytes,
 }
 

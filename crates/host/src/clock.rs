@@ -4,8 +4,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use zonal_base::Nanos;
 
-/// Set to the wall clock once, then driven by the monotonic one: what is written to flash with a time
-/// means something after a restart, and no step of the wall clock disturbs a deadline.
+/// A clock set to the wall clock once and then driven by the monotonic clock. Times stored on flash
+/// stay valid after a restart, and steps of the wall clock do not disturb deadlines.
 #[derive(Clone, Copy, Debug)]
 pub struct RealClock {
     started: Instant,
@@ -13,7 +13,7 @@ pub struct RealClock {
 }
 
 impl RealClock {
-    /// Starts at the wall clock's time.
+    /// Starts a clock at the time of the wall clock.
     #[must_use]
     pub fn start() -> Self {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,16 +1,17 @@
-//! Panic containment: a panic ends the process by default, because an engine that lost a task answers nobody; marked
-//! tasks die alone.
+//! Panic containment: a panic ends the process by default, because an engine that lost a task would
+//! leave requests unanswered. Tasks marked as contained end alone.
 //!
-//! 1. What serves one client or one order alone is [`contained`]: its panic ends its task, and nothing else.
-//! 2. What others depend on is [`essential`], also while a contained task polls it: the engine of a block device runs in the
-//!    tasks of its clients.
-//! 3. The panic hook of the process asks [`in_contained_task`] which of the two it was.
+//! 1. A task that serves a single client or command is [`contained`]: its panic ends only this
+//!    task.
+//! 2. Code that others depend on is [`essential`], even while a contained task polls it. For
+//!    example, the engine of a block device runs inside the tasks of its clients.
+//! 3. The panic hook of the process asks [`in_contained_task`] which of the two panicked.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 
-/// What a panic of the code that runs now ends.
+/// Scope of a panic in the code that runs now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     Process,
@@ -21,7 +22,7 @@ thread_local! {
     static REACH: Cell<Reach> = const { Cell::new(Reach::Process) };
 }
 
-/// The reach that holds until this is dropped; then the one from before does.
+/// Sets the scope until it is dropped, then restores the previous one.
 struct Scope {
     before: Reach,
 }
@@ -38,13 +39,13 @@ impl Drop for Scope {
     }
 }
 
-/// Runs a task whose panic ends this task only. Requires: it runs as a task of tokio's, which catches the panic, and what it
-/// holds (places, memory, locks) is given back when it is dropped.
+/// Runs a future whose panic ends only its task. Requires: the task is a tokio task, which catches
+/// the panic, and its permits, memory and locks are released on drop.
 pub async fn contained<T>(task: impl Future<Output = T>) -> T {
     within(Reach::Task, task).await
 }
 
-/// Runs a future whose panic ends the process, whoever polls it.
+/// Runs a future whose panic ends the process, even when a contained task polls it.
 pub async fn essential<T>(task: impl Future<Output = T>) -> T {
     within(Reach::Process, task).await
 }
@@ -58,10 +59,10 @@ async fn within<T>(reach: Reach, task: impl Future<Output = T>) -> T {
     .await
 }
 
-/// For the panic hook: whether the code that panics on this thread is [`contained`].
+/// For the panic hook: true if the panicking code on this thread is [`contained`].
 ///
-/// Until its task is gone, another panic on this thread is not: one while the task is taken down would abort the process
-/// without a word.
+/// Until the task is dropped, a second panic on this thread counts as not contained: a panic during
+/// the unwinding would abort the process without a message.
 pub fn in_contained_task() -> bool {
     REACH.replace(Reach::Process) == Reach::Task
 }

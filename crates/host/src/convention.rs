@@ -1,4 +1,5 @@
-//! Membership: the list of devices and their placement, agreed at start and persisted on every device.
+//! Membership: the list of devices and their placement, agreed at start and persisted on every
+//! device.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,34 +19,35 @@ use crate::roster::{self, Apart, Change, Convened, DEVICES_MAX, DeviceRecord, Id
 use crate::routes::Routes;
 use crate::shard::Begun;
 
-/// Until a device has the roster: 5 s. Removals wait for it; a device that takes longer is about to be isolated.
+/// Time limit for writing the roster to a device: 5 s. Removals wait for it, and a device that
+/// takes longer is about to be isolated.
 const KEEP_MAX: Duration = Duration::from_secs(5);
 
-/// Devices do not all say what is so.
+/// The roster is not on all present devices.
 #[derive(Debug)]
 pub(crate) struct NotKept;
 
-/// What the keepers of a node have in common.
+/// Current membership, shared by the device supervisors of a node.
 #[derive(Debug)]
 pub(crate) struct Convention(Mutex<Current>);
 
 #[derive(Debug)]
 struct Current {
     roster: Roster,
-    /// By log: where the device keeps its roster.
+    /// By log: the shard that writes the roster to the log's device.
     writers: BTreeMap<Id, WeakSender<Request>>,
 }
 
 impl Convention {
-    /// Every device has the roster.
+    /// Membership of a node that has started. Requires: the roster is on every device.
     pub(crate) fn new(roster: Roster, writers: BTreeMap<Id, WeakSender<Request>>) -> Self {
         Self(Mutex::new(Current { roster, writers }))
     }
 
-    /// The device is not told of removals any more, and all others say so.
+    /// Records on all other devices that this device is offline and receives no removals.
     ///
     /// # Errors
-    /// When one of them does not, or there is no other.
+    /// When one of them does not store it, or there is no other device.
     pub(crate) async fn note_away(&self, log: Id) -> Result<(), NotKept> {
         let mut current = self.0.lock().await;
         current.change(Change::Away(log)).await?;
@@ -53,20 +55,20 @@ impl Convention {
         if others == 0 { Err(NotKept) } else { Ok(()) }
     }
 
-    /// The device has missed nothing, and is told of removals.
+    /// Records that the device receives removals again and missed none.
     ///
     /// # Errors
-    /// When some devices do not say so: to the next start it is still away.
+    /// When a device does not store it: the next start still treats this device as offline.
     pub(crate) async fn note_in(&self, log: Id) -> Result<(), NotKept> {
         self.0.lock().await.change(Change::In(log)).await
     }
 
-    /// A device was emptied.
+    /// Records that a device was wiped.
     ///
     /// # Errors
-    /// When some devices do not say so.
+    /// When a device does not store it.
     ///
-    /// Requires: the change empties one.
+    /// Requires: the change is [`Change::Emptied`].
     pub(crate) async fn note_emptied(&self, change: Change) -> Result<(), NotKept> {
         let mut current = self.0.lock().await;
         if let Change::Emptied { log, as_log, .. } = change
@@ -77,19 +79,20 @@ impl Convention {
         current.change(change).await
     }
 
-    /// Since when each bucket would be at home where it is after a change.
+    /// Placement epochs that the buckets would have after a change.
     pub(crate) async fn homes_after(&self, change: Change) -> Homes {
         self.0.lock().await.roster.with(change, Id::default()).since()
     }
 
-    /// Since when each bucket is at home where it is.
+    /// Placement epochs of the buckets.
     pub(crate) async fn homes(&self) -> Homes {
         self.0.lock().await.roster.since()
     }
 }
 
 impl Current {
-    /// What it is changed to holds from now on, whoever says so: it is what the next change begins with.
+    /// Applies a change. The change stays in memory even if a device does not store it: the next
+    /// change builds on it.
     async fn change(&mut self, change: Change) -> Result<(), NotKept> {
         let id = random_id().map_err(|_| NotKept)?;
         self.roster = self.roster.with(change, id);
@@ -101,11 +104,11 @@ impl Current {
     }
 }
 
-/// Compares what the devices say of each other, empties those that have missed something, and says who is home to what.
-/// Each has its keeper then.
+/// Agrees on the membership at start: compares the rosters of the devices, wipes devices that
+/// missed removals, sets the routes, and creates a supervisor for each device.
 ///
 /// # Errors
-/// When some were used apart, or one does not come up or take the roster.
+/// When devices were used apart (split brain), or one does not start or does not store the roster.
 pub(crate) async fn convene(
     devices: Vec<Device>,
     begun: Vec<Begun>,
@@ -155,7 +158,8 @@ pub(crate) async fn convene(
     for shard in shards.iter().filter_map(WeakSender::upgrade) {
         let _ = shard.send(Request::SetHomes(roster.since())).await;
     }
-    // What is formatted on purpose is not a node yet.
+    // With `OpenMode::Format` the roster is not stored: a formatted device is not part of a node
+    // yet.
     if is_news && mode == OpenMode::Recover {
         let kept = keep(&roster, &writers).await;
         if let Some(at) = logs.iter().position(|log| !kept.contains(log)) {
@@ -173,7 +177,8 @@ impl Device {
     }
 }
 
-/// Has the roster written on all devices at once. Those that have it now come back.
+/// Writes the roster to all devices concurrently. Returns the logs of the devices that have stored
+/// it.
 pub(crate) async fn keep(roster: &Roster, writers: &BTreeMap<Id, WeakSender<Request>>) -> Vec<Id> {
     let bytes: Arc<[u8]> = roster.encode().into();
     let mut under_way = Vec::with_capacity(writers.len());

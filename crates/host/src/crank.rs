@@ -1,8 +1,10 @@
-//! Shard event loop: runs the engine's executor and its device and origin ports inside one tokio task.
+//! Shard event loop: runs the engine's executor and its device and origin ports inside one tokio
+//! task.
 //!
-//! A turn: set the clock; take requests; run ready tasks; submit what the device port holds, all of it with
-//! one system call; start what the origin port holds; take the device's answers. When nothing moved, the
-//! task sleeps until a request, an answer or a deadline wakes it. Nothing spins.
+//! One iteration: set the clock, reap device completions, take requests, run ready tasks, submit
+//! queued device commands with one system call, start queued origin requests. When nothing
+//! happened, the task sleeps until a request, a completion or a deadline wakes it. It never
+//! busy-waits.
 
 use std::future::Future;
 use std::pin::pin;
@@ -28,27 +30,29 @@ use crate::shard::ShardAddress;
 use crate::standing::{Record, Standing};
 use crate::{ReadError, ShardStats};
 
-/// How long engine tasks work in one turn, before sockets get theirs.
+/// Time budget of engine tasks in one iteration, before sockets are polled.
 const TURN: Nanos = Nanos::micros(250);
 
-/// Polls of engine tasks between two looks at the clock. Most take about 1 us; one that looks at a piece's checksum
-/// or copies it, 100 us.
+/// Polls of engine tasks between two reads of the clock. Most take about 1 us; a poll that verifies
+/// or copies a piece takes 100 us.
 const POLLS_PER_LOOK: usize = 16;
 
-/// Requests taken in one turn.
+/// Requests taken in one iteration.
 const REQUESTS_PER_TURN: usize = 64;
 
-/// Engine tasks that one request may start: itself, its fetch, and an admission for each piece of a stripe
-/// would be more, but those end by themselves. Requests are refused when not even this is left.
+/// Free task slots that a request needs, for itself, its fetch and some admissions; below that it
+/// is refused. One admission per piece of a stripe would be more, but those tasks end by
+/// themselves.
 const TASKS_PER_REQUEST: usize = 64;
 
-/// Engine tasks that end with their executor: each pool of buffers, the cache's and the log's, has one.
+/// Engine tasks that live as long as the executor: one for each buffer pool, the cache's and the
+/// log's.
 const LASTING_TASKS: u32 = 2;
 
-/// Engine tasks of a shard.
+/// Maximum number of engine tasks of a shard.
 pub(crate) const TASKS_MAX: usize = 1 << 16;
 
-/// Everything that one shard's thread turns.
+/// State of a shard's event loop.
 pub(crate) struct Crank {
     pub(crate) place: ShardAddress,
     pub(crate) peers: Peers,
@@ -57,37 +61,38 @@ pub(crate) struct Crank {
     pub(crate) device: DeviceDriver,
     pub(crate) origin: OriginDriver,
     pub(crate) buffers: Buffers,
-    /// `None`: they go to the next life of the share.
+    /// Request queue. `None` before the instance serves, and after it handed the queue to its
+    /// successor.
     pub(crate) requests: Option<mpsc::Receiver<Request>>,
-    /// Set once the cache has started; requests wait until then.
+    /// The cache. `None` until it has started; requests wait until then.
     pub(crate) cache: Option<Cache>,
     pub(crate) alarm: Alarm,
     pub(crate) standing: Arc<Standing>,
     pub(crate) missed: Rc<Missed>,
-    /// Whoever waits until the device is closed.
+    /// Callers that wait until the device is closed.
     pub(crate) releases: Vec<oneshot::Sender<()>>,
-    /// The device is there again.
+    /// A request to reopen the device, not handled yet.
     pub(crate) rejoin: Option<Rejoin>,
     pub(crate) is_stopped: bool,
-    /// The log was told that there is no room for pins.
+    /// True after the warning that the limit of pinned bytes is reached.
     pub(crate) has_told: bool,
 }
 
 impl Crank {
-    /// Turns until `done` is ready.
+    /// Runs the event loop until `done` returns a value.
     pub(crate) async fn turn_until<T>(
         &mut self,
         mut done: impl FnMut(&mut Self) -> Option<T>,
     ) -> T {
         std::future::poll_fn(|cx| {
-            // Registered before the last look, so that nothing that happens in between is missed.
+            // Register the waker before the last check, so that no event in between is lost.
             self.executor.host_waker(cx.waker());
             let moved = self.turn(cx);
             if let Some(output) = done(self) {
                 return Poll::Ready(output);
             }
             if moved || self.executor.has_ready() {
-                // Woken when sockets were looked at: there may be more to do here for as long as they wait.
+                // Yield to sockets and continue afterwards: there may be more work.
                 let _ = pin!(yield_now()).poll(cx);
                 return Poll::Pending;
             }
@@ -109,7 +114,7 @@ impl Crank {
         moved
     }
 
-    /// True when there was something to do for them.
+    /// Runs ready engine tasks within the time budget. True if any ran.
     fn run_tasks(&self, begun: Nanos) -> bool {
         let mut polls = 0;
         loop {
@@ -121,7 +126,7 @@ impl Crank {
         }
     }
 
-    /// Once: from then on the metrics tell how much it is.
+    /// Warns once; from then on the metrics show how much could not be pinned.
     fn tell_of_pins(&mut self) {
         let is_news = |cache: &&Cache| !self.has_told && cache.unpinned() != zonal_base::Bytes(0);
         let Some(cache) = self.cache.as_ref().filter(is_news) else { return };
@@ -148,7 +153,8 @@ impl Crank {
         }
     }
 
-    /// Whatever waits for the device goes on without it, and so does all that comes.
+    /// Stops the use of the device: commands in flight fail, requests are served from the origin,
+    /// and removals are recorded for replay.
     pub(crate) fn isolate(&mut self) {
         self.device.abandon();
         if let Some(cache) = &self.cache {
@@ -157,7 +163,7 @@ impl Crank {
         self.missed.open();
     }
 
-    /// True when nobody is served any more, and nothing is asked of the device.
+    /// True when no request is being served and no device command is in flight.
     pub(crate) fn is_wound_up(&self) -> bool {
         self.executor.spawner().running_count() <= LASTING_TASKS && self.device.is_idle()
     }
@@ -178,7 +184,7 @@ impl Crank {
         true
     }
 
-    /// Carries out what concerns the device; other requests come back.
+    /// Handles requests about the device and settings. Returns any other request.
     fn obey(&mut self, cache: &Cache, request: Request) -> Option<Request> {
         match request {
             Request::Isolate => self.isolate(),
@@ -205,14 +211,15 @@ impl Crank {
             Request::Get { object, trust, keeping, range_of, reply, to } => {
                 let peers = self.peers.clone();
                 spawner.spawn(async move {
-                    // Nobody waits for the reply yet: whoever asked is woken by the first bytes, or the end of the pipe.
+                    // The caller does not wait for this reply: the first bytes, or the end of the
+                    // pipe, wake it.
                     let opened = match cache.open(&object, trust, keeping.care).await {
                         Ok(opened) => opened,
                         Err(error) => return drop(reply.send(Err(error))),
                     };
                     let (head, range) = (opened.head.clone(), range_of(&opened));
                     let begun = with_head(&range);
-                    // Both requests to the origin leave together.
+                    // Prefetch before the read starts, so that both origin requests leave together.
                     if let Some(ahead) = cache.note_asked(&object, &head, &range) {
                         peers.prefetch(&cache, &object, &head, &ahead);
                     }
@@ -291,14 +298,14 @@ impl Crank {
             buffers_in_use: self.buffers.pool().in_use(),
             is_gone: cache.log().is_gone(),
             is_isolated: self.device.is_abandoned(),
-            // One shard tells it for all.
+            // The number is per device, so only its first shard reports it.
             isolations: if self.place.shard == 0 { self.standing.isolations() } else { 0 },
             reads_timed_out: self.device.device().map_or(0, |of| of.waits().reads_timed_out),
             removals_missed: self.missed.count() as u64,
         }
     }
 
-    /// Arranges to be woken by the device or the next deadline.
+    /// Registers for a wake-up by the device or at the next deadline.
     fn sleep<T>(&mut self, cx: &mut Context<'_>) -> Poll<T> {
         let now = self.executor.clock().now();
         let deadlines = [self.device.sleep(cx, &self.clock), self.executor.next_deadline()];
@@ -309,17 +316,18 @@ impl Crank {
     }
 }
 
-/// Who waits for a removal.
+/// Reply channel of a removal.
 type Removed = oneshot::Sender<Result<(), RemoveError>>;
 
-/// What becomes of a removal that the device cannot be told of.
+/// Handles removals while the device is offline.
 struct Away {
     standing: Arc<Standing>,
     missed: Rc<Missed>,
 }
 
 impl Away {
-    /// Noted, it holds as long as this process lives. It is acknowledged when it will hold after that, too.
+    /// Records a removal in memory for replay. It is acknowledged only if the other devices know
+    /// that this device is offline, so that it also holds after a restart.
     async fn note(&self, doomed: &Doomed) -> Result<(), RemoveError> {
         self.missed.note(doomed)?;
         if self.missed.has_overflowed() {
@@ -341,7 +349,7 @@ fn refuse(request: Request) {
             let _ = reply.send(Err(zonal_cache::LookupError::Overloaded));
         }
         Request::Read { to, .. } => refuse_read(to),
-        // Dropping the reply says it.
+        // Dropping the reply channel reports the refusal.
         _ => {}
     }
 }

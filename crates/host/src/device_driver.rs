@@ -11,19 +11,19 @@ use zonal_runtime::Port;
 
 use crate::clock::RealClock;
 
-/// When a submission is tried again for which the kernel had no room.
+/// Delay before a submission is retried for which the kernel had no room.
 const SUBMIT_RETRY: Nanos = Nanos::millis(1);
 
-/// One device, driven by one thread.
+/// Driver of one device, used by one thread.
 pub struct DeviceDriver {
-    /// `None`: it was closed.
+    /// `None` after the device was closed.
     device: Option<Patient<HostDevice>>,
     port: Port<Command, Completion>,
     wake: AsyncFd<OwnedFd>,
 }
 
 impl DeviceDriver {
-    /// A driver that answers the commands in `port`.
+    /// Creates a driver that executes the commands in `port`.
     ///
     /// # Errors
     /// The system has no file descriptors left.
@@ -36,48 +36,48 @@ impl DeviceDriver {
         Ok(Self { device: Some(Patient::new(device)), port, wake })
     }
 
-    /// The device, unless it was closed.
+    /// The device; `None` after it was closed.
     #[must_use]
     pub const fn device(&self) -> Option<&Patient<HostDevice>> {
         self.device.as_ref()
     }
 
-    /// From now on a read fails after `timeout`, and the device is watched for faults.
+    /// Sets the read timeout, and starts to count faults of the device.
     pub fn set_read_timeout(&mut self, now: Nanos, timeout: Nanos) {
         if let Some(device) = &mut self.device {
             device.be_patient(now, timeout);
         }
     }
 
-    /// A new fault of the device.
+    /// The reason to isolate the device, once there is one. `None` after it was isolated or closed.
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
         let device = self.device.as_ref().filter(|device| !device.is_abandoned())?;
         device.trouble()
     }
 
-    /// Fails the commands under way and all later ones with "device gone".
+    /// Fails all commands in flight and all later ones with `DeviceGone`.
     pub fn abandon(&mut self) {
         if let Some(device) = &mut self.device {
             device.abandon();
         }
     }
 
-    /// True when the device gets no more commands.
+    /// True when the device was isolated or closed: it gets no more commands.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.device.as_ref().is_none_or(Patient::is_abandoned)
     }
 
-    /// True when no command is under way.
+    /// True when no command is in flight.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.device.as_ref().is_none_or(|device| device.under_way() == 0)
     }
 
-    /// Closes the device.
+    /// Closes the device. Later commands fail with `DeviceGone`.
     ///
-    /// Requires: it is idle.
+    /// Requires: the device is idle.
     pub fn close(&mut self) {
         self.device = None;
     }
@@ -113,7 +113,8 @@ impl DeviceDriver {
         any
     }
 
-    /// Arranges that the next completion wakes the task. Returns when the device needs attention without one.
+    /// Registers the task for a wake-up by the next completion. Returns the time at which the
+    /// device must be polled even without one.
     pub fn sleep(&self, cx: &mut Context<'_>, clock: &RealClock) -> Option<Nanos> {
         match self.wake.poll_read_ready(cx) {
             Poll::Ready(Ok(mut ready)) => {
@@ -127,14 +128,15 @@ impl DeviceDriver {
             Poll::Pending => {}
         }
         let device = self.device.as_ref()?;
-        // The kernel had no room for what was submitted: try again soon.
+        // The kernel had no room for the submissions: retry soon.
         let retry = device.device().next_event().map(|_| clock.now() + SUBMIT_RETRY);
         [device.look_at(), retry].into_iter().flatten().min()
     }
 }
 
 impl Drop for DeviceDriver {
-    /// A device with commands under way is not waited for: it is closed with the process.
+    /// Does not wait for commands in flight on an isolated device: it is leaked, and closed with
+    /// the process.
     fn drop(&mut self) {
         if let Some(device) = self.device.take()
             && device.is_abandoned()

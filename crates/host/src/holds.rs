@@ -1,8 +1,9 @@
-//! Device contents: what is on a device, before anything is written to it.
+//! Device contents: identifies what is on a device before anything is written to it.
 //!
-//! 1. The first block of a zone tells whose it is. One log anywhere makes the device a log's.
-//! 2. Unless somebody has put a file system or the like over its front since.
-//! 3. On a device without a log, anything but zeros is somebody's.
+//! 1. The first block of each zone tells its owner. One log anywhere makes the device a cache.
+//! 2. An exception is a foreign mark, such as a file system, at the start of the device: it was
+//!    written after the log.
+//! 3. On a device without a log, anything but zeros is foreign data.
 
 use std::fmt;
 
@@ -13,34 +14,34 @@ use zonal_zonelog::{FirstBlock, Identity};
 
 use crate::CHECKSUM;
 
-/// What a device holds.
+/// Content of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holds {
-    /// Nothing: it is all zeros.
+    /// The device is all zeros.
     Nothing,
-    /// Nothing where we looked: it is too large to be read whole.
+    /// The sampled parts are zeros. The device is too large to be read completely.
     NothingSeen,
-    /// A log of ours.
+    /// A log of this program.
     Log(Formatted),
-    /// A log of another version of the format.
+    /// A log of another format version.
     OtherVersion(u16),
-    /// Something else; the text names it.
+    /// Foreign data; the text names them.
     Foreign(String),
 }
 
-/// A log, and how the device was divided when it was formatted.
+/// A log found on a device, and how the device was divided when it was formatted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Formatted {
-    /// Of the first zone that tells.
+    /// Identity from the first zone that has one.
     pub identity: Identity,
-    /// Size of the zones; `None` when no zone tells.
+    /// Size of the zones; `None` when no zone tells it, or the drive is zoned.
     pub zone: Option<Bytes>,
-    /// A shard and its zones, as an empty zone of it tells.
+    /// A shard and its number of zones, from the mark in an empty zone.
     zones_of: Option<(u16, u32)>,
 }
 
 impl Holds {
-    /// Looks at a device. Nothing is changed, and it may be in use.
+    /// Identifies the content of a device. Read-only, and safe while the device is in use.
     ///
     /// # Errors
     /// When a device without a log cannot be read.
@@ -63,7 +64,8 @@ impl Holds {
                 });
             }
         };
-        // A front that is not ours may be damaged, and cannot be read then: the log does without it.
+        // If the first zone is not the log's, it may be damaged and unreadable: then the log is
+        // used without it.
         if zone != ZoneId(0)
             && let Ok(Some(mark)) = drive.foreign_mark()
         {
@@ -73,7 +75,7 @@ impl Holds {
     }
 }
 
-/// True when a zone of the device begins as those of a block device do.
+/// True when a zone of the device begins as a zone of the block device does.
 #[must_use]
 pub fn bears_block_device(drive: &Drive) -> bool {
     drive.first_of_zones(|_, block| zonal_shaper::bears_mark(block).then_some(())).is_some()
@@ -82,7 +84,7 @@ pub fn bears_block_device(drive: &Drive) -> bool {
 impl Formatted {
     fn of(drive: &Drive, identity: Identity) -> Self {
         if drive.geometry().kind == DeviceKind::Zoned {
-            // Its zones are the drive's own: nobody could have agreed on others.
+            // A zoned drive has fixed zones, so no other size is possible.
             return Self { identity, zone: None, zones_of: None };
         }
         let told = drive.first_of_zones(|zone, block| match FirstBlock::read(block, CHECKSUM) {
@@ -90,7 +92,8 @@ impl Formatted {
                 let zones_of = (mark.identity.shard, mark.zone_count);
                 Some((mark.zone_capacity.bytes(), Some(zones_of)))
             }
-            // The first shard begins with the device: where one of its zones lies tells their size.
+            // The first shard begins at the start of the device, so the position of one of its
+            // zones gives the zone size.
             FirstBlock::Segment(header) if header.identity.shard == 0 && 0 < header.zone.0 => {
                 let at = drive.geometry().zone_start(zone) - drive.geometry().zone_start(ZoneId(0));
                 Some((Bytes(at.bytes().0 / u64::from(header.zone.0)), None))
@@ -98,15 +101,16 @@ impl Formatted {
             _ => None,
         });
         let (zone, zones_of) = told.unzip();
-        // Zones are whole MiB: what says otherwise was not written by us.
+        // Zones are whole MiB: any other size was not written by this program.
         let zone = zone.filter(|zone| 0 < zone.0 && zone.0.is_multiple_of(Bytes::mib(1).0));
         Self { identity, zone, zones_of: zones_of.flatten() }
     }
 
-    /// The device in the zones with which it was formatted, where its spec does not say in which it is to be used.
+    /// Divides the device into the zones that it was formatted with, unless its spec sets a zone
+    /// size.
     ///
     /// # Errors
-    /// The device is not large enough for one of them any more.
+    /// The device has become too small for one such zone.
     pub fn in_its_zones(&self, drive: Drive, spec: &DeviceSpec) -> Result<Drive, OpenError> {
         match self.zone.filter(|_| spec.zone.is_none()) {
             Some(zone) => drive.in_zones_of(zone),
@@ -114,7 +118,8 @@ impl Formatted {
         }
     }
 
-    /// How the division of the device differs from that with which it is to be opened; `None` when they agree.
+    /// First difference between the division on the device and the requested one; `None` when they
+    /// agree.
     #[must_use]
     pub fn difference(&self, drive: &Drive, shard_count: usize) -> Option<Difference> {
         let formatted = usize::from(self.identity.shard_count);
@@ -132,30 +137,30 @@ impl Formatted {
     }
 }
 
-/// How a device was formatted otherwise than it is to be opened.
+/// How the division on a device differs from the requested one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// For another number of shards.
+    /// Another number of shards.
     Shards {
         /// Shards on the device.
         formatted: usize,
-        /// Shards to open it with.
+        /// Requested shards.
         wanted: usize,
     },
-    /// With zones of another size.
+    /// Another zone size.
     Zone {
         /// Zone size on the device.
         formatted: Bytes,
-        /// Zone size to open it with.
+        /// Requested zone size.
         wanted: Bytes,
     },
-    /// On a device of another size.
+    /// Another device size.
     Size {
-        /// A shard whose share differs.
+        /// A shard with another number of zones.
         shard: u16,
-        /// Its zones then.
+        /// Its zones on the device.
         formatted: u32,
-        /// Its zones now.
+        /// Its zones with the present size.
         now: u32,
     },
 }

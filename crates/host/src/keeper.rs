@@ -1,11 +1,13 @@
-//! Device supervisor: isolates a failing device and readmits it after a probe window without faults.
+//! Device supervisor: isolates a failing device and readmits it after a probe window without
+//! faults.
 //!
-//! 1. All shards of the device go on without it, and close it when it has answered all that it was asked.
-//! 2. It is probed: one small read in a second, on a thread of its own, which may hang as long as it likes.
-//! 3. When all probes of the stated time were answered in time, it is opened anew, as at a start, and judged.
-//! 4. Its shards come up on it. When one of them cannot, they all go on without it.
+//! 1. All shards stop using the device. They close it when it has completed all its commands.
+//! 2. The supervisor probes it with one small read per second, on a separate thread that may hang.
+//! 3. When all probes of the window completed in time, it opens the device and checks its contents,
+//!    as at a start.
+//! 4. The shards reopen their logs on it. If one of them fails, all continue without the device.
 //!
-//! A device that is isolated again and again has to answer well for longer each time.
+//! The window doubles each time a device is isolated again soon after it joined.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,27 +28,27 @@ use crate::request::{Rejoin, Request};
 use crate::roster::{Change, Id};
 use crate::standing::{Record, Standing};
 
-/// How long a read is waited for when nobody says otherwise: 1 s. An NVMe drive answers within milliseconds, also while
-/// it cleans up; a client gives up after some seconds.
+/// Default read timeout: 1 s. An NVMe drive answers within milliseconds, even during garbage
+/// collection; a client gives up after some seconds.
 pub const PATIENCE: Nanos = Nanos::secs(1);
 
-/// How long a device has to answer well when nobody says otherwise.
+/// Default probe window: how long an isolated device must answer in time before it is used again.
 pub const REJOIN: Nanos = Nanos::secs(10);
 
-/// From one probe to the next.
+/// Interval of the probes.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
-/// A device that was isolated within this time of its last joining has to answer well for twice as long.
+/// A device isolated again within this time after it joined needs twice the previous probe window.
 const RELAPSE: Duration = Duration::from_secs(3600);
 
-/// ... but for no more than so many times as long.
+/// Maximum factor on the probe window.
 const REJOIN_TIMES_MAX: u32 = 64;
 
-/// Who keeps one device.
+/// Supervisor of one device.
 pub(crate) struct Keeper {
     settings: DeviceSettings,
     log: Id,
-    /// `None` while it is closed.
+    /// `None` while the device is closed.
     drive: Option<Arc<Drive>>,
     standing: Arc<Standing>,
     shards: Vec<WeakSender<Request>>,
@@ -55,14 +57,14 @@ pub(crate) struct Keeper {
     probes: u64,
 }
 
-/// After so many probes it is tried again to have others say that the device is away.
+/// Probes after which the supervisor retries to record on other devices that this one is offline.
 const RECORD_AGAIN: u64 = 8;
 
-/// Why a device does not join again.
+/// Why a device is not readmitted.
 enum Refused {
-    /// It did not come up: it is tried again.
+    /// It could not be opened: retry after another probe window.
     Failed(StartError),
-    /// It has another log than before.
+    /// It has another log than before: another device took its place.
     Exchanged,
 }
 
@@ -73,16 +75,16 @@ impl Keeper {
         (convention, generations): (Arc<Convention>, Generations),
     ) -> Self {
         let Device { settings, drive, standing, .. } = device;
-        // It was formatted for them.
+        // Reopen with the same number of shards, because the device was formatted for it.
         let settings = DeviceSettings { shards: Some(shards.len()), ..settings };
         let drive = Some(drive);
         Self { settings, log, drive, standing, shards, convention, generations, probes: 0 }
     }
 
-    /// Empties the device of a node that has not served anybody yet. `log` is the one that it has from then on.
+    /// Wipes the device of a node that has not served requests yet. `log`: identity of its new log.
     ///
     /// # Errors
-    /// When its shards do not come up.
+    /// When its shards cannot format it.
     pub(crate) async fn empty(&mut self, log: Id) -> Result<(), StartError> {
         tracing::warn!(
             device = %self.settings.spec,
@@ -98,19 +100,19 @@ impl Keeper {
         Ok(())
     }
 
-    /// Which device it is.
+    /// Spec of the supervised device.
     pub(crate) fn spec(&self) -> DeviceSpec {
         self.settings.spec.clone()
     }
 
-    /// The node has started: a file that was made for it stays.
+    /// Keeps a backing file that this start created. Until then a failed start removes it.
     pub(crate) fn keep_drive(&self) {
         if let Some(drive) = &self.drive {
             drive.keep();
         }
     }
 
-    /// Keeps it until the node ends.
+    /// Supervises the device until the node ends.
     pub(crate) async fn keep(mut self) {
         let (mut joined_at, mut times) = (None, 1);
         loop {
@@ -133,7 +135,8 @@ impl Keeper {
         self.record_away().await;
     }
 
-    /// Sees to it that the next start knows that the device has missed removals.
+    /// Records on the other devices that this one is offline and misses removals, so that the next
+    /// start knows it.
     async fn record_away(&self) {
         let noted = self.convention.note_away(self.log).await;
         self.standing.decide(if noted.is_ok() { Record::Away } else { Record::Unknown });
@@ -155,7 +158,7 @@ impl Keeper {
         tracing::info!(device = %self.settings.spec, "the device answers well and is used again");
     }
 
-    /// Waits until all probes of so long a time were answered in time.
+    /// Waits until all probes of a window of this length completed in time.
     async fn wait_until_well(&mut self, time: Duration) {
         let mut well_since = None;
         loop {
@@ -186,7 +189,7 @@ impl Keeper {
         self.release().await;
         let (drive, mode) = self.reopen().await?;
         self.drive = Some(drive.clone());
-        // From here on the shards say again what they have against it.
+        // From here on the shards report new faults.
         self.standing.forget();
         let kept = match mode {
             OpenMode::Recover => {
@@ -214,7 +217,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// The next life of all its shards.
+    /// Has all shards reopen the device. If one fails, all stop using it.
     async fn come_up(
         &self,
         drive: &Arc<Drive>,
@@ -231,7 +234,7 @@ impl Keeper {
         .await;
         let mut outcome = Ok(());
         for reply in replies {
-            // A shard that ended says nothing, and so will the node.
+            // A shard that ended does not reply: the node is stopping, too.
             outcome = outcome.and(reply.await.unwrap_or(Ok(())));
         }
         if outcome.is_err() {
@@ -240,7 +243,7 @@ impl Keeper {
         outcome
     }
 
-    /// Waits until nobody has the device open any more.
+    /// Waits until all shards have closed the device.
     async fn release(&mut self) {
         let mut replies = Vec::with_capacity(self.shards.len());
         self.each_shard(|_| {
@@ -255,7 +258,7 @@ impl Keeper {
         self.drive = None;
     }
 
-    /// Opens the device as at a start.
+    /// Opens the device and checks its contents, as at a start.
     async fn reopen(&self) -> Result<(Arc<Drive>, OpenMode), Refused> {
         let settings = self.settings.clone();
         let opened = aside(move || {
@@ -267,7 +270,8 @@ impl Keeper {
         match log {
             Some(log) if log != self.log => Err(Refused::Exchanged),
             Some(_) if !self.standing.has_overflowed() => Ok((drive, OpenMode::Recover)),
-            // A drive that has nothing on it is another one, in the place of this.
+            // Format the device: it is blank, so another one took its place, or it missed more
+            // removals than were recorded.
             Some(_) | None => {
                 drive.keep();
                 Ok((drive, OpenMode::Format))
@@ -295,7 +299,8 @@ impl std::fmt::Display for Refused {
     }
 }
 
-/// Carries out what a device may hang in, on a thread that nobody waits for. `None` when there is no thread to be had.
+/// Runs a device operation that may hang on a separate thread. `None` when no thread can be
+/// created.
 async fn aside<T: Send + 'static>(task: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (done, outcome) = oneshot::channel();
     let thread = std::thread::Builder::new().name("zonal-keeper".into());

@@ -1,12 +1,14 @@
-//! The real host of cache engines: a thread for each shard, the real clock, and the handles that front ends use.
+//! Real host of cache engines: a thread per shard, the real clock, device supervision, and the
+//! handles that front ends use.
 //!
-//! Uses: `cache`, `shaper`, `hostdev`, `policy`, `zonelog`, `runtime`, `device`, `base`. Knows nothing of: HTTP, S3,
-//! configuration files, what the origin is.
-//! Read in this order: `node`, `opened`, `holds`, `shard`, `life`, `crank`, `device_driver`, `standing`, `keeper` (a device
-//! that is better done without), `roster`, `convention`, `routes`, `peers`, `client`, `reading`, `pipe`, `origin`; `containment` (how far a panic reaches).
+//! Uses: `cache`, `shaper`, `hostdev`, `policy`, `zonelog`, `runtime`, `device`, `base`.
+//! Knows nothing of: HTTP, S3, configuration files, what the origin is.
+//! Read in this order: `node`, `opened`, `holds`, `shard`, `life`, `crank`, `device_driver`,
+//! `standing`, `keeper` (isolation of a failing device), `roster`, `convention`, `routes`, `peers`,
+//! `client`, `reading`, `pipe`, `origin`; `containment` (scope of a panic).
 //!
-//! One shard = one thread = one current-thread tokio runtime, on which the engine's executor is cranked
-//! and a front end may serve its connections: a hit wakes no other thread.
+//! One shard = one thread = one current-thread tokio runtime. It runs the engine's executor, and
+//! may run a front end's connections: a hit on the connection's own shard wakes no other thread.
 
 mod alarm;
 mod checksum;

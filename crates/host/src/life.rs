@@ -1,9 +1,11 @@
-//! Shard lifecycle: open the log, serve, fail over to the origin, drain when a reopened instance takes over.
+//! Shard lifecycle: open the log, serve, fail over to the origin, drain when a reopened instance
+//! takes over.
 //!
-//! 1. It comes up: the log is recovered, or formatted.
-//! 2. It serves. When its device is isolated it goes on from the origin, without flash.
-//! 3. When the device is there again, the next life comes up beside it, makes up for the removals that this one was told
-//!    of and could not carry out, and takes its place. Nobody is cut off: this one serves to the end whom it serves.
+//! 1. Start: the log is recovered or formatted.
+//! 2. Serve. While its device is isolated, the instance serves from the origin, without flash.
+//! 3. When the device is available again, a new instance opens beside this one. It replays the
+//!    removals that were recorded while the device was offline, and takes over the request queue.
+//!    No request is cut off: the old instance drains.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,16 +31,19 @@ use crate::origin::OriginDriver;
 use crate::request::{Rejoin, Request};
 use crate::shard::{Begun, ShardAddress, Share};
 
-/// How long a life may take to come up beside another: 2 min. To recover the log of a large drive takes seconds.
+/// Time limit for a new instance to open beside the old one: 2 min. Recovery of a large drive takes
+/// seconds.
 const COME_UP_MAX: Duration = Duration::from_secs(120);
 
-/// How long a life is kept for those whom it still serves: 10 min. Its buffers are memory that the next one has, too.
+/// Time limit for an old instance to drain: 10 min. Its buffers are memory in addition to the new
+/// one's.
 const WIND_UP_MAX: Duration = Duration::from_secs(600);
 
-/// How often what was missed meanwhile is made up for while requests are served; then they wait for it.
+/// Replays of pending removals while requests are served. After them requests wait for the last
+/// replay.
 const ROUNDS_MAX: u32 = 3;
 
-/// How a cache is to be started.
+/// Parameters to start a cache.
 pub(crate) struct Opening {
     spec: DeviceSpec,
     geometry: Geometry,
@@ -49,7 +54,7 @@ pub(crate) struct Opening {
 }
 
 impl Crank {
-    /// Everything but the cache, which is to come up.
+    /// Creates an instance with everything but its cache.
     pub(crate) fn begin(
         share: &Share,
         clock: RealClock,
@@ -128,7 +133,7 @@ impl Crank {
         }
     }
 
-    /// What it found. Requires: it has come up.
+    /// Results of the start. Requires: the cache is open.
     pub(crate) fn begun(&self) -> Begun {
         let cache = self.cache();
         Begun { log: self.identity().log, roster: cache.roster(), regained: cache.regained() }
@@ -142,13 +147,13 @@ impl Crank {
         self.cache.as_ref().expect("it has come up")
     }
 
-    /// From now on requests are served, and the device is waited for no longer than `patience`.
+    /// Starts to serve requests, with `patience` as read timeout of the device.
     pub(crate) fn serve(&mut self, requests: mpsc::Receiver<Request>, patience: Nanos) {
         self.requests = Some(requests);
         self.device.set_read_timeout(self.clock.now(), patience);
     }
 
-    /// Serves until the device is there again; `None` when it was told to stop.
+    /// Serves until the device is available again; `None` when the shard was told to stop.
     pub(crate) async fn order(&mut self) -> Option<Rejoin> {
         let order = |crank: &mut Self| match crank.is_stopped {
             true => Some(None),
@@ -161,13 +166,13 @@ impl Crank {
         self.turn_until(|crank| crank.is_stopped.then_some(())).await;
     }
 
-    /// Removes what the life before has missed.
+    /// Replays the removals that the previous instance could not write.
     async fn make_up(&mut self, missed: &Rc<Missed>) -> Result<(), RemoveError> {
         let (cache, missed) = (self.cache().clone(), missed.clone());
         self.carry_out(async move { cache.make_up(&missed).await }).await
     }
 
-    /// Has the engine carry something out.
+    /// Runs a task on the engine's executor until it is done.
     async fn carry_out<T: 'static>(&mut self, task: impl Future<Output = T> + 'static) -> T {
         let (done, mut outcome) = oneshot::channel();
         self.executor.spawner().spawn(async move {
@@ -176,7 +181,7 @@ impl Crank {
         self.turn_until(|_| outcome.try_recv().ok()).await
     }
 
-    /// Nobody comes any more: serves to the end whom it serves.
+    /// Drains: serves the remaining requests and takes no new ones.
     async fn wind_up(mut self) {
         self.isolate();
         self.missed.close();
@@ -186,7 +191,7 @@ impl Crank {
     }
 }
 
-/// The life that serves from now on: the next one, or the same when that does not come up.
+/// Replaces the instance by one on the reopened device. Returns the old instance if that fails.
 pub(crate) async fn join_again(
     mut life: Crank,
     share: &Share,
@@ -207,7 +212,7 @@ pub(crate) async fn join_again(
         came_up = tokio::time::timeout(COME_UP_MAX, coming_up) => came_up.unwrap_or_else(|_| Err(failed(share))),
         () = life.stopped() => Err(failed(share)),
     };
-    // What a share that is formatted has missed, it does not have.
+    // A formatted device has no data that a missed removal could concern.
     if came_up.is_ok() && mode == OpenMode::Recover {
         came_up = catch_up(&mut life, &mut next).await.map_err(|RemoveError| failed(share));
     }
@@ -219,7 +224,7 @@ pub(crate) async fn join_again(
     }
     life.missed.close();
     next.cache().set_homes(homes);
-    // They may have changed since the start.
+    // The rules may have changed since the start.
     next.cache().set_chunks(life.cache().chunks());
     if let Some(requests) = life.requests.take() {
         next.serve(requests, share.settings.patience);
@@ -230,7 +235,8 @@ pub(crate) async fn join_again(
     next
 }
 
-/// Makes up for all that `life` has missed. When this returns, nothing more was noted.
+/// Replays all removals that `life` recorded. On return none is left, and none can be added before
+/// the takeover.
 async fn catch_up(life: &mut Crank, next: &mut Crank) -> Result<(), RemoveError> {
     let missed = life.missed.clone();
     for _ in 0..ROUNDS_MAX {
@@ -256,7 +262,7 @@ fn failed(share: &Share) -> StartError {
     }
 }
 
-/// Zones are numbered as `zonal inspect` shows them: over the whole device.
+/// Zones are numbered over the whole device, as in `zonal inspect`.
 fn name_unreadable_zones(drive: &Drive, place: ShardAddress, cache: &Cache) {
     let ShardAddress { shard, shard_count, .. } = place;
     let zones_of = |shard| drive.share(low_u32(shard), low_u32(shard_count));

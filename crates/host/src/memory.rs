@@ -2,30 +2,30 @@
 
 use zonal_base::{Blocks, Bytes, PoolClass, low_u32};
 
-/// Memory of a shard for chunks that wait before flash or are read often, when nobody says otherwise.
+/// Default DRAM tier of a shard: chunks that wait for admission, and frequently read chunks.
 pub const DRAM_BYTES: Bytes = Bytes::mib(64);
 
-/// Buffer memory of a shard when nobody says otherwise. It is taken from the system as it is needed.
+/// Default buffer memory of a shard. It is allocated on demand.
 pub const BUFFER_BYTES: Bytes = Bytes::mib(96);
 
-/// The least with which a shard can fetch, write and read at once.
+/// Minimum buffer memory: a shard can fetch, write and read concurrently.
 pub const BUFFER_BYTES_MIN: Bytes = Bytes::mib(16);
 
-/// How far ahead of a reader that goes front to back is fetched when nobody says otherwise.
+/// Default maximum prefetch window of a sequential reader.
 pub const PREFETCH_BYTES: Bytes = Bytes::mib(8);
 
-/// A packed record lies in two blocks at most.
+/// Maximum length of a packed record.
 const PACKED: Blocks = Blocks(2);
 
-/// The least that a buffer for pieces holds: a stored head.
+/// Minimum size of a piece buffer: a stored head must fit.
 const PIECE_MIN: Blocks = Blocks(4);
 
-/// One granule, which is what a small range reads.
+/// One granule, the read size of a small range.
 const GRANULE: Blocks = Blocks(8);
 
-/// Buffers of each size: few packed records are read at once, many granules, and most memory is for whole
-/// pieces, which readers, fetches and the way to flash share. Where pieces have several sizes, so do their buffers, as
-/// far as memory has room for enough of each; smaller pieces have larger buffers then.
+/// Buffer classes of a shard: few for packed records, many for granules, and half of the memory for
+/// pieces, shared by readers, fetches and flash writes. Each piece size gets a class of its own
+/// while the memory allows a useful number of each. Otherwise smaller pieces use larger buffers.
 pub(crate) fn classes(memory: Bytes, pieces: impl Iterator<Item = Bytes>) -> Vec<PoolClass> {
     let mut sizes: Vec<Blocks> = pieces.map(|piece| piece.blocks_ceil().max(PIECE_MIN)).collect();
     sizes.sort_unstable();
@@ -40,7 +40,7 @@ pub(crate) fn classes(memory: Bytes, pieces: impl Iterator<Item = Bytes>) -> Vec
     }
 }
 
-/// Requires: the sizes of pieces rise.
+/// Requires: `sizes` is ascending.
 fn divided(memory: Bytes, sizes: &[Blocks]) -> Vec<PoolClass> {
     let share = |blocks: Blocks, of: u64| {
         let count = (memory.0 / of / blocks.bytes().0).max(8);
@@ -58,7 +58,7 @@ fn divided(memory: Bytes, sizes: &[Blocks]) -> Vec<PoolClass> {
     let own = sizes.iter().filter(|size| shared < **size).count() as u64;
     classes.extend(sizes.iter().filter(|size| shared < **size).map(|size| share(*size, 2 * own)));
     if largest < GRANULE {
-        // Whatever its pieces are, a log is recovered granule by granule: chunks may have been larger before.
+        // Recovery reads granules, whatever the piece size: chunks may have been larger before.
         classes.push(PoolClass { blocks: GRANULE, count: 8 });
     }
     classes

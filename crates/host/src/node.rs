@@ -30,118 +30,120 @@ use crate::routes::Routes;
 use crate::shard::{Begun, Setup, ShardAddress, Share, spawn};
 use crate::standing::Standing;
 
-/// What runs on each shard's thread besides the shard: the front end's share of connections. It ends with the
-/// shard.
+/// A front end's task on each shard's thread, which serves its share of the connections. Gets the
+/// shard's number. It ends with the shard.
 pub type Front = Arc<dyn Fn(usize, Client) -> Pin<Box<dyn Future<Output = ()>>> + Send + Sync>;
 
-/// One device of a node.
+/// Settings of one device of a node.
 #[derive(Clone, Debug)]
 pub struct DeviceSettings {
-    /// Which device.
+    /// The device, and how it is divided.
     pub spec: DeviceSpec,
-    /// Shards on it; `None`: as many as it was formatted with, or else as there are cores, if the device is
-    /// large enough.
+    /// Shards on it. `None`: as many as it was formatted with, or for a new device one for each
+    /// core, if it is large enough.
     pub shards: Option<usize>,
-    /// What is kept.
+    /// Admission and eviction policy.
     pub policy: zonal_policy::Spec,
     /// Chunk size.
     pub chunk: Bytes,
-    /// Memory of each shard for chunks that wait before flash or are read often.
+    /// DRAM tier of each shard: chunks that wait for admission, and frequently read chunks.
     pub dram: Bytes,
-    /// How much of it may be pinned, in percent.
+    /// Maximum pinned share of the device, in percent.
     pub pinned_percent: u32,
-    /// Nothing is to be pinned as it starts: what was is no longer.
+    /// True: the start unpins everything that was pinned before.
     pub forgets_pins: bool,
     /// Buffer memory of each shard.
     pub buffers: Bytes,
-    /// How far ahead of a reader that goes front to back is fetched at most, of objects whose first stripe is on it.
-    /// 0: nothing is.
+    /// Maximum prefetch window of a sequential reader, for objects whose first stripe is on this
+    /// device. 0 turns prefetch off.
     pub prefetch: Bytes,
-    /// How long a read of it is waited for; then the bytes come from the origin. A device that is late time and again
-    /// is isolated.
+    /// Read timeout; after it the bytes come from the origin. A device with repeated timeouts is
+    /// isolated.
     pub patience: Nanos,
-    /// How long an isolated device has to answer well before it is used again.
+    /// Probe window: how long an isolated device must answer in time before it is used again.
     pub rejoin: Nanos,
 }
 
-/// A node.
+/// Settings of a node.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
-    /// Its devices: at least one.
+    /// At least one device.
     pub devices: Vec<DeviceSettings>,
-    /// What objects are cut into whose names begin with a prefix; all others by the chunk size of each device.
+    /// Chunk size rules by prefix. Other objects use the chunk size of each device.
     pub chunks: Arc<ChunkRules>,
-    /// What may become of what is on them.
+    /// Whether existing data on the devices are kept.
     pub mode: OpenMode,
 }
 
-/// Why a node could not start. What is on its devices is as it was; files that it made are gone again.
+/// Why a node could not start. Files that the start created are removed again. Data on the devices
+/// are unchanged, except with `OpenMode::Format`, or where a device that missed removals was
+/// already wiped.
 #[derive(Debug)]
 pub enum StartError {
-    /// The device could not be opened.
+    /// A device could not be opened.
     Device(zonal_hostdev::OpenError),
-    /// The device holds something that is not ours: name another, or format it.
+    /// The device holds foreign data: use another device, or format this one.
     Foreign {
         /// The device.
         spec: DeviceSpec,
-        /// What it holds.
+        /// The foreign data.
         what: String,
     },
-    /// The device holds a log that another version wrote: use that version, or format.
+    /// The device holds a log of another format version: use that version's program, or format.
     OtherVersion {
         /// The device.
         spec: DeviceSpec,
-        /// Of the format.
+        /// Format version on the device.
         version: u16,
     },
-    /// The device was formatted for other shards or with other zones: ask for those, or format.
+    /// The device was formatted with other shards or zones: request those, or format.
     Divided {
         /// The device.
         spec: DeviceSpec,
-        /// Shards that were asked for.
+        /// Requested shards.
         shards: Option<usize>,
-        /// What differs.
+        /// The difference.
         difference: Box<Difference>,
     },
-    /// No cache can live on the device as it is to be divided: ask for something else.
+    /// The device is too small for a cache with these settings: change them.
     Unfit {
         /// The device.
         spec: DeviceSpec,
-        /// Why not.
+        /// The limit that is exceeded.
         error: zonal_cache::StartError,
     },
-    /// The cache could not be opened on it.
+    /// The cache on the device could not be opened.
     Cache {
         /// The device.
         spec: DeviceSpec,
-        /// Why not.
+        /// The reason.
         error: zonal_cache::StartError,
     },
-    /// A chunk size by prefix that the devices have no room for.
+    /// A chunk size rule exceeds a limit of the devices.
     Chunks(ChunkRefused),
-    /// Two devices were used without each other: format one of them.
+    /// Two devices were used apart (split brain): format one of them.
     Apart {
-        /// The device that was used last, by its own account, and the other.
+        /// The device with the newest roster, and the other one.
         specs: Box<[DeviceSpec; 2]>,
     },
     /// More devices than a node can have.
     TooMany,
-    /// A device cannot be told which others there are.
+    /// A device did not store the list of the node's devices.
     Roster {
         /// The device.
         spec: DeviceSpec,
     },
-    /// The system refused a thread or a descriptor.
+    /// The system refused a thread, a descriptor or random numbers.
     Thread(String),
 }
 
 impl StartError {
-    /// Whether the same may go well later although nobody changes what was asked for.
+    /// True if a retry with the same settings may succeed.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Device(error) => error.may_pass(),
-            // What else is wrong with a log was found before it was opened.
+            // All other faults of a log are found before it is opened.
             Self::Cache { error: zonal_cache::StartError::Log(error), .. } => {
                 matches!(error, zonal_zonelog::OpenError::Device(_))
             }
@@ -208,7 +210,7 @@ impl From<ChunkRefused> for StartError {
     }
 }
 
-/// Requests that wait for one shard. Beyond it, front ends wait.
+/// Request queue limit of one shard. Beyond it, front ends wait.
 const REQUESTS_MAX: usize = 1024;
 
 /// A running node.
@@ -218,12 +220,12 @@ pub struct Node {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A device that has come up.
+/// An open device of a node.
 pub(crate) struct Device {
     pub(crate) settings: DeviceSettings,
     pub(crate) drive: Arc<Drive>,
     pub(crate) shard_count: u16,
-    /// It was blank.
+    /// True if the device was blank.
     pub(crate) is_new: bool,
     pub(crate) standing: Arc<Standing>,
 }
@@ -237,7 +239,7 @@ impl Node {
     /// Starts all shards of all devices, then the front end on each of their threads.
     ///
     /// # Errors
-    /// When any of them cannot be started: then none is.
+    /// When one of them cannot start; then none runs.
     pub async fn start(
         settings: &NodeSettings,
         backend: Arc<dyn Backend>,
@@ -302,7 +304,7 @@ impl Node {
                 Ok(node)
             }
             Err(error) => {
-                // When the last shard has let go of them, the drives undo what was done.
+                // When the last shard has closed them, the drives remove what this start created.
                 node.stop().await;
                 Err(error)
             }
@@ -324,14 +326,14 @@ impl Node {
         &self.client
     }
 
-    /// Puts everything that was admitted on flash, and ends.
+    /// Writes all admitted bytes to flash, and stops the node.
     pub async fn stop(mut self) {
         self.keepers.shutdown().await;
         self.client.settle().await;
         self.client.stop().await;
         drop(self.client);
         let threads = self.threads;
-        // A shard that panicked has said so; the others still end in order.
+        // A panic of a shard was reported before; the other shards still stop in order.
         let joined = tokio::task::spawn_blocking(move || {
             threads.into_iter().for_each(|thread| drop(thread.join()));
         });
@@ -339,7 +341,8 @@ impl Node {
     }
 }
 
-/// What each shard found, which is told to the log, and who waits for the word to serve.
+/// Waits until all shards have started. Returns what each found, and the senders that let them
+/// serve.
 async fn all_started(
     starting: Vec<Starting>,
     (devices, begin): (&[Device], Instant),
@@ -354,7 +357,7 @@ async fn all_started(
     Ok((all, ready))
 }
 
-/// A line of the log for each device: what a start took the time for.
+/// Logs one line per device: what the start recovered, and how long it took.
 fn tell_of_recovery((devices, begun): (&[Device], &[Begun]), took: Duration) {
     let mut shards = begun.iter();
     for Device { settings, shard_count, is_new, .. } in devices {
@@ -377,7 +380,7 @@ fn tell_of_recovery((devices, begun): (&[Device], &[Begun]), took: Duration) {
     }
 }
 
-/// All devices, each with its shards. Every one is judged before the first is changed.
+/// Opens all devices with their shards. All devices are checked before the first one is changed.
 async fn open_all(settings: NodeSettings) -> Result<Vec<Device>, StartError> {
     let open = move || {
         let NodeSettings { devices, mode, .. } = settings;
@@ -387,7 +390,7 @@ async fn open_all(settings: NodeSettings) -> Result<Vec<Device>, StartError> {
             let Opened { drive, shard_count, log } = opened;
             let drive = Arc::new(drive.claim()?);
             if drive.geometry().kind == DeviceKind::Conventional {
-                // Whatever takes its place while the node runs is divided in the same way.
+                // A device that replaces this one while the node runs is divided in the same way.
                 settings.spec.zone = Some(drive.geometry().zone_capacity.bytes());
             }
             let (is_new, standing) = (log.is_none(), Arc::default());
@@ -395,12 +398,12 @@ async fn open_all(settings: NodeSettings) -> Result<Vec<Device>, StartError> {
         });
         claimed.collect()
     };
-    // A device may take its time to be read or allocated, and the caller has others to attend to.
+    // Reading or allocating a device may take long, and must not block the caller's runtime.
     let opened = tokio::task::spawn_blocking(open).await;
     opened.map_err(|error| StartError::Thread(error.to_string()))?
 }
 
-/// Where each shard is, and whose it is if its device is blank.
+/// Address, drive and identity of each shard. The identity is used if the device is blank.
 fn shards_of(devices: &[Device]) -> Result<Vec<(ShardAddress, Arc<Drive>, Identity)>, StartError> {
     let mut shards = Vec::new();
     for (device, Device { drive, shard_count, .. }) in devices.iter().enumerate() {
@@ -414,7 +417,7 @@ fn shards_of(devices: &[Device]) -> Result<Vec<(ShardAddress, Arc<Drive>, Identi
     Ok(shards)
 }
 
-/// A name that nobody else has.
+/// A random 128-bit identifier.
 pub(crate) fn random_id() -> Result<[u8; 16], StartError> {
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|error| StartError::Thread(error.to_string()))?;

@@ -6,26 +6,26 @@ use zonal_zonelog::OpenMode;
 use crate::node::{DeviceSettings, StartError};
 use crate::{Formatted, Holds};
 
-/// Zones with which a shard is worth having, where nobody says how many there shall be.
+/// Minimum zones of a shard where the number of shards is chosen automatically.
 const ZONES_PER_SHARD_MIN: u32 = 8;
 
-/// Active zones without which a shard cannot be: one that is filled, one for rewrites.
+/// Active zones that a shard needs: one being filled, one for rewrites.
 const ACTIVE_PER_SHARD_MIN: u32 = 2;
 
 pub(crate) struct Opened {
     pub(crate) drive: Drive,
     pub(crate) shard_count: u16,
-    /// Whose log is on it, if one is.
+    /// Identity of the log on the device, if there is one.
     pub(crate) log: Option<[u8; 16]>,
 }
 
 impl Opened {
-    /// Opens the device, and refuses it when it is somebody else's, or cannot be divided as asked.
+    /// Opens a device. Refuses foreign data, and a division that differs from the requested one.
     pub(crate) fn open(of: &DeviceSettings, mode: OpenMode) -> Result<Self, StartError> {
         let mut drive = Drive::open(&of.spec)?;
         let formatted = match mode {
             OpenMode::Recover => log_on(&drive, of)?,
-            // Its loss is meant.
+            // The caller asked for its data to be lost.
             OpenMode::Format => None,
         };
         if let Some(formatted) = &formatted {
@@ -47,7 +47,7 @@ impl Opened {
     }
 }
 
-/// The log on the device, if there is one; a device of somebody else's is refused.
+/// The log on the device, if there is one. Refuses foreign data.
 fn log_on(drive: &Drive, of: &DeviceSettings) -> Result<Option<Formatted>, StartError> {
     let spec = of.spec.clone();
     match Holds::of(drive)? {
@@ -78,7 +78,8 @@ fn shard_count(of: &DeviceSettings, drive: &Drive, formatted: Option<&Formatted>
     }
 }
 
-/// Refuses what a cache could not live on, before there is any trace of it. The last share is the smallest.
+/// Refuses a device that is too small, before anything is written. The last shard has the fewest
+/// zones.
 fn check_share(of: &DeviceSettings, drive: &Drive, shard_count: u16) -> Result<(), StartError> {
     let share = drive.share(u32::from(shard_count - 1), shard_count.into())?;
     let mut settings = zonal_cache::Settings::for_device(&share);

@@ -1,4 +1,5 @@
-//! Origin driver: runs the requests of a shard's origin port against a [`Backend`] on the shard's own runtime.
+//! Origin driver: runs the requests of a shard's origin port against a [`Backend`] on the shard's
+//! own runtime.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -15,16 +16,16 @@ use zonal_runtime::Port;
 
 use crate::contained;
 
-/// A future that may go anywhere.
+/// A boxed future that is `Send`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// An object store.
+/// An object store that the cache reads from.
 pub trait Backend: Send + Sync + 'static {
-    /// HEAD.
+    /// HEAD of an object.
     fn head(&self, object: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>>;
 
-    /// GET of a range of one version: pinned to its ETag, and failed when the answer speaks of another one. The body
-    /// yields exactly the bytes of the range, or fails.
+    /// GET of a range of one version, with `If-Match`. Fails if the response has another ETag. The
+    /// body yields exactly the bytes of the range, or fails.
     fn get(
         &self,
         object: ObjectName,
@@ -35,11 +36,11 @@ pub trait Backend: Send + Sync + 'static {
 
 /// The body of a GET.
 pub trait BodyStream: Send {
-    /// The next bytes, never none; nothing after the last.
+    /// The next bytes, never empty; `None` after the last.
     fn next(&mut self) -> BoxFuture<'_, Option<Result<Bytes, OriginFault>>>;
 }
 
-/// Carries out what the engine asks of its origin port.
+/// Executes the commands of the engine's origin port.
 #[derive(Clone)]
 pub(crate) struct OriginDriver {
     backend: Arc<dyn Backend>,
@@ -58,7 +59,7 @@ impl OriginDriver {
         Self { backend, port, streams: Rc::default() }
     }
 
-    /// Starts everything that waits in the port. True when there was something.
+    /// Starts all queued commands. True when there were some.
     pub(crate) fn start_all(&self) -> bool {
         let mut any = false;
         while let Some((ticket, fetch)) = self.port.take() {
@@ -93,7 +94,7 @@ impl OriginDriver {
     }
 
     async fn more(&self, stream: StreamId) -> Fetched {
-        // Taken out while it is asked: the engine asks once at a time.
+        // The stream is taken out during the call: the engine has one `More` in flight per stream.
         let body = self.streams.open.borrow_mut().remove(&stream);
         let Some(mut body) = body else { return Fetched::End };
         match body.next().await {
@@ -107,7 +108,7 @@ impl OriginDriver {
     }
 }
 
-/// A fetch that the engine waits for.
+/// A command that the engine waits for. A panic completes it with an error.
 struct Unanswered {
     port: Port<Fetch, Fetched>,
     ticket: Ticket,
@@ -120,7 +121,7 @@ impl Unanswered {
 }
 
 impl Drop for Unanswered {
-    /// What one origin's answer made panic is one fetch that failed.
+    /// A panic caused by a response fails this command only.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.complete(Fetched::Failed(OriginFault::Lied));

@@ -9,17 +9,18 @@ use zonal_policy::Prefetch;
 use crate::request::Request;
 use crate::routes::Routes;
 
-/// All shards of the node. Weak: a node whose clients are gone ends.
+/// All shards of the node. The references are weak, so that a node without clients ends.
 #[derive(Clone)]
 pub(crate) struct Peers {
     pub(crate) shards: Arc<[WeakSender<Request>]>,
     pub(crate) routes: Arc<Routes>,
-    /// The one that asks.
+    /// Number of the sending shard.
     pub(crate) own: usize,
 }
 
 impl Peers {
-    /// Has each stripe of `prefetch` fetched where it lives, if the shard is not too busy to take the request.
+    /// Prefetches each stripe of `prefetch` on the shard that owns it. Skips shards with a full
+    /// queue.
     pub(crate) fn prefetch(
         &self,
         cache: &Cache,

@@ -1,4 +1,5 @@
-//! Body pipe: a short bounded queue of pieces from an engine to a front end, across threads or within one.
+//! Body pipe: a short bounded queue of pieces from an engine to a front end, across threads or
+//! within one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,8 +8,9 @@ use std::task::{Context, Poll};
 use atomic_waker::AtomicWaker;
 use zonal_cache::{Consumer, Gone, Piece};
 
-/// Pieces that wait for the front end. With the one it is sending and the one that the engine reads, a slow
-/// client holds four; between two stripes of a long read, two more wait in the pipe of the next.
+/// Capacity of the pipe, in pieces. With the piece being sent and the one being read by the engine,
+/// a slow client holds four. Between two stripes of a long read, the next stripe's pipe holds two
+/// more.
 const PIECES_MAX: usize = 2;
 
 #[derive(Default)]
@@ -25,10 +27,10 @@ struct Queue {
     writer_gone: bool,
 }
 
-/// The engine's end.
+/// Write end, for the engine.
 pub(crate) struct PipeWriter(Arc<PipeState>);
 
-/// The front end's end.
+/// Read end, for the front end.
 pub(crate) struct PipeReader(Arc<PipeState>);
 
 pub(crate) fn pipe() -> (PipeWriter, PipeReader) {
@@ -38,7 +40,7 @@ pub(crate) fn pipe() -> (PipeWriter, PipeReader) {
 
 impl PipeState {
     fn with<R>(&self, look: impl FnOnce(&mut Queue) -> R) -> R {
-        // Nothing panics while the lock is held.
+        // No code panics while it holds the lock.
         look(&mut self.queue.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -59,8 +61,8 @@ impl Consumer for PipeWriter {
     }
 
     fn accept(&mut self, piece: Piece) {
-        // What comes first says what will come: a reader that is woken for it, maybe on another thread, can
-        // do nothing with it yet.
+        // `Start` only announces the pieces to come. Waking the reader for it, maybe on another
+        // thread, would be useless.
         let is_news = !matches!(piece, Piece::Start { .. });
         self.0.with(|queue| queue.pieces.push_back(piece));
         if is_news {
@@ -77,7 +79,7 @@ impl Drop for PipeWriter {
 }
 
 impl PipeReader {
-    /// The next piece; `None` when the engine went away without an end.
+    /// The next piece; `None` when the engine dropped its end without `End`.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Piece>> {
         let look = |queue: &mut Queue| match queue.pieces.pop_front() {
             Some(piece) => Poll::Ready(Some(piece)),
@@ -98,7 +100,7 @@ impl PipeReader {
 
 impl Drop for PipeReader {
     fn drop(&mut self) {
-        // What waits is dropped outside the lock: buffers go back to their pool.
+        // Drop the pieces outside the lock: their buffers return to the pool.
         let left = self.0.with(|queue| {
             queue.reader_gone = true;
             std::mem::take(&mut queue.pieces)

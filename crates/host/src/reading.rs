@@ -1,7 +1,8 @@
-//! Striped read: the bytes of a range, one stripe after the other, each from the shard that owns it.
+//! Striped read: the bytes of a range, stripe by stripe, each from the shard that owns it.
 //!
-//! The next stripe is asked for before the one before it is drained, so that its first bytes are there in time. Not
-//! much before: a fetch that its reader does not come to within 2 s is given up (`docs/decisions/stalled-fetches.md`).
+//! The next stripe is requested before the current one is drained, so that its first bytes arrive
+//! in time. It is not requested much earlier: a fetch whose reader stalls for 2 s is given up
+//! (`docs/decisions/stalled-fetches.md`).
 
 use std::ops::Range;
 use std::pin::Pin;
@@ -17,43 +18,44 @@ use crate::origin::BoxFuture;
 use crate::pipe::{PipeReader, pipe};
 use crate::request::Request;
 
-/// The next stripe is asked for when no more than this is left of the one before: what a fetch runs ahead of its
-/// reader, and at 1 GB/s eight milliseconds.
+/// The next stripe is requested when at most this much of the current one is left, in bytes: the
+/// read-ahead of a fetch, and 8 ms at 1 GB/s.
 const LEFT_MAX: u64 = 8 << 20;
 
-/// ... and the reader needs no longer for it, as fast as it has been so far.
+/// ... and the reader, at its average rate so far, needs at most this long for it.
 const LEFT_FOR: Duration = Duration::from_secs(1);
 
-/// The bytes of one read.
+/// A read in progress.
 pub struct Reading {
-    /// Nothing will be asked of the origin, unless something cached turns out to be damaged.
+    /// True if no byte needs an origin request, unless cached data turn out to be damaged.
     pub all_cached: bool,
-    /// The same, and nothing of what was handed out so far was still on its way to flash.
+    /// True if `all_cached`, and no byte handed out so far was still waiting to be written to
+    /// flash.
     pub all_on_flash: bool,
     first: Option<Bytes>,
     now: Part,
-    /// Asked for before `now` was drained.
+    /// The next stripe, requested before `now` was drained.
     next: Option<Part>,
     rest: Option<Rest>,
     since: Instant,
     handed_out: u64,
 }
 
-/// What one stripe has of the read.
+/// The part of the read in one stripe.
 struct Part {
     from: Source,
-    /// Bytes that are still to come.
+    /// Bytes still to come.
     left: u64,
 }
 
 enum Source {
     Asking(BoxFuture<'static, Result<PipeReader, ReadError>>),
     Piping(PipeReader),
-    /// Nowhere: it is drained.
+    /// The stripe is drained.
     Drained,
 }
 
-/// What has not been asked for yet.
+/// The part of the read that is not requested yet.
 pub(crate) struct Rest {
     pub(crate) client: Client,
     pub(crate) object: ObjectName,
@@ -63,7 +65,7 @@ pub(crate) struct Rest {
 }
 
 impl Rest {
-    /// Asks for the next stripe, if there is one.
+    /// Requests the next stripe, if there is one.
     fn ask(&mut self) -> Option<Part> {
         if self.range.is_empty() {
             return None;
@@ -89,7 +91,7 @@ impl Rest {
 impl Part {
     const DRAINED: Self = Self { from: Source::Drained, left: 0 };
 
-    /// Sees to it that the request leaves. An error is found when its turn comes.
+    /// Drives the request for a stripe. An error is reported when the reader reaches the stripe.
     fn poll_asking(&mut self, cx: &mut Context<'_>) {
         if let Source::Asking(asking) = &mut self.from
             && let Poll::Ready(asked) = asking.as_mut().poll(cx)
@@ -107,7 +109,7 @@ impl Reading {
         Self { rest: Some(rest), ..Self::with(Part::DRAINED) }
     }
 
-    /// Of which is not known yet how much comes through the pipe, and what after it.
+    /// A read from a pipe, whose length and continuation are set by [`Reading::continue_with`].
     pub(crate) fn from_pipe(pipe: PipeReader) -> Self {
         Self::with(Part { from: Source::Piping(pipe), left: 0 })
     }
@@ -125,13 +127,13 @@ impl Reading {
         }
     }
 
-    /// Waits until the first bytes are there, or there are none to come.
+    /// Waits for the first bytes, or the end.
     pub(crate) async fn begin(&mut self) -> Result<(), ReadError> {
         self.first = std::future::poll_fn(|cx| self.poll_bytes(cx)).await.transpose()?;
         Ok(())
     }
 
-    /// It began with `begun` bytes in one pipe, and goes on with the rest.
+    /// Sets the number of bytes in the first pipe, and the rest of the read.
     pub(crate) fn continue_with(&mut self, begun: u64, rest: Rest) {
         self.now.left = begun - self.handed_out;
         self.rest = Some(rest);
@@ -199,7 +201,8 @@ impl Reading {
     }
 }
 
-/// Whether a reader that took `handed_out` bytes in so long takes as many as are left in [`LEFT_FOR`].
+/// True if a reader that took `handed_out` bytes in the time `took` needs at most [`LEFT_FOR`] for
+/// the bytes left.
 fn is_soon(left: u64, handed_out: u64, took: Duration) -> bool {
     u128::from(left) * took.as_nanos() <= u128::from(handed_out) * LEFT_FOR.as_nanos()
 }

@@ -1,4 +1,4 @@
-//! Requests of front ends to a shard.
+//! Requests to a shard, from front ends, the device supervisor and other shards.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::client::Located;
 use crate::pipe::PipeWriter;
 use crate::{ShardStats, StartError};
 
-/// Which bytes of the version that was found are wanted.
+/// Chooses the range to read from the version that was found.
 pub(crate) type RangeOf = Box<dyn FnOnce(&Opened) -> Range<u64> + Send>;
 
-/// The version that was found, and the bytes of it that are wanted.
+/// The version that was found, and the range chosen from it.
 pub(crate) type Chosen = (Opened, Range<u64>);
 
-/// Of `range` what lies with the head: the part in the first stripe.
+/// The part of `range` in the first stripe, which lies on the head's shard.
 pub(crate) fn with_head(range: &Range<u64>) -> Range<u64> {
     range.start..range.end.min(STRIPE.0)
 }
@@ -34,7 +34,7 @@ pub(crate) enum Request {
         care: Care,
         reply: oneshot::Sender<Result<Opened, LookupError>>,
     },
-    /// Open, and read of what is found the bytes that lie with the head.
+    /// Open, and read the part of the chosen range in the first stripe.
     Get {
         object: ObjectName,
         trust: Trust,
@@ -51,28 +51,28 @@ pub(crate) enum Request {
         keeping: Keeping,
         to: PipeWriter,
     },
-    /// Fetch what of the range is missing, if there is room: a reader may come for it.
+    /// Hint: fetch the missing part of the range, if there is room, because a reader may need it.
     Prefetch {
         object: ObjectName,
         head: Arc<Head>,
         range: Range<u64>,
         wasted: Wasted,
     },
-    /// Is all of the range cached?
+    /// Reply true if the whole range is cached.
     Probe {
         object: ObjectName,
         head: Arc<Head>,
         range: Range<u64>,
         reply: oneshot::Sender<bool>,
     },
-    /// Where are the bytes of the range, and how far is flash behind?
+    /// Report where the bytes of the range are, and the write backlog.
     Locate {
         object: ObjectName,
         head: Arc<Head>,
         range: Range<u64>,
         reply: oneshot::Sender<Located>,
     },
-    /// Pin what of the range is on flash, or release it.
+    /// Pin or unpin the cached part of the range.
     SetCare {
         object: ObjectName,
         head: Arc<Head>,
@@ -80,7 +80,7 @@ pub(crate) enum Request {
         care: Care,
         reply: oneshot::Sender<()>,
     },
-    /// The origin has sent an ETag of it.
+    /// The origin has sent an ETag for this object.
     NoteEtag {
         object: ObjectName,
     },
@@ -91,38 +91,39 @@ pub(crate) enum Request {
     Stats {
         reply: oneshot::Sender<ShardStats>,
     },
-    /// Put everything that was admitted on flash; `reply` when that is done.
+    /// Write all admitted bytes to flash, then reply.
     Settle {
         reply: oneshot::Sender<()>,
     },
-    /// Keep the roster on flash.
+    /// Store the roster on flash.
     Keep {
         roster: Arc<[u8]>,
         reply: oneshot::Sender<Result<(), RosterLost>>,
     },
-    /// Since when what lives here is at home here. Nothing was asked before.
+    /// Set the placement epochs. Sent before any other request.
     SetHomes(Homes),
-    /// From now on objects that come from the origin are cut by these rules.
+    /// Set the chunk size rules for objects fetched from now on.
     SetChunks(Arc<ChunkRules>),
-    /// Do without the device: it is not worth to be waited for.
+    /// Stop using the device, because it is failing.
     Isolate,
-    /// Close the device; `reply` when it has answered all that it was asked.
+    /// Close the device when it has completed all its commands, then reply.
     Release {
         reply: oneshot::Sender<()>,
     },
-    /// The device is there again.
+    /// Reopen the device.
     Rejoin(Rejoin),
-    /// End the thread.
+    /// Stop the shard and end its thread.
     Stop,
 }
 
-/// A device that its shards are to use again.
+/// A device to be reopened by its shards.
 pub(crate) struct Rejoin {
     pub(crate) drive: Arc<Drive>,
-    /// Of a device that is to be formatted: what it held is not to be found again.
+    /// Identity of the log. A new one if the device is formatted, so that its old records are never
+    /// found.
     pub(crate) log: [u8; 16],
     pub(crate) mode: OpenMode,
     pub(crate) homes: Homes,
-    /// Whether the share is up.
+    /// Reply with the outcome of the reopening.
     pub(crate) reply: oneshot::Sender<Result<(), StartError>>,
 }

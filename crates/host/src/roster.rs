@@ -1,26 +1,29 @@
-//! Placement map: the devices of a node, the buckets of each, and which of them missed invalidations.
+//! Placement map: the devices of a node, the buckets of each, and which of them missed
+//! invalidations.
 //!
-//! 1. The roster is written on every device of the node when it changes: at a start with other devices than before, and
-//!    when a device is isolated or joins again. Nothing that it decides happens before it is on flash.
-//! 2. At a start all rosters that are found are compared. A device that the newest does not name, or says to be away,
-//!    has missed removals: it is emptied. One that went its own way meanwhile is refused.
-//! 3. Devices that are gone leave their buckets to those that come in their place, or else to all others. No other
-//!    bucket moves but those that a device more has to get.
+//! 1. The roster is written to every device of the node when it changes: at a start with other
+//!    devices than before, and when a device is isolated or joins again. No change takes effect
+//!    before it is on flash.
+//! 2. A start compares all rosters. A device that the newest roster omits, or marks as offline, has
+//!    missed removals and is wiped. Devices that were used apart (split brain) are refused.
+//! 3. Buckets of missing devices move to new devices, or else to all others. Apart from these, only
+//!    the buckets that a new device needs are moved.
 //!
-//! The layout is in `docs/formats/roster.md`: little-endian, versioned, golden bytes in the tests below.
+//! The layout is in `docs/formats/roster.md`: little-endian, versioned, golden bytes in the tests
+//! below.
 
 use zonal_cache::{BUCKETS, Homes, ROSTER_BYTES_MAX};
 
-/// Names a log, or one state of the roster.
+/// Identity of a log, or of one state of the roster.
 pub(crate) type Id = [u8; 16];
 
-/// Devices of a node: what a roster has room for, and more than a machine has slots.
+/// Maximum number of devices of a node: they fit the roster, and no machine has more slots.
 pub(crate) const DEVICES_MAX: usize = 128;
 
-/// The devices of a node, as one of them is told.
+/// Devices and placement of a node, as stored on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Roster {
-    /// Higher than that of any roster from which it follows.
+    /// Version counter: higher than that of the roster it was derived from.
     number: u64,
     id: Id,
     members: Vec<Member>,
@@ -31,60 +34,61 @@ pub(crate) struct Roster {
 struct Member {
     log: Id,
     shard_count: u16,
-    /// It is not told of removals.
+    /// Offline: receives no removals, and must be wiped or replayed before use.
     is_away: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bucket {
-    /// The place of its device among the members.
+    /// Index of its device in `members`.
     member: usize,
-    /// Since which generation.
+    /// Placement epoch: the generation since which the bucket is on that device.
     since: u64,
 }
 
-/// What a device is found to be at a start.
+/// State of a device as found at a start.
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceRecord {
     pub(crate) log: Id,
     pub(crate) shard_count: u16,
-    /// It was formatted just now.
+    /// True if the device was just formatted.
     pub(crate) is_new: bool,
     pub(crate) roster: Option<Roster>,
 }
 
-/// What a start makes of its devices.
+/// Membership agreed at a start.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Convened {
     pub(crate) roster: Roster,
-    /// It differs from what is on some device.
+    /// True if the roster differs from that on some device, and must be written.
     pub(crate) is_news: bool,
-    /// By device: it missed something, and has to be emptied.
+    /// By device: it missed removals, and must be wiped.
     pub(crate) is_emptied: Vec<bool>,
-    /// By device: the log that it has from now on, under which the roster has it.
+    /// By device: its log identity in the roster, which is new for a wiped device.
     pub(crate) logs: Vec<Id>,
 }
 
-/// Two devices that were used apart: neither knows what the other has missed.
+/// Split brain: two devices were used apart, and neither knows which removals it missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Apart {
     pub(crate) one: usize,
     pub(crate) other: usize,
 }
 
-/// How a device stands to the newest roster.
+/// State of a device relative to the newest roster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// It has missed nothing.
+    /// It has missed no removals.
     Current,
-    /// It has nothing.
+    /// It is blank.
     New,
-    /// It has missed something.
+    /// It has missed removals.
     Behind,
 }
 
-/// Compares what is found. `generation` is higher than that of any record, and nothing was written since it was drawn;
-/// `new_ids` are the roster's, should there be a new one, and the logs' of devices that are emptied.
+/// Agrees on the roster from what was found. Requires: `generation` is higher than that of any
+/// record, and nothing was written since it was drawn. The random ids are for a new roster, and for
+/// the logs of wiped devices.
 pub(crate) fn convene(
     found: &[DeviceRecord],
     generation: u64,
@@ -113,7 +117,7 @@ pub(crate) fn convene(
     });
     let members: Vec<Member> = members.collect();
     let logs = members.iter().map(|member| member.log).collect();
-    // What a member was before: one that is emptied keeps its buckets, which are nobody's since.
+    // Members are matched to their old entries: a wiped device keeps its buckets, with a new epoch.
     let was = |device: &DeviceRecord| newest.members.iter().position(|old| old.log == device.log);
     let was: Vec<Option<usize>> = found.iter().map(was).collect();
     let homes = newest.buckets.iter().map(|bucket| {
@@ -127,8 +131,9 @@ pub(crate) fn convene(
     Ok(Convened { roster, is_news: true, is_emptied, logs })
 }
 
-/// Nobody has a roster. What was used alone until now was home to everything all the time, and needs none as long as
-/// it is alone; of what several have from before, nobody knows.
+/// The first roster. A single used device had all buckets from the beginning, and needs no stored
+/// roster while it is alone. If several devices were used before, all buckets get a new epoch,
+/// because their history is unknown.
 fn first(found: &[DeviceRecord], generation: u64, id: Id) -> Convened {
     let member = |device: &DeviceRecord| Member {
         log: device.log,
@@ -146,7 +151,8 @@ fn first(found: &[DeviceRecord], generation: u64, id: Id) -> Convened {
     Convened { roster, is_news: 1 < found.len(), is_emptied, logs }
 }
 
-/// Gives each member its part of the buckets, by its shards. Those that nobody has go first.
+/// Gives each member a share of the buckets, in proportion to its shards. Unassigned buckets are
+/// moved first.
 fn spread_over(members: &[Member], mut homes: Vec<Option<Bucket>>, since: u64) -> Vec<Bucket> {
     let shards: usize = members.iter().map(|member| usize::from(member.shard_count)).sum();
     let part = |member: &Member| usize::from(member.shard_count) * BUCKETS;
@@ -154,7 +160,7 @@ fn spread_over(members: &[Member], mut homes: Vec<Option<Bucket>>, since: u64) -
     let most: Vec<usize> = members.iter().map(|member| part(member).div_ceil(shards)).collect();
     let mut has = vec![0; members.len()];
     homes.iter().flatten().for_each(|bucket| has[bucket.member] += 1);
-    // Whoever has least of its part: everybody is behind it when the buckets are dealt out.
+    // The member with the least relative to its share. The offset keeps the difference positive.
     let poorest = |has: &[usize]| {
         (0..members.len()).min_by_key(|at| (has[*at] + BUCKETS - least[*at], *at)).unwrap_or(0)
     };
@@ -176,13 +182,13 @@ fn spread_over(members: &[Member], mut homes: Vec<Option<Bucket>>, since: u64) -
 }
 
 impl Roster {
-    /// `None`: it went its own way.
+    /// State of a device relative to this roster. `None` if the device was used apart.
     fn standing_of(&self, device: &DeviceRecord, all: &[DeviceRecord]) -> Option<Standing> {
         if let Some(own) = &device.roster
             && own.id != self.id
         {
-            // Whoever was with it then and has the newest roster now went on without it. Alone, it would have forgotten
-            // them.
+            // The device's roster is older, not diverged, if a device of it also holds the newest
+            // roster. A device used alone would have dropped the others from its roster.
             let was_with =
                 |other: &DeviceRecord| own.members.iter().any(|known| known.log == other.log);
             let has_newest = |other: &DeviceRecord| other.roster.as_ref() == Some(self);
@@ -197,7 +203,7 @@ impl Roster {
         })
     }
 
-    /// As this one, but for what one member is from now on.
+    /// A copy with one member changed.
     pub(crate) fn with(&self, change: Change, id: Id) -> Self {
         let mut next = Self { number: self.number + 1, id, ..self.clone() };
         for (at, member) in next.members.iter_mut().enumerate() {
@@ -215,7 +221,7 @@ impl Roster {
         next
     }
 
-    /// Logs of the devices that are told of everything.
+    /// Logs of the devices that receive all removals.
     pub(crate) fn present(&self) -> impl Iterator<Item = Id> {
         self.members.iter().filter(|member| !member.is_away).map(|member| member.log)
     }
@@ -225,7 +231,7 @@ impl Roster {
         self.buckets.iter().map(|bucket| self.members[bucket.member].log)
     }
 
-    /// By bucket: since when.
+    /// By bucket: its placement epoch.
     pub(crate) fn since(&self) -> Homes {
         Homes::since(self.buckets.iter().map(|bucket| bucket.since).collect())
     }
@@ -281,21 +287,21 @@ impl Roster {
     }
 }
 
-/// What becomes of one member, by its log.
+/// Change of one member, named by its log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
-    /// It is not told of removals any more.
+    /// The member is offline: it receives no removals.
     Away(Id),
-    /// It is, and has missed none.
+    /// The member receives removals, and missed none.
     In(Id),
-    /// It has nothing any more, and another log.
+    /// The member was wiped and has a new log. `since`: the new placement epoch of its buckets.
     Emptied { log: Id, as_log: Id, since: u64 },
 }
 
 const VERSION: u16 = 1;
 
-// 0 version, 2 member_count, 4 zeros, 8 number, 16 id; by member: 0 log, 16 shard_count, 18 is_away; by bucket:
-// 0 since, 8 member
+// Offsets in bytes: 0 version, 2 member_count, 4 zeros, 8 number, 16 id; by member: 0 log,
+// 16 shard_count, 18 is_away; by bucket: 0 since, 8 member.
 const _: () = assert!(32 + 20 * DEVICES_MAX + 9 * BUCKETS <= ROSTER_BYTES_MAX);
 
 fn narrow(n: usize) -> u16 {

@@ -1,4 +1,5 @@
-//! Shard thread: one tokio runtime, on which the engine lives (`life`), once for each time its device joins.
+//! Shard thread: one tokio runtime that runs the engine. A new engine instance (`life`) starts each
+//! time the device joins.
 
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -20,7 +21,7 @@ use crate::request::Request;
 use crate::roster::Id;
 use crate::standing::Standing;
 
-/// Which share of which device.
+/// Numbers of a device and of a shard on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShardAddress {
     pub(crate) device: usize,
@@ -28,35 +29,35 @@ pub(crate) struct ShardAddress {
     pub(crate) shard_count: usize,
 }
 
-/// What a shard keeps over all its lives.
+/// Parts of a shard that all its engine instances share.
 pub(crate) struct Share {
     pub(crate) place: ShardAddress,
     pub(crate) peers: Peers,
     pub(crate) settings: DeviceSettings,
-    /// Those that the node was started with.
+    /// Chunk size rules at the start of the node.
     pub(crate) chunks: Arc<ChunkRules>,
     pub(crate) generations: Generations,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) standing: Arc<Standing>,
 }
 
-/// What a shard found when it came up.
+/// Results of a shard's start.
 pub(crate) struct Begun {
     pub(crate) log: Id,
     pub(crate) roster: Option<Vec<u8>>,
     pub(crate) regained: Regained,
 }
 
-/// What a shard's thread is given.
+/// Parameters of a shard's thread.
 pub(crate) struct Setup {
     pub(crate) share: Share,
     pub(crate) drive: Arc<Drive>,
     pub(crate) identity: Identity,
     pub(crate) mode: OpenMode,
     pub(crate) requests: mpsc::Receiver<Request>,
-    /// Hears what the cache found when it is up, or why it is not.
+    /// Gets the results of the start, or the error.
     pub(crate) started: oneshot::Sender<Result<Begun, StartError>>,
-    /// Comes when all shards are up: then the front end starts.
+    /// Completes when all shards have started: then the front end starts.
     pub(crate) go: oneshot::Receiver<Client>,
     pub(crate) front: Option<Front>,
 }
@@ -84,7 +85,7 @@ async fn run(setup: Setup) {
         },
         Err(error) => return drop(started.send(Err(error))),
     };
-    // Whoever keeps the device has it from here on.
+    // From here on only the device supervisor holds the drive.
     drop(drive);
     if started.send(Ok(crank.begun())).is_err() {
         return;

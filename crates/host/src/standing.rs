@@ -6,20 +6,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use zonal_device::Trouble;
 
-/// What will be known of the device at the next start.
+/// Which state of the device the next start will find recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// It is told everything.
+    /// It receives all removals.
     In,
-    /// A shard would rather do without it.
+    /// A shard reported a fault; the supervisor has not decided yet.
     Undecided,
-    /// It is not told of removals: other devices say so.
+    /// It is offline, and the other devices have recorded it.
     Away,
-    /// It is not told of removals, and there is nothing that would say so.
+    /// It is offline, and no other device could record it.
     Unknown,
 }
 
-/// Shared by the shards of a device and its keeper.
+/// Health of one device, shared by its shards and its supervisor.
 #[derive(Debug)]
 pub(crate) struct Standing {
     trouble: Mutex<Option<Trouble>>,
@@ -40,7 +40,7 @@ impl Default for Standing {
 }
 
 impl Standing {
-    /// A shard would rather do without the device. The first word counts.
+    /// Reports a fault from a shard. Only the first fault is kept.
     pub(crate) fn report(&self, trouble: Trouble) {
         let mut known = self.trouble();
         known.get_or_insert(trouble);
@@ -50,12 +50,12 @@ impl Standing {
         }
     }
 
-    /// The device is tried again: what was held against it is forgotten.
+    /// Clears the fault, because the device is tried again.
     pub(crate) fn forget(&self) {
         *self.trouble() = None;
     }
 
-    /// The device is told everything from now on, if its shards have nothing against it.
+    /// Marks the device as in use, unless a shard has reported a new fault meanwhile.
     pub(crate) fn join(&self) {
         let known = self.trouble();
         self.has_overflowed.store(false, Ordering::Release);
@@ -64,14 +64,14 @@ impl Standing {
         self.record.send_replace(record);
     }
 
-    /// Waits until a shard would rather do without the device.
+    /// Waits until a shard reports a fault.
     pub(crate) async fn reported(&self) -> Option<Trouble> {
-        // The sender lives as long as this does.
+        // The wait cannot fail: the sender lives as long as `self`.
         let _ = self.record.subscribe().wait_for(|record| *record != Record::In).await;
         *self.trouble()
     }
 
-    /// What the next start will know of it while it is away.
+    /// Sets the supervisor's verdict.
     pub(crate) fn decide(&self, record: Record) {
         self.record.send_replace(record);
     }
@@ -80,35 +80,35 @@ impl Standing {
         *self.record.borrow()
     }
 
-    /// What was decided, as soon as it is.
+    /// Waits for the supervisor's verdict.
     pub(crate) async fn decided(&self) -> Record {
         let mut records = self.record.subscribe();
         let decided = records.wait_for(|record| *record != Record::Undecided).await;
         decided.map_or(Record::Unknown, |record| *record)
     }
 
-    /// True when nothing says that the device is away, and it is.
+    /// True while the device is offline and no other device has recorded it.
     pub(crate) fn is_unknown(&self) -> bool {
         self.record() == Record::Unknown
     }
 
-    /// A shard has missed more removals than it could note: the device has to be emptied.
+    /// Notes that a shard missed more removals than it can record: the device must be wiped.
     pub(crate) fn note_overflow(&self) {
         self.has_overflowed.store(true, Ordering::Release);
     }
 
-    /// True when the device has to be emptied before it joins again.
+    /// True when the device must be wiped before it joins again.
     pub(crate) fn has_overflowed(&self) -> bool {
         self.has_overflowed.load(Ordering::Acquire)
     }
 
-    /// How often the device was isolated.
+    /// Number of isolations since the start of the node.
     pub(crate) fn isolations(&self) -> u64 {
         self.isolations.load(Ordering::Relaxed)
     }
 
     fn trouble(&self) -> MutexGuard<'_, Option<Trouble>> {
-        // Nothing panics while it is held.
+        // No code panics while it holds the lock.
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

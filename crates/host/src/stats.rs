@@ -5,44 +5,44 @@ use zonal_base::Bytes;
 /// Counters and gauges of one shard at one moment.
 #[derive(Clone, Debug)]
 pub struct ShardStats {
-    /// The device that it lives on, from 0.
+    /// Number of its device, from 0.
     pub device: usize,
-    /// The share of it, from 0.
+    /// Number of the shard on its device, from 0.
     pub shard: usize,
-    /// The cache's counters.
+    /// Counters of the cache.
     pub cache: zonal_cache::CacheStats,
-    /// The log's counters.
+    /// Counters of the log.
     pub log: zonal_zonelog::LogStats,
-    /// Zones that are empty, open, sealed, being reclaimed, retired.
+    /// Zones: empty, open, sealed, being reclaimed, retired.
     pub zones: [u32; 5],
-    /// What a zone takes.
+    /// Writable bytes of a zone.
     pub zone_capacity: Bytes,
     /// Bytes admitted and not yet on flash.
     pub backlog: Bytes,
-    /// Bytes that are pinned.
+    /// Pinned bytes.
     pub pinned: Bytes,
-    /// Bytes that may be.
+    /// Limit of pinned bytes.
     pub pinned_max: Bytes,
     /// Records in the index.
     pub records: u64,
     /// Memory of the index.
     pub index_memory: Bytes,
-    /// Memory of chunks that wait before flash or are read often.
+    /// Memory of the DRAM tier in use: chunks that wait for admission, and frequently read chunks.
     pub held_memory: Bytes,
-    /// Bytes that were fetched ahead of readers and wait for them.
+    /// Prefetched bytes that were not read yet.
     pub unread: Bytes,
-    /// Readers that go front to back and are fetched ahead of.
+    /// Sequential readers with prefetch.
     pub open_scans: u64,
     /// Buffers in use.
     pub buffers_in_use: u64,
-    /// The device no longer answers: requests go to the origin.
+    /// True when the log cannot be used any more: requests go to the origin.
     pub is_gone: bool,
-    /// The device is isolated: it may come back.
+    /// True while the device is isolated; it may join again.
     pub is_isolated: bool,
-    /// How often it was; 0 in all its shards but the first.
+    /// Isolations of the device since the start; 0 in all its shards but the first.
     pub isolations: u64,
-    /// Reads that it did not answer in time.
+    /// Reads of the device that timed out.
     pub reads_timed_out: u64,
-    /// Removals that the share has missed, and will make up for.
+    /// Recorded removals that the shard will replay when its device joins again.
     pub removals_missed: u64,
 }

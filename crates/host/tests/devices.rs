@@ -1,4 +1,4 @@
-//! The devices of a node from one start to the next: more, fewer, in another order, exchanged.
+//! Device changes between starts of a node: added, removed, reordered, exchanged.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -19,7 +19,7 @@ const OBJECT_BYTES: u64 = 64 << 10;
 
 const OBJECTS: u64 = 48;
 
-/// Objects whose bytes tell their version, which is the same for all of them.
+/// Origin whose objects all have the same version, which their bytes encode.
 #[derive(Default)]
 struct Store {
     version: AtomicU64,
@@ -39,7 +39,7 @@ impl Store {
 impl Backend for Store {
     fn head(&self, _: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        // Contents are exchanged under one ETag: only what removals say tells them apart.
+        // All versions have one ETag, so only removals tell them apart.
         let etag = "\"v\"".into();
         let head = OriginHead { size: OBJECT_BYTES, etag, ..OriginHead::default() };
         Box::pin(async move { Ok(head) })
@@ -91,7 +91,7 @@ fn object(number: u64) -> ObjectName {
     ObjectName::new("bucket", &format!("object-{number}"))
 }
 
-/// Reads all objects and compares them. Of how many the origin was asked.
+/// Reads and verifies all objects. Returns the number of objects that needed an origin request.
 async fn read_all(node: &Node, store: &Store) -> u64 {
     let mut missed = 0;
     for number in 0..OBJECTS {
@@ -108,12 +108,13 @@ async fn read_all(node: &Node, store: &Store) -> u64 {
     missed
 }
 
-/// A node on these devices, from its start to its end: of how many objects the origin was asked at first.
+/// Runs a node on these devices until everything is cached. Returns the number of objects that
+/// needed an origin request at first.
 async fn run(directory: &Path, store: &Arc<Store>, names: &[&str]) -> u64 {
     let node = start(directory, store, names).await.unwrap();
     let missed = read_all(&node, store).await;
     node.client().settle().await;
-    // While flash is slower than the origin, pieces are refused.
+    // While flash is slower than the origin, admissions are refused.
     let mut rounds = 0;
     while read_all(&node, store).await != 0 {
         node.client().settle().await;
@@ -124,7 +125,7 @@ async fn run(directory: &Path, store: &Arc<Store>, names: &[&str]) -> u64 {
     missed
 }
 
-/// All objects change, through a node on these devices.
+/// Changes all objects through a node on these devices.
 async fn overwrite(directory: &Path, store: &Arc<Store>, names: &[&str]) {
     let node = start(directory, store, names).await.unwrap();
     store.version.fetch_add(1, Ordering::Relaxed);
@@ -156,7 +157,8 @@ async fn what_changed_while_a_device_was_out_does_not_come_back_with_it() {
     run(at, &store, &["a", "b"]).await;
     overwrite(at, &store, &["a"]).await;
     assert!(0 < run(at, &store, &["a", "b"]).await);
-    // What the first was home to while it was alone is the second's again, and changes there.
+    // Buckets that moved to the first device while it was alone are back on the second, and change
+    // there.
     overwrite(at, &store, &["b", "a"]).await;
     run(at, &store, &["a"]).await;
     overwrite(at, &store, &["a"]).await;

@@ -1,4 +1,5 @@
-//! A device that hangs, is late or fails costs nobody more than the time that is stated, and comes back.
+//! Isolation: a device that hangs, is late or fails delays no request beyond the read timeout, and
+//! joins again.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -21,12 +22,12 @@ use zonal_zonelog::OpenMode;
 
 const OBJECT_BYTES: u64 = 1 << 20;
 
-/// Longer than a busy machine lets a thread wait.
+/// Read timeout, longer than a busy machine delays a thread.
 const PATIENCE: Duration = Duration::from_millis(400);
 
 const OBJECTS: u64 = 16;
 
-/// Objects whose bytes tell their version, which is the same for all of them.
+/// Origin whose objects all have the same version, which their bytes encode.
 #[derive(Default)]
 struct Store {
     version: AtomicU64,
@@ -78,7 +79,7 @@ impl BodyStream for Body {
     }
 }
 
-/// A node on two modelled drives, the first of which gets into trouble.
+/// A node on two modelled drives, with faults on the first.
 struct Bench {
     directory: TempDir,
     store: Arc<Store>,
@@ -108,7 +109,8 @@ impl Bench {
         fs::remove_file(self.trouble()).unwrap();
     }
 
-    /// Reads all objects and compares them. True when the origin was not asked, and how long the slowest took.
+    /// Reads and verifies all objects. Returns true if the origin got no request, and the slowest
+    /// read.
     async fn read_all(&self) -> (bool, Duration) {
         let asked = self.store.asked();
         let mut slowest = Duration::ZERO;
@@ -125,7 +127,7 @@ impl Bench {
         let asked = (Freshness::Immutable, Care::Usual);
         let (_, reading) = match self.client().get(object, asked, move |_| range).await {
             Ok(read) => read,
-            // Past the cache: whoever asks goes to the origin himself.
+            // Cache bypass: the caller would read from the origin itself.
             Err(LookupError::Gone) => {
                 self.store.asked.fetch_add(1, Ordering::Relaxed);
                 return;
@@ -139,7 +141,7 @@ impl Bench {
         assert!(bytes == self.store.bytes(0..OBJECT_BYTES), "old or wrong bytes of {object}");
     }
 
-    /// Reads until nothing comes from the origin, and nothing from memory.
+    /// Reads until everything comes from flash.
     async fn fill(&self) {
         eventually("all of it is cached", async || {
             let (is_cached, _) = self.read_all().await;
@@ -158,7 +160,7 @@ impl Bench {
         self.client().stats().await[0].isolations
     }
 
-    /// Reads until the first device is isolated, and holds each to the time that it may take.
+    /// Reads until the first device is isolated, and checks the time of each read.
     async fn read_until_isolated(&self) {
         eventually("it is isolated", async || {
             let (_, slowest) = self.read_all().await;
@@ -225,7 +227,7 @@ async fn a_device_that_hangs_is_isolated_and_comes_back_with_what_it_held() {
     bench.read_until_isolated().await;
     bench.is_well();
     bench.joins_again().await;
-    // What was asked for while it hung was forgotten.
+    // Admissions to the hanging device were lost.
     let (_, slowest) = bench.read_all().await;
     assert!(slowest < PATIENCE);
     bench.fill().await;
@@ -275,7 +277,7 @@ async fn what_was_removed_while_its_device_was_away_does_not_come_back_after_a_k
     for number in 0..OBJECTS {
         assert_eq!(bench.client().remove(&object(number)).await, Ok(()));
     }
-    // What a kill leaves: the first device has not heard of any of it, and is well now.
+    // State after a kill: the first device has none of the removals, and works again.
     let left = tempfile::tempdir().unwrap();
     for drive in ["drive-0", "drive-1"] {
         fs::copy(bench.directory.path().join(drive), left.path().join(drive)).unwrap();

@@ -1,4 +1,4 @@
-//! A node on a real file: what it was given comes back, before and after a restart.
+//! A node on a real file: data read once are cached, before and after a restart.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -19,15 +19,15 @@ use zonal_zonelog::OpenMode;
 
 const OBJECT_BYTES: u64 = 40 << 20;
 
-/// A piece of 256 KiB and one of 64 KiB.
+/// One piece of 256 KiB and one of 64 KiB.
 const SHORT_BYTES: u64 = 320 << 10;
 
-/// Objects whose bytes tell where they belong.
+/// Origin whose bytes encode their offset in the object.
 #[derive(Default)]
 struct Store {
     heads: AtomicU64,
     gets: AtomicU64,
-    /// Nothing that is asked from now on is there any more.
+    /// True: every further GET fails with `NotFound`.
     is_gone: AtomicBool,
 }
 
@@ -97,7 +97,7 @@ fn settings(path: &std::path::Path) -> NodeSettings {
     }
 }
 
-/// Pieces of 256 KiB, in all shards.
+/// Counters of 256 KiB pieces, over all shards.
 #[derive(Debug, PartialEq)]
 struct Pieces {
     asked: u64,
@@ -128,7 +128,8 @@ async fn read(client: &Client, object: &ObjectName, range: Range<u64>) -> (bool,
     (all_cached, bytes.into())
 }
 
-/// Reads all of it, again and again: while flash is slower than the origin, pieces are refused.
+/// Reads all ranges until they are cached: while flash is slower than the origin, admissions are
+/// refused.
 async fn read_until_cached(client: &Client, object: &ObjectName, ranges: &[Range<u64>]) {
     let deadline = Instant::now() + Duration::from_secs(60);
     let mut is_cached = false;
@@ -179,8 +180,9 @@ async fn what_was_read_once_is_cached_across_stripes_and_restarts() {
     node.stop().await;
 }
 
-/// Pieces were told apart by their number and their length only. After a restart with smaller chunks the last piece of an
-/// object, shorter than the others, was taken for a whole piece of the new size with the same number: other bytes.
+/// Regression: pieces were identified by number and length only. After a restart with smaller
+/// chunks, the short last piece of an object was taken for a whole piece of the new size with the
+/// same number, so wrong bytes were served.
 #[tokio::test]
 async fn a_piece_is_never_taken_for_one_of_another_chunk_size() {
     let directory = tempfile::tempdir().unwrap();
@@ -194,7 +196,8 @@ async fn a_piece_is_never_taken_for_one_of_another_chunk_size() {
     }
 }
 
-/// The same danger, where a rule says something else at each start: an object keeps its chunks until it is removed.
+/// The same case with a chunk size rule that changes at each start: an object keeps its chunks
+/// until it is removed.
 #[tokio::test]
 async fn a_piece_is_never_taken_for_one_of_another_rule() {
     let directory = tempfile::tempdir().unwrap();
@@ -215,7 +218,7 @@ async fn a_piece_is_never_taken_for_one_of_another_rule() {
     }
 }
 
-/// Whoever read the object waited for ever, and so did all who came after.
+/// Regression: a reader of the object waited forever, and so did all later readers.
 #[tokio::test]
 async fn an_answer_of_the_origin_that_makes_us_panic_is_one_fetch_that_failed() {
     let directory = tempfile::tempdir().unwrap();
@@ -248,7 +251,7 @@ async fn a_reader_that_goes_away_leaves_nothing_behind() {
         });
         assert!(first.await.unwrap().is_ok());
     }
-    // The engine hears of it when it next has something to hand over.
+    // The engine detects the dropped reader when it has the next piece.
     let deadline = Instant::now() + Duration::from_secs(20);
     while 0 < node.client().stats().await.iter().map(|stats| stats.buffers_in_use).sum::<u64>() {
         assert!(Instant::now() < deadline, "buffers are still held");
@@ -264,7 +267,7 @@ async fn a_read_under_way_outlives_the_removal_of_its_object() {
     let store = Arc::new(Store::default());
     let node = Node::start(&settings, store.clone(), None).await.unwrap();
     let object = ObjectName::new("bucket", "key");
-    // Many pieces of one fetch, all within what a fetch runs ahead of its reader.
+    // Many pieces of one fetch, all within its read-ahead.
     let range = 0..4_000_000;
 
     let head = node.client().open(&object, Freshness::Immutable, Care::Usual).await.unwrap().head;
@@ -287,7 +290,7 @@ async fn what_is_read_often_is_held_in_memory_until_it_is_removed() {
     let settings = settings(&directory.path().join("device"));
     let node = Node::start(&settings, Arc::<Store>::default(), None).await.unwrap();
     let (client, object) = (node.client(), ObjectName::new("bucket", "key"));
-    // Four whole pieces. The second read from flash is worth a copy.
+    // Four whole pieces. The second read from flash promotes them to DRAM.
     let range = 0..1 << 20;
     read_until_cached(client, &object, std::slice::from_ref(&range)).await;
     let from = |count: fn(&zonal_cache::CacheStats) -> u64| async move {
@@ -313,7 +316,7 @@ async fn what_is_read_often_is_held_in_memory_until_it_is_removed() {
     node.stop().await;
 }
 
-/// Reads so many other objects that everything else has been overwritten.
+/// Reads enough other objects to overwrite all unpinned data.
 async fn churn(client: &Client, from: u32) {
     for number in from..from + 8 {
         read(client, &ObjectName::new("bucket", &format!("{number}")), 0..OBJECT_BYTES).await;
@@ -350,7 +353,7 @@ async fn what_is_pinned_stays_over_restarts_until_no_rule_pins_it_or_it_is_remov
     assert!((OBJECT_BYTES..OBJECT_BYTES + 4096).contains(&held), "{held} bytes, a head among them");
     node.stop().await;
 
-    // Nobody reads it in this life: what is on flash says that it is pinned.
+    // The object is not read after this restart: the pin stored on flash protects it.
     let node = Node::start(&pinning, store.clone(), None).await.unwrap();
     churn(node.client(), 8).await;
     assert!(is_cached(node.client()).await, "after a restart, too");
@@ -376,7 +379,8 @@ async fn what_is_pinned_stays_over_restarts_until_no_rule_pins_it_or_it_is_remov
     node.stop().await;
 }
 
-/// A node was the last to look before a blank device was formatted, and looked at the starts of zones only.
+/// Regression: a node checked only the starts of zones before it formatted a blank device. No later
+/// check followed.
 #[tokio::test]
 async fn a_node_keeps_its_hands_off_what_is_not_its_own_and_leaves_nothing_behind() {
     let directory = tempfile::tempdir().unwrap();
@@ -412,10 +416,10 @@ async fn where_the_bytes_of_a_range_are_is_told_stripe_by_stripe() {
         client.locate(&object, &opened.head, range).await.unwrap().whereabouts.on_flash
     };
     assert_eq!(on_flash(0..OBJECT_BYTES).await, 0);
-    // The last byte of the first stripe, and the first of the second: a piece of each.
+    // The last byte of the first stripe and the first of the second: one piece of each.
     let edge = 32 << 20;
     read(client, &object, edge - 1..edge + 1).await;
-    // A fetch goes on to the end of its piece when its reader has what it wanted.
+    // A fetch continues to the end of its piece after its reader has ended.
     let deadline = Instant::now() + Duration::from_secs(60);
     while on_flash(0..OBJECT_BYTES).await < 512 << 10 {
         assert!(Instant::now() < deadline, "{:#?}", client.stats().await);
@@ -438,7 +442,7 @@ async fn what_is_read_again_or_warmed_while_it_waits_goes_to_flash_and_the_rest_
     settings.devices[0].dram = Size::mib(8);
     let node = Node::start(&settings, Arc::<Store>::default(), None).await.unwrap();
     let client = node.client();
-    // Flash has been full: not everything is wanted there any more.
+    // Flash must have been full once: only then is admission selective.
     let is_filling = |shard: &zonal_host::ShardStats| shard.log.zones_reset == 0;
     for round in 0..10 {
         churn(client, round * 8).await;
@@ -465,13 +469,13 @@ async fn what_is_read_again_or_warmed_while_it_waits_goes_to_flash_and_the_rest_
         assert!(read(client, object, chunk.clone()).await.1 == pattern(chunk.clone()));
     }
     warm(&warmed).await;
-    // Nobody has to push it out.
+    // The warmed chunk is written without more traffic to evict it from memory.
     let deadline = Instant::now() + Duration::from_secs(20);
     while whereabouts(&warmed).await.on_flash < chunk.end {
         assert!(Instant::now() < deadline, "it waits: {:#?}", client.stats().await);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // A tenth of the memory is for those that wait: three chunks on each shard.
+    // Queued pieces may use a tenth of the memory: three chunks on each shard.
     for number in 0..20 {
         read(client, &named(&format!("other {number}")), chunk.clone()).await;
     }

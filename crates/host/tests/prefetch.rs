@@ -1,4 +1,4 @@
-//! A node whose origin is far away: who reads front to back does not wait for it.
+//! Prefetch with a distant origin: sequential readers do not wait for it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -17,17 +17,17 @@ use zonal_zonelog::OpenMode;
 
 const MIB: u64 = 1 << 20;
 
-/// Neither a whole number of ranges nor of chunks.
+/// Not a multiple of the range size or the chunk size.
 const OBJECT: u64 = 100 * MIB + 12_345;
 
-/// To the first byte of every answer.
+/// Latency to the first byte of each response.
 const DELAY: Duration = Duration::from_millis(20);
 
-/// What a body yields at a time, and how long it takes: 64 MiB/s for each request.
+/// Bytes of each part of a body, and its delay: 64 MiB/s per request.
 const YIELDS: u64 = 256 << 10;
 const YIELDS_EVERY: Duration = Duration::from_millis(4);
 
-/// The bytes of every object, over and over.
+/// Content of every object, repeated.
 static BYTES: LazyLock<Bytes> = LazyLock::new(|| {
     let mut rng = Rng::new(1);
     (0..131_101_u64).flat_map(|_| rng.next_u64().to_le_bytes()).collect()
@@ -46,7 +46,7 @@ fn content(range: Range<u64>) -> Bytes {
     bytes.into()
 }
 
-/// Clones are one store.
+/// Distant origin; clones share their counters.
 #[derive(Clone, Default)]
 struct FarStore(Arc<Asked>);
 
@@ -54,7 +54,7 @@ struct FarStore(Arc<Asked>);
 struct Asked {
     gets: AtomicU64,
     sent: AtomicU64,
-    /// The next GET that begins there or beyond is asked to come back later; 0: none is.
+    /// The next GET at or beyond this offset fails with `Busy`; 0: none.
     busy_from: AtomicU64,
 }
 
@@ -105,7 +105,7 @@ impl BodyStream for Body {
     }
 }
 
-/// A node over a far store.
+/// A node with a distant origin.
 struct Far {
     node: Node,
     store: FarStore,
@@ -113,7 +113,7 @@ struct Far {
     _directory: tempfile::TempDir,
 }
 
-/// What the shards have counted together, in bytes.
+/// Prefetch counters of all shards, in bytes; `scans` is a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counted {
     prefetched: u64,
@@ -169,7 +169,7 @@ impl Far {
         assert!(bytes == content(range.clone()), "wrong bytes in {range:?}");
     }
 
-    /// Reads ranges of 1 MiB, by number, one at a time.
+    /// Reads the ranges of 1 MiB with these numbers, one at a time.
     async fn read_all(&self, numbers: impl Iterator<Item = u64>) -> Duration {
         let begun = Instant::now();
         for number in numbers {
@@ -198,7 +198,7 @@ impl Far {
         self.store.0.gets.load(Ordering::Relaxed)
     }
 
-    /// Waits until the origin has sent all that it was asked for.
+    /// Waits until the origin has sent everything that was requested. Returns the bytes sent.
     async fn at_rest(&self) -> u64 {
         loop {
             let sent = self.sent();
@@ -226,7 +226,7 @@ async fn who_reads_front_to_back_does_not_wait_for_the_origin_and_no_byte_comes_
         gets.push(far.gets());
         let counted = far.counted().await;
         let is_on = prefetch != Size(0);
-        // All but the first ranges, which show that it is a scan.
+        // Everything except the first ranges, which identify the scan.
         assert_eq!(is_on, OBJECT - 4 * MIB <= counted.prefetched, "{counted:?}");
         let all = Counted { prefetched: counted.prefetched, ..Counted::default() };
         assert_eq!(counted, Counted { read: counted.prefetched, ..all });
@@ -281,7 +281,7 @@ async fn who_stops_half_way_costs_no_more_than_a_window() {
 
 #[tokio::test]
 async fn what_flash_does_not_take_is_there_for_the_reader_all_the_same() {
-    // So little may be written that next to nothing is.
+    // The write budget is so small that almost nothing is admitted.
     let far = Far::start("zone-fifo?budget=1%", Size::mib(8)).await;
     far.read_all(0..OBJECT.div_ceil(MIB)).await;
     let stats = far.client().stats().await;
@@ -295,7 +295,8 @@ async fn what_flash_does_not_take_is_there_for_the_reader_all_the_same() {
 async fn an_origin_that_asks_to_be_left_alone_is_and_no_reader_sees_it() {
     let far = Far::start("zone-fifo", Size::mib(8)).await;
     far.store.0.busy_from.store(3 * MIB, Ordering::Relaxed);
-    // The third range opens the scan, and the one after it is refused before anybody wants it.
+    // The third range starts the scan. The origin refuses the prefetch after it before a reader
+    // needs it.
     far.read_all(0..20).await;
     assert_eq!(far.store.0.busy_from.load(Ordering::Relaxed), 0);
     assert_eq!(far.counted().await, Counted { scans: 1, ..Counted::default() });

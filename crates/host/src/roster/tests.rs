@@ -1,4 +1,4 @@
-//! What becomes of devices that come, go, are exchanged and come back.
+//! Membership when devices are added, removed, exchanged, and come back.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,11 @@ const fn id(n: u8) -> Id {
     [n; 16]
 }
 
-/// Logs that devices get when they are emptied: by their number, from here on.
+/// First number for the logs of wiped devices.
 const EMPTIED: u8 = 100;
 
-/// The devices of a node over its starts, and what stands on each: by the number that it is known by here.
+/// The devices of a node over several starts, and the contents of each. The tests number the
+/// devices.
 #[derive(Default)]
 struct Shelf {
     on: BTreeMap<u8, (Id, Option<Roster>)>,
@@ -45,7 +46,7 @@ impl Shelf {
         Ok(convened)
     }
 
-    /// What keepers change while the node runs; the devices that are told of it.
+    /// Applies a change while the node runs. `told`: the devices that store it.
     fn change(&mut self, change: Change, told: &[u8]) {
         self.ids += 1;
         let newest = told.iter().filter_map(|device| self.on[device].1.as_ref());
@@ -61,7 +62,7 @@ impl Shelf {
     }
 }
 
-/// By bucket, which of the devices is home to it.
+/// By bucket: the number of its device.
 fn homes(convened: &Convened, devices: &[u8]) -> Vec<u8> {
     let device = |log| devices[convened.logs.iter().position(|known| *known == log).unwrap()];
     convened.roster.homes().map(device).collect()
@@ -212,8 +213,8 @@ fn a_used_device_without_a_roster_is_emptied_beside_others_that_have_one() {
     assert_eq!(shelf.start(&[1, 2, 3]).unwrap().is_emptied, [false, false, true]);
 }
 
-/// A roster as it stands on flash, but for its buckets: they are all the second member's, since 7. Never edit: a new
-/// version gets a case of its own.
+/// A roster on flash, without its buckets, which all belong to the second member since generation
+/// 7. Never edit: a new version gets its own case.
 const GOLDEN_V1: [u8; 72] = [
     1, 0, 2, 0, 0, 0, 0, 0, // version, members
     5, 0, 0, 0, 0, 0, 0, 0, // number
