@@ -14,7 +14,7 @@ use crate::Head;
 use crate::cache::Inner;
 use crate::fetch::FillPiece;
 use crate::index::IndexEntry;
-use crate::pins::Care;
+use crate::pins::RetentionClass;
 use crate::recover::{PIECE, PINNED};
 
 impl Inner {
@@ -23,11 +23,11 @@ impl Inner {
     pub(crate) async fn admit(self: Rc<Self>, piece: Rc<FillPiece>) {
         let (care, kind) = self.care_for(&piece);
         let verdict = match care {
-            Care::Unkept => Verdict::TurnAway,
-            Care::Usual => {
+            RetentionClass::Unkept => Verdict::TurnAway,
+            RetentionClass::Usual => {
                 self.memory.borrow_mut().miss(piece.key, Bytes(piece.len.into()), self.means())
             }
-            Care::Warmed | Care::Pinned => Verdict::Admit,
+            RetentionClass::Warmed | RetentionClass::Pinned => Verdict::Admit,
         };
         let admitted = match verdict {
             Verdict::Admit => self.offer(&piece, care, kind).await,
@@ -71,19 +71,19 @@ impl Inner {
         }
         let inner = self.clone();
         self.spawn_writing(|writing| async move {
-            inner.offer(&piece, Care::Usual, PIECE).await;
+            inner.offer(&piece, RetentionClass::Usual, PIECE).await;
             drop(writing);
         });
     }
 
     /// Writes a piece that waits in memory at once, because a reader of a higher retention class
     /// read it. Does nothing if the write queue is full.
-    pub(crate) fn promote(self: &Rc<Self>, key: Key, head: &Head, care: Care) {
+    pub(crate) fn promote(self: &Rc<Self>, key: Key, head: &Head, care: RetentionClass) {
         let waiting = self.memory.borrow().waiting(key, head);
         let Some(piece) = waiting.filter(|piece| self.log.has_room(piece.len)) else { return };
         piece.fetch().raise_care(care);
         let (care, kind) = self.care_for(&piece);
-        if care <= Care::Usual {
+        if care <= RetentionClass::Usual {
             return;
         }
         self.memory.borrow_mut().note_offered(key);
@@ -105,13 +105,13 @@ impl Inner {
     }
 
     /// Writes an admitted piece, if budget, sampling and the write queue allow it.
-    async fn offer(&self, piece: &FillPiece, care: Care, kind: Kind) -> bool {
+    async fn offer(&self, piece: &FillPiece, care: RetentionClass, kind: Kind) -> bool {
         let len = Bytes(piece.len.into());
-        if care == Care::Usual && !self.affords(piece) {
+        if care == RetentionClass::Usual && !self.affords(piece) {
             self.count_turned_away(piece);
             return false;
         }
-        if care == Care::Usual && !self.is_in(piece) {
+        if care == RetentionClass::Usual && !self.is_in(piece) {
             self.count(|stats| stats.refused_bytes += len.0);
             return false;
         }
@@ -124,10 +124,12 @@ impl Inner {
     }
 
     /// Retention class and record kind of a piece. A pin without room is stored without a pin.
-    fn care_for(&self, piece: &FillPiece) -> (Care, Kind) {
+    fn care_for(&self, piece: &FillPiece) -> (RetentionClass, Kind) {
         match piece.fetch().care() {
-            Care::Pinned if self.holdings.has_room_for_pin(piece.len) => (Care::Pinned, PINNED),
-            Care::Pinned => (Care::Usual, PIECE),
+            RetentionClass::Pinned if self.holdings.has_room_for_pin(piece.len) => {
+                (RetentionClass::Pinned, PINNED)
+            }
+            RetentionClass::Pinned => (RetentionClass::Usual, PIECE),
             care => (care, PIECE),
         }
     }

@@ -13,25 +13,25 @@ use zonal_policy::{Budget, Layout, Lots, Rules};
 use zonal_runtime::Event;
 use zonal_zonelog::{Identity, Key, Log, OpenError as LogError, OpenMode};
 
-use crate::absences::Absences;
+use crate::chunk_store::ChunkStore;
 use crate::chunks::{Chunk, ChunkRules};
+use crate::dram_tier::DramTier;
 use crate::fetch::FillPiece;
-use crate::hashed::Hashed;
 use crate::heads::Heads;
-use crate::holdings::Holdings;
-use crate::homes::Homes;
-use crate::memory::Memory;
+use crate::negative_cache::NegativeCache;
+use crate::no_etag_cache::NoEtagCache;
 use crate::object::{Keys, ObjectKey};
-use crate::open::Lookup;
-use crate::outages::Outages;
+use crate::open::InflightHead;
+use crate::origin_backoff::OriginBackoff;
 use crate::pins::Pins;
+use crate::placement_epochs::PlacementEpochs;
 use crate::prefetch::Prefetched;
+use crate::prehashed_map::PrehashedMap;
 use crate::purge::PurgedLengths;
-use crate::recover::{Recovery, Regained};
-use crate::remove::{RemovedLately, Watched};
+use crate::recover::{Recovery, RecoveryStats};
+use crate::remove::{RemovedLately, WatchedObject};
 use crate::roster::KeptRoster;
-use crate::untagged::Untagged;
-use crate::versions::Versions;
+use crate::version_keys::VersionKeyCache;
 use crate::{CacheStats, Ports};
 
 /// Settings of one cache shard.
@@ -157,35 +157,35 @@ pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) keys: Keys,
     pub(crate) log: Log,
-    pub(crate) holdings: Holdings,
+    pub(crate) holdings: ChunkStore,
     /// Checkpoint trigger: the next policy checkpoint is due when the log has appended this many
     /// bytes since the start.
     pub(crate) remember_at: Cell<u64>,
-    pub(crate) memory: RefCell<Memory>,
+    pub(crate) memory: RefCell<DramTier>,
     pub(crate) budget: Option<Budget>,
     pub(crate) lots: RefCell<Lots>,
     pub(crate) started_at: Nanos,
-    pub(crate) regained: Regained,
+    pub(crate) regained: RecoveryStats,
     pub(crate) heads: RefCell<Heads>,
-    pub(crate) homes: RefCell<Homes>,
+    pub(crate) homes: RefCell<PlacementEpochs>,
     pub(crate) chunks: RefCell<Arc<ChunkRules>>,
     /// Largest piece in bytes: a segment, or the largest buffer if that is smaller.
     pub(crate) piece_max: u64,
     pub(crate) roster: RefCell<Option<KeptRoster>>,
-    pub(crate) versions: RefCell<Versions>,
+    pub(crate) versions: RefCell<VersionKeyCache>,
     /// In-flight head lookups (single flight): later requests for the object share the answer.
-    pub(crate) lookups: RefCell<BTreeMap<ObjectKey, Rc<Lookup>>>,
+    pub(crate) lookups: RefCell<BTreeMap<ObjectKey, Rc<InflightHead>>>,
     /// Objects with a lookup, fetch or removal in flight, and their invalidation epochs.
-    pub(crate) watched: RefCell<Hashed<ObjectKey, Watched>>,
+    pub(crate) watched: RefCell<PrehashedMap<ObjectKey, WatchedObject>>,
     pub(crate) removed: RefCell<RemovedLately>,
     pub(crate) purged: RefCell<PurgedLengths>,
     /// Prefixes whose purge is in flight.
     pub(crate) purging: RefCell<Vec<Rc<str>>>,
-    pub(crate) absences: RefCell<Absences>,
-    pub(crate) untagged: RefCell<Untagged>,
-    pub(crate) outages: RefCell<Outages>,
+    pub(crate) absences: RefCell<NegativeCache>,
+    pub(crate) untagged: RefCell<NoEtagCache>,
+    pub(crate) outages: RefCell<OriginBackoff>,
     /// Pieces that are being fetched or are on their way to flash.
-    pub(crate) filling: RefCell<Hashed<Key, Rc<FillPiece>>>,
+    pub(crate) filling: RefCell<PrehashedMap<Key, Rc<FillPiece>>>,
     pub(crate) prefetched: Prefetched,
     /// Number of tasks that a graceful stop waits for: admissions and publications.
     pub(crate) writing: Cell<u64>,
@@ -228,11 +228,11 @@ impl Cache {
         let log = Log::open(log_ports, geometry, log_settings, mode, &mut note).await;
         let log = log.map_err(StartError::Log)?;
         let (index, orders, roster) = recovery.finish(&log);
-        let regained = Regained::of(&index, &log);
+        let regained = RecoveryStats::of(&index, &log);
         let roster = roster.read(&log, &ports.buffers).await;
         let pins = Pins::new(&settings.layout(&geometry), settings.pinned_percent);
         let pins = if settings.forgets_pins { pins.forgetting_found() } else { pins };
-        let holdings = Holdings::new(index, rules.policy, pins);
+        let holdings = ChunkStore::new(index, rules.policy, pins);
         orders.tell_policy(&holdings, &log, (&ports.buffers, ports.clock.now())).await;
         let prefetched = Prefetched::new(settings.prefetch, ports.buffers.pool().max_bytes());
         let piece_max = settings.log.segment_bytes.min(largest_buffer(&ports)).0;
@@ -241,7 +241,7 @@ impl Cache {
             settings,
             holdings,
             remember_at: Cell::new(0),
-            memory: RefCell::new(Memory::new(rules.probation, rules.hot)),
+            memory: RefCell::new(DramTier::new(rules.probation, rules.hot)),
             budget: rules.budget,
             lots: RefCell::new(Lots::new(settings.log.backlog_max)),
             started_at: ports.clock.now(),
@@ -251,7 +251,7 @@ impl Cache {
             chunks: RefCell::new(Arc::new(ChunkRules::all(None))),
             piece_max,
             roster: RefCell::new(roster),
-            versions: RefCell::new(Versions::new()),
+            versions: RefCell::new(VersionKeyCache::new()),
             lookups: RefCell::default(),
             watched: RefCell::default(),
             removed: RefCell::default(),
@@ -310,7 +310,7 @@ impl Cache {
 
     /// Numbers of heads, pieces and bytes that recovery found.
     #[must_use]
-    pub fn regained(&self) -> Regained {
+    pub fn regained(&self) -> RecoveryStats {
         self.inner.regained
     }
 

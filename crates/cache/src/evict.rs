@@ -19,7 +19,7 @@ use zonal_policy::ZoneFacts;
 use zonal_zonelog::{Descriptor, Extent, Reclaim, Record, Stream, Urgency};
 
 use crate::cache::Inner;
-use crate::holdings::Wanted;
+use crate::chunk_store::Reinsertions;
 use crate::pins;
 use crate::planted::Planted;
 use crate::recover::{HEAD, kind_on_flash};
@@ -114,7 +114,7 @@ impl Inner {
     }
 
     /// Rewrites pinned records, then the pieces that the policy keeps.
-    async fn keep_wanted(&self, reclaim: &Reclaim, zone: ZoneId, wanted: &Wanted) {
+    async fn keep_wanted(&self, reclaim: &Reclaim, zone: ZoneId, wanted: &Reinsertions) {
         if wanted.pinned.is_empty() && wanted.by_policy.is_empty() {
             return;
         }

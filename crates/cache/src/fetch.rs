@@ -13,8 +13,8 @@ use zonal_policy::{Lot, Wasted};
 use zonal_runtime::Event;
 use zonal_zonelog::{Key, Record};
 
-use crate::pins::{Care, Keeping};
-use crate::remove::Watch;
+use crate::pins::{ReadHints, RetentionClass};
+use crate::remove::EpochGuard;
 use crate::{Head, ReadError};
 
 /// Fetch window: a fetch runs at most 8 MiB ahead of its fastest reader. That keeps a connection of
@@ -24,7 +24,7 @@ pub(crate) const WINDOW_BYTES: u64 = 8 << 20;
 /// State of one origin request, shared with its readers.
 pub(crate) struct FetchState {
     head: Arc<Head>,
-    watch: Watch,
+    watch: EpochGuard,
     /// Invalidation epoch of the object when the request was sent.
     epoch: u64,
     /// Position of the fastest reader, in bytes of the object.
@@ -37,7 +37,7 @@ pub(crate) struct FetchState {
     /// True when the fetch ended early because its readers stalled.
     has_stalled: Cell<bool>,
     /// Strongest retention class of its readers.
-    care: Cell<Care>,
+    care: Cell<RetentionClass>,
     /// Lowest sample rank of its readers.
     lot: Cell<Lot>,
     moved: Event,
@@ -116,18 +116,18 @@ impl Drop for Listener {
 }
 
 impl FetchState {
-    pub(crate) const fn care(&self) -> Care {
+    pub(crate) const fn care(&self) -> RetentionClass {
         self.care.get()
     }
 
     /// Raises the retention class of the pieces that come from now on.
-    pub(crate) fn raise_care(&self, care: Care) {
+    pub(crate) fn raise_care(&self, care: RetentionClass) {
         self.care.set(self.care.get().max(care));
     }
 
     /// Applies a reader's retention to the pieces that come from now on: the strongest class and
     /// the lowest rank win.
-    pub(crate) fn keep_for(&self, keeping: Keeping) {
+    pub(crate) fn keep_for(&self, keeping: ReadHints) {
         self.raise_care(keeping.care);
         self.lot.set(self.lot.get().min(keeping.lot));
     }
@@ -135,7 +135,7 @@ impl FetchState {
     /// Creates the state of a fetch of `bytes`. `ahead` makes it a prefetch.
     pub(crate) fn new(
         head: Arc<Head>,
-        watch: Watch,
+        watch: EpochGuard,
         bytes: &Range<u64>,
         ahead: Option<Wasted>,
     ) -> Rc<Self> {

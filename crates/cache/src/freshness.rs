@@ -19,7 +19,7 @@ pub enum Freshness {
 
 /// Freshness policy of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trust {
+pub struct FreshnessPolicy {
     /// Rule for cached heads.
     pub head: Freshness,
     /// Time to live of negative cache entries, in nanoseconds. 0: the negative cache is not used.
@@ -28,22 +28,22 @@ pub struct Trust {
     /// not at all.
     pub stale: Nanos,
     /// Whether the request may go to the origin (`only-if-cached` forbids it).
-    pub asking: Asking,
+    pub asking: OriginUse,
 }
 
 /// Use of the origin by a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asking {
+pub enum OriginUse {
     /// The origin is asked when the cache has no fresh answer.
     Allowed,
     /// The origin is never asked.
     Forbidden,
 }
 
-impl From<Freshness> for Trust {
+impl From<Freshness> for FreshnessPolicy {
     /// Policy with this rule for heads, without negative cache and stale-if-error.
     fn from(head: Freshness) -> Self {
-        Self { head, absence: Nanos(0), stale: Nanos(0), asking: Asking::Allowed }
+        Self { head, absence: Nanos(0), stale: Nanos(0), asking: OriginUse::Allowed }
     }
 }
 
@@ -73,7 +73,7 @@ impl Freshness {
     }
 }
 
-impl Trust {
+impl FreshnessPolicy {
     /// True when a head that the origin confirmed at `validated_at` may be served at `now`, if the
     /// origin fails.
     pub(crate) fn holds_in_trouble(self, validated_at: Nanos, now: Nanos) -> bool {
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn in_trouble_a_head_holds_for_so_much_longer() {
         let (minute, now) = (Nanos::secs(60), Nanos::secs(1_000_000));
-        let trust = |head, stale| Trust { stale, ..Trust::from(head) };
+        let trust = |head, stale| FreshnessPolicy { stale, ..FreshnessPolicy::from(head) };
         let ago = |time: Nanos| Nanos(now.0 - time.0);
         let ttl = trust(Freshness::Ttl(minute), minute);
         assert!(ttl.holds_in_trouble(ago(Nanos::secs(119)), now));

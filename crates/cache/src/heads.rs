@@ -7,9 +7,9 @@ use core::cell::Cell;
 
 use zonal_base::Nanos;
 
-use crate::hashed::Hashed;
 use crate::index::chunk_id;
 use crate::object::ObjectKey;
+use crate::prehashed_map::PrehashedMap;
 use crate::{Head, ObjectName};
 
 /// A head of an object, and when the origin last confirmed it.
@@ -46,14 +46,14 @@ impl KnownHead {
 /// Cache of heads with CLOCK eviction, so that a hit costs one store. Heads are found by the hash
 /// that the index has of them, so reclaim can tell which heads of a zone are in use.
 pub(crate) struct Heads {
-    known: Hashed<u64, (ObjectKey, Rc<KnownHead>)>,
+    known: PrehashedMap<u64, (ObjectKey, Rc<KnownHead>)>,
     hand: VecDeque<u64>,
     limit: usize,
 }
 
 impl Heads {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { known: Hashed::default(), hand: VecDeque::new(), limit }
+        Self { known: PrehashedMap::default(), hand: VecDeque::new(), limit }
     }
 
     pub(crate) fn get(&self, key: ObjectKey) -> Option<Rc<KnownHead>> {

@@ -7,7 +7,7 @@ use core::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher24};
 use zonal_zonelog::Key;
 
-use crate::homes::BUCKETS;
+use crate::placement_epochs::BUCKETS;
 use crate::purge::key_of_prefix;
 
 /// Name of an object: its bucket and key. Cloning is cheap (reference count).

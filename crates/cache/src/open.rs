@@ -18,18 +18,19 @@ use zonal_runtime::Event;
 use zonal_zonelog::{Record, Stream, Urgency};
 
 use crate::cache::Inner;
-use crate::freshness::Asking;
+use crate::freshness::OriginUse;
 use crate::head::{self, check_cacheable};
 use crate::heads::KnownHead;
 use crate::index::IndexEntry;
 use crate::object::ObjectKey;
-use crate::outages::Advice;
+use crate::origin_backoff::StaleDecision;
 use crate::pins::{WANTED, is_pinned};
 use crate::planted::Planted;
 use crate::recover::{HEAD, kind_on_flash};
-use crate::remove::Watch;
+use crate::remove::EpochGuard;
 use crate::{
-    Cache, Care, Fetch, Fetched, Freshness, Head, ObjectName, OriginFault, OriginHead, Trust,
+    Cache, Fetch, Fetched, Freshness, FreshnessPolicy, Head, ObjectName, OriginFault, OriginHead,
+    RetentionClass,
 };
 
 /// Source of a head.
@@ -81,7 +82,7 @@ pub enum LookupError {
 const HEADS_STORING_MAX: u32 = 8192;
 
 /// A HEAD request to the origin in flight.
-pub(crate) struct Lookup {
+pub(crate) struct InflightHead {
     epoch: u64,
     answer: RefCell<Option<Result<Opened, LookupError>>>,
     answered: Event,
@@ -89,15 +90,15 @@ pub(crate) struct Lookup {
 
 impl Cache {
     /// Returns the head to serve for `object` under the freshness rule `trust`. With
-    /// [`Care::Pinned`] the head is pinned like the object's chunks.
+    /// [`RetentionClass::Pinned`] the head is pinned like the object's chunks.
     ///
     /// # Errors
     /// When there is no head, or none that the cache may serve.
     pub async fn open(
         &self,
         object: &ObjectName,
-        trust: impl Into<Trust>,
-        care: Care,
+        trust: impl Into<FreshnessPolicy>,
+        care: RetentionClass,
     ) -> Result<Opened, LookupError> {
         let (inner, trust) = (&self.inner, trust.into());
         inner.count(|stats| stats.opens += 1);
@@ -107,7 +108,8 @@ impl Cache {
         let key = inner.keys.object(object);
         let known = inner.known_head(object, key).await;
         if let Some(known) = &known
-            && known.is_pinned.replace(care == Care::Pinned) != (care == Care::Pinned)
+            && known.is_pinned.replace(care == RetentionClass::Pinned)
+                != (care == RetentionClass::Pinned)
         {
             inner.holdings.note_asked(key.record(), care);
         }
@@ -119,7 +121,7 @@ impl Cache {
             inner.count(|stats| stats.opens_absent += 1);
             return Err(LookupError::Absent);
         }
-        if trust.asking == Asking::Forbidden {
+        if trust.asking == OriginUse::Forbidden {
             return Err(LookupError::NotKnown);
         }
         if inner.is_untagged(object, key, known.as_deref()) {
@@ -153,18 +155,18 @@ impl Inner {
     async fn ask_or_take(
         self: &Rc<Self>,
         object: &ObjectName,
-        (key, care): (ObjectKey, Care),
+        (key, care): (ObjectKey, RetentionClass),
         known: Option<Rc<KnownHead>>,
-        trust: Trust,
+        trust: FreshnessPolicy,
     ) -> Result<Opened, LookupError> {
         let in_trouble =
             |known: &Rc<KnownHead>| trust.holds_in_trouble(known.validated_at.get(), self.now());
         if let Some(known) = known.as_ref().filter(|known| in_trouble(known)) {
             let advice = self.outages.borrow_mut().advise(object.bucket(), self.now());
-            if advice == Advice::Ask {
+            if advice == StaleDecision::Ask {
                 self.lookup(object, (key, care), Some(known.clone()));
             }
-            if advice != Advice::Wait {
+            if advice != StaleDecision::Wait {
                 return Ok(self.stale(known));
             }
         }
@@ -230,7 +232,7 @@ impl Inner {
     async fn ask_origin(
         self: &Rc<Self>,
         object: &ObjectName,
-        (key, care): (ObjectKey, Care),
+        (key, care): (ObjectKey, RetentionClass),
         known: Option<Rc<KnownHead>>,
     ) -> Result<Opened, LookupError> {
         let lookup = self.lookup(object, (key, care), known);
@@ -246,9 +248,9 @@ impl Inner {
     fn lookup(
         self: &Rc<Self>,
         object: &ObjectName,
-        (key, care): (ObjectKey, Care),
+        (key, care): (ObjectKey, RetentionClass),
         known: Option<Rc<KnownHead>>,
-    ) -> Rc<Lookup> {
+    ) -> Rc<InflightHead> {
         let epoch = self.epoch(key);
         let under_way = self.lookups.borrow().get(&key).cloned();
         // A request that came after a removal must not use an answer to a question from before it.
@@ -265,13 +267,13 @@ impl Inner {
     fn start_lookup(
         self: &Rc<Self>,
         object: ObjectName,
-        (key, care): (ObjectKey, Care),
+        (key, care): (ObjectKey, RetentionClass),
         known: Option<Rc<KnownHead>>,
-    ) -> Rc<Lookup> {
+    ) -> Rc<InflightHead> {
         let watch = self.watch(&object, key);
         let epoch = watch.epoch();
         let lookup =
-            Rc::new(Lookup { epoch, answer: RefCell::default(), answered: Event::default() });
+            Rc::new(InflightHead { epoch, answer: RefCell::default(), answered: Event::default() });
         self.lookups.borrow_mut().insert(key, lookup.clone());
         let (inner, running) = (self.clone(), lookup.clone());
         self.ports.spawner.spawn(async move {
@@ -290,9 +292,9 @@ impl Inner {
     async fn look_up(
         self: &Rc<Self>,
         object: &ObjectName,
-        (watch, epoch): (&Watch, u64),
+        (watch, epoch): (&EpochGuard, u64),
         known: Option<Rc<KnownHead>>,
-        care: Care,
+        care: RetentionClass,
     ) -> Result<Opened, LookupError> {
         self.count(|stats| stats.head_fetches += 1);
         let asked_at = self.now();
@@ -377,10 +379,10 @@ impl Inner {
     fn publish_head(
         self: &Rc<Self>,
         object: &ObjectName,
-        watch: &Watch,
+        watch: &EpochGuard,
         from_origin: OriginHead,
         (epoch, asked_at): (u64, Nanos),
-        care: Care,
+        care: RetentionClass,
     ) -> Arc<Head> {
         let (key, chunk) = (watch.key(), self.chunks.borrow().of(object));
         if !watch.may_publish(epoch) {
@@ -396,12 +398,12 @@ impl Inner {
         let head = Arc::new(Head::new(from_origin, salt, chunk));
         let generation = self.log.next_generation();
         let known = KnownHead::new(object.clone(), head.clone(), asked_at, generation);
-        known.is_pinned.set(care == Care::Pinned);
+        known.is_pinned.set(care == RetentionClass::Pinned);
         self.heads.borrow_mut().insert(key, known.clone());
         self.removed.borrow_mut().publish(key);
         self.absences.borrow_mut().forget(key);
         watch.publish(generation);
-        if replaces.is_none() && care == Care::Unkept {
+        if replaces.is_none() && care == RetentionClass::Unkept {
             // The head is not stored on flash; memory serves it until it is evicted there.
             return head;
         }
@@ -425,7 +427,7 @@ impl Inner {
     /// Writes a head to flash in the background.
     async fn store_head(
         &self,
-        (watch, epoch): (&Watch, u64),
+        (watch, epoch): (&EpochGuard, u64),
         known: Rc<KnownHead>,
         replaces: Option<u64>,
     ) {
@@ -444,7 +446,7 @@ impl Inner {
     pub(crate) async fn append_head(
         &self,
         stream: Stream,
-        (watch, epoch): (&Watch, u64),
+        (watch, epoch): (&EpochGuard, u64),
         known: &Rc<KnownHead>,
     ) {
         let key = watch.key();

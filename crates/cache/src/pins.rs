@@ -32,7 +32,7 @@ use crate::recover::{HEAD, PINNED};
 
 /// Retention class of the bytes that a read fetches. Higher classes win.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Care {
+pub enum RetentionClass {
     /// Not cached on flash, unless another reader of the same fetch has a higher class.
     #[default]
     Unkept,
@@ -47,9 +47,9 @@ pub enum Care {
 /// Read hints: how the bytes that a reader fetches are kept. They are the same for all stripes of a
 /// read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keeping {
+pub struct ReadHints {
     /// Retention class of the fetched bytes.
-    pub care: Care,
+    pub care: RetentionClass,
     /// Sample rank for admission while fills exceed the flash write bandwidth. Each reader draws
     /// its own, so that a popular object is not left out for long.
     pub lot: Lot,

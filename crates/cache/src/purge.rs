@@ -122,8 +122,8 @@ impl Inner {
     /// purge.
     pub(crate) fn counts_since(&self, object: &ObjectName) -> u64 {
         match self.settings.has(Planted::PurgedHeadServed) {
-            true => self.home_since(object),
-            false => self.home_since(object).max(self.purged_since(object)),
+            true => self.placement_epoch(object),
+            false => self.placement_epoch(object).max(self.purged_since(object)),
         }
     }
 
@@ -137,8 +137,8 @@ impl Inner {
     /// Lowest salt for new heads of the object.
     pub(crate) fn salted_since(&self, object: &ObjectName) -> u64 {
         match self.settings.has(Planted::PurgedSaltIgnored) {
-            true => self.home_since(object),
-            false => self.home_since(object).max(self.purged_since(object)),
+            true => self.placement_epoch(object),
+            false => self.placement_epoch(object).max(self.purged_since(object)),
         }
     }
 

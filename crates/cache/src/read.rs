@@ -22,10 +22,10 @@ use zonal_zonelog::{Key, Log, Reading};
 use crate::cache::Inner;
 use crate::chunks::pieces_of;
 use crate::fetch::{FillPiece, Listener, WINDOW_BYTES};
-use crate::hashed::Hashed;
-use crate::index::{IndexEntry, Spot};
+use crate::index::{EntryRef, IndexEntry};
 use crate::object::{ObjectKey, VersionKey};
-use crate::pins::{Care, Keeping};
+use crate::pins::{ReadHints, RetentionClass};
+use crate::prehashed_map::PrehashedMap;
 use crate::{Cache, Head, ObjectName, OriginFault};
 
 /// Message to a reader. [`Piece::Start`] comes first.
@@ -92,12 +92,12 @@ struct Read<'a> {
     /// Piece size of the object, in bytes.
     piece: u64,
     range: Range<u64>,
-    keeping: Keeping,
+    keeping: ReadHints,
     consumer: Box<dyn Consumer>,
     /// Device read of the next piece to deliver; the first starts before [`Piece::Start`] is sent.
     /// It stays here until it is done, because moving it costs as much as an index lookup.
-    current: Option<Ahead>,
-    ahead: VecDeque<Ahead>,
+    current: Option<PendingRead>,
+    ahead: VecDeque<PendingRead>,
     /// Fetch that this read follows.
     listener: Option<Listener>,
     /// Number of the first piece that this read has not requested from the origin.
@@ -109,7 +109,7 @@ struct Read<'a> {
 
 /// Source of a piece, for the hit counters.
 #[derive(Clone, Copy)]
-enum Whence {
+enum HitSource {
     Flash,
     /// Memory: the piece waits for admission, is on its way to flash, or is hot.
     Memory,
@@ -119,10 +119,10 @@ enum Whence {
     Missed,
 }
 
-struct Ahead {
+struct PendingRead {
     number: u64,
     reading: Reading,
-    spot: Spot,
+    spot: EntryRef,
 }
 
 enum Failure {
@@ -142,7 +142,7 @@ impl Cache {
         object: &ObjectName,
         head: &Arc<Head>,
         range: Range<u64>,
-        keeping: Keeping,
+        keeping: ReadHints,
         consumer: Box<dyn Consumer>,
     ) {
         assert!(range.start <= range.end && range.end <= head.size);
@@ -256,12 +256,12 @@ impl Read<'_> {
             false => self.read_memory(number, key, wanted),
         };
         if let Some(bytes) = in_memory {
-            self.count_piece(number, Whence::Memory);
+            self.count_piece(number, HitSource::Memory);
             self.listener = self.listener.take().and_then(|listener| listener.passed(wanted.end));
             return self.deliver(bytes).await.map_err(|failure| (wanted.start, failure));
         }
         if let Some(bytes) = self.read_flash(number, key, wanted).await {
-            self.count_piece(number, Whence::Flash);
+            self.count_piece(number, HitSource::Flash);
             // The fetch may have written this piece to flash before this read came to it. The read
             // stays a listener for the rest.
             self.listener = self.listener.take().and_then(|listener| listener.passed(wanted.end));
@@ -277,7 +277,10 @@ impl Read<'_> {
         let piece = match under_way {
             Some(piece) => {
                 let is_complete = piece.is_complete();
-                self.count_piece(number, if is_complete { Whence::Memory } else { Whence::Joined });
+                self.count_piece(
+                    number,
+                    if is_complete { HitSource::Memory } else { HitSource::Joined },
+                );
                 if self.asked_until <= number {
                     piece.note_joined();
                 }
@@ -287,7 +290,7 @@ impl Read<'_> {
                 let range = wanted.start..self.end_to_ask_for(wanted.start);
                 let run = self.inner.missing_run(self.version, self.head, &range, number);
                 self.asked_until = run.end;
-                self.count_piece(number, Whence::Missed);
+                self.count_piece(number, HitSource::Missed);
                 let of = (self.object.clone(), self.head.clone());
                 self.inner.start_fill(of, (self.key, self.version), (run, number))
             }
@@ -302,15 +305,15 @@ impl Read<'_> {
 
     /// Counts the source of a piece. A piece that this read requested from the origin counts as
     /// missed, wherever it is by now.
-    fn count_piece(&self, number: u64, whence: Whence) {
-        let whence = if number < self.asked_until { Whence::Missed } else { whence };
+    fn count_piece(&self, number: u64, source: HitSource) {
+        let source = if number < self.asked_until { HitSource::Missed } else { source };
         self.inner.count(|stats| {
             stats.pieces += 1;
-            match whence {
-                Whence::Flash => stats.pieces_flash_hits += 1,
-                Whence::Memory => stats.pieces_dram_hits += 1,
-                Whence::Joined => stats.pieces_joined += 1,
-                Whence::Missed => stats.pieces_missed += 1,
+            match source {
+                HitSource::Flash => stats.pieces_flash_hits += 1,
+                HitSource::Memory => stats.pieces_dram_hits += 1,
+                HitSource::Joined => stats.pieces_joined += 1,
+                HitSource::Missed => stats.pieces_missed += 1,
             }
         });
     }
@@ -346,11 +349,10 @@ impl Read<'_> {
     fn read_memory(&self, number: u64, key: Key, wanted: &Range<u64>) -> Option<Bytes> {
         let mut memory = self.inner.memory.borrow_mut();
         let (data, spot) = memory.read(key, self.head)?;
-        // The policy counts a DRAM hit as a read: otherwise DRAM hits would make the flash copy
-        // look cold.
+        // The policy counts a DRAM hit as a read, so that the flash copy does not look cold.
         self.inner.holdings.note_read_elsewhere((key, spot), self.keeping.care, self.inner.now());
         drop(memory);
-        if Care::Usual < self.keeping.care {
+        if RetentionClass::Usual < self.keeping.care {
             self.inner.promote(key, self.head, self.keeping.care);
         }
         let start = number * self.piece;
@@ -363,7 +365,7 @@ impl Read<'_> {
             self.current = Some(self.start_now(number, key, wanted).await?);
         }
         self.read_ahead(number);
-        let Ahead { reading, spot, .. } = self.current.as_mut()?;
+        let PendingRead { reading, spot, .. } = self.current.as_mut()?;
         let (outcome, spot) = (reading.done().await, *spot);
         self.current = None;
         match outcome {
@@ -380,9 +382,8 @@ impl Read<'_> {
         }
     }
 
-    /// Starts the device read of a piece, after waiting for a buffer. `None` when the piece is not
-    /// on flash.
-    async fn start_now(&self, number: u64, key: Key, wanted: &Range<u64>) -> Option<Ahead> {
+    /// Waits for a buffer and starts the device read of a piece. `None`: not on flash.
+    async fn start_now(&self, number: u64, key: Key, wanted: &Range<u64>) -> Option<PendingRead> {
         let found = self.inner.holdings.find(key)?;
         let within = self.within(number, wanted, &found)?;
         let buffer = self.inner.buffer(Log::read_blocks(found.extent, &within)).await;
@@ -392,11 +393,11 @@ impl Read<'_> {
         }
         let (place, spot) = ((key, found.extent), found.spot());
         let reading = self.inner.log.start_read(place, found.checks, &within, buffer);
-        Some(Ahead { number, reading, spot })
+        Some(PendingRead { number, reading, spot })
     }
 
     /// Copies a whole piece into the hot set if the hot set admits it.
-    fn keep_in_memory(&self, key: Key, spot: Spot, payload: &Payload) {
+    fn keep_in_memory(&self, key: Key, spot: EntryRef, payload: &Payload) {
         let len = spot.extent.len;
         if payload.len() != len as usize {
             return;
@@ -427,13 +428,13 @@ impl Read<'_> {
     }
 
     /// Starts the device read of piece `number` from `at` on, if a buffer is free.
-    fn start_ahead(&self, number: u64, at: u64, found: IndexEntry) -> Option<Ahead> {
+    fn start_ahead(&self, number: u64, at: u64, found: IndexEntry) -> Option<PendingRead> {
         let within = self.within(number, &self.wanted(number, at), &found)?;
         let blocks = Log::read_blocks(found.extent, &within);
         let buffer = self.inner.ports.buffers.try_take(blocks)?;
         let (place, spot) = ((self.version.piece(number), found.extent), found.spot());
         let reading = self.inner.log.start_read(place, found.checks, &within, buffer);
-        Some(Ahead { number, reading, spot })
+        Some(PendingRead { number, reading, spot })
     }
 
     /// True when the device read of the piece is in flight; that read becomes the current one.
@@ -452,8 +453,7 @@ impl Read<'_> {
         at..self.range.end.min((number + 1) * self.piece)
     }
 
-    /// Converts `wanted` to a range of the record. `None` when the record does not have the piece's
-    /// length.
+    /// Converts `wanted` to a range of the record. `None`: the record's length is not the piece's.
     fn within(&self, number: u64, wanted: &Range<u64>, found: &IndexEntry) -> Option<Range<u32>> {
         let start = number * self.piece;
         let len = self.head.size.min(start + self.piece) - start;
@@ -495,6 +495,6 @@ impl Read<'_> {
 }
 
 /// True when the piece is complete in memory and on its way to flash.
-pub(crate) fn is_in_memory(filling: &Hashed<Key, Rc<FillPiece>>, key: Key) -> bool {
+pub(crate) fn is_in_memory(filling: &PrehashedMap<Key, Rc<FillPiece>>, key: Key) -> bool {
     filling.get(&key).is_some_and(|piece| piece.is_complete() && piece.is_current())
 }

@@ -14,11 +14,11 @@ use zonal_policy::Mark;
 use zonal_zonelog::{Key, Kind, Log, Recovered};
 
 use crate::Settings;
+use crate::checkpoint::PolicyCheckpoint;
+use crate::checkpoint_format::CHECKPOINT;
 use crate::index::{Index, IndexEntry};
-use crate::order::ORDER;
 use crate::pins::WANTED;
 use crate::planted::Planted;
-use crate::remember::Orders;
 use crate::roster::{FoundRoster, ROSTER};
 
 /// Record kind of heads, see `head`.
@@ -41,7 +41,7 @@ pub(crate) fn kind_on_flash(kind: Kind, mark: Mark) -> Kind {
 pub(crate) struct Recovery {
     index: Index,
     heads: BTreeMap<Key, u64>,
-    orders: Orders,
+    orders: PolicyCheckpoint,
     roster: FoundRoster,
     /// By zone: precedence of its records, which decides between two copies of a piece.
     precedences: Vec<u64>,
@@ -55,7 +55,7 @@ impl Recovery {
         Self {
             index,
             heads: BTreeMap::new(),
-            orders: Orders::default(),
+            orders: PolicyCheckpoint::default(),
             roster: FoundRoster::default(),
             precedences,
             settings,
@@ -65,7 +65,7 @@ impl Recovery {
     pub(crate) fn note(&mut self, record: &Recovered<'_>) {
         let descriptor = record.descriptor;
         let key = descriptor.key;
-        if descriptor.kind == ORDER {
+        if descriptor.kind == CHECKPOINT {
             self.orders.note(record);
         }
         if descriptor.kind == ROSTER {
@@ -104,7 +104,7 @@ impl Recovery {
         }
     }
 
-    pub(crate) fn finish(mut self, log: &Log) -> (Index, Orders, FoundRoster) {
+    pub(crate) fn finish(mut self, log: &Log) -> (Index, PolicyCheckpoint, FoundRoster) {
         for (key, generation) in self.heads {
             if log.tombstone(key).is_some_and(|removed| generation < removed) {
                 self.index.remove(key);
@@ -116,7 +116,7 @@ impl Recovery {
 
 /// Recovery statistics: records found at a start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Regained {
+pub struct RecoveryStats {
     /// Number of heads.
     pub heads: u64,
     /// Number of pieces.
@@ -125,7 +125,7 @@ pub struct Regained {
     pub bytes: u64,
 }
 
-impl Regained {
+impl RecoveryStats {
     pub(crate) fn of(index: &Index, log: &Log) -> Self {
         let mut all = Self::default();
         for found in log.geometry().zones().flat_map(|zone| index.zone_records(zone)) {

@@ -35,7 +35,7 @@ impl core::error::Error for RemoveError {}
 
 /// Target of an invalidation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Doomed {
+pub enum InvalidationTarget {
     /// The object with this name.
     Object(ObjectName),
     /// All objects whose names begin with this prefix: a bucket, a slash, and the start of a key.
@@ -43,7 +43,7 @@ pub enum Doomed {
     Below(Arc<str>),
 }
 
-impl Doomed {
+impl InvalidationTarget {
     /// Targets all objects of a bucket whose keys begin with `prefix`, which may be empty.
     #[must_use]
     pub fn below(bucket: &str, prefix: &str) -> Self {
@@ -52,7 +52,7 @@ impl Doomed {
 }
 
 /// An object with a lookup, fetch or removal in flight.
-pub(crate) struct Watched {
+pub(crate) struct WatchedObject {
     name: ObjectName,
     watchers: u32,
     epoch: u64,
@@ -62,7 +62,7 @@ pub(crate) struct Watched {
     published: u64,
 }
 
-impl Watched {
+impl WatchedObject {
     pub(crate) fn begin_removal(&mut self) {
         self.epoch += 1;
         self.removals += 1;
@@ -75,14 +75,14 @@ impl Watched {
 }
 
 /// Epoch guard: detects removals of one object while a request is in flight.
-pub(crate) struct Watch {
+pub(crate) struct EpochGuard {
     /// Weak, to avoid a cycle: the cache holds its fetches, and fetches hold watches. No watch is
     /// used after its cache.
     inner: Weak<Inner>,
     key: ObjectKey,
 }
 
-impl Watch {
+impl EpochGuard {
     /// Invalidation epoch of the object: every removal raises it.
     pub(crate) fn epoch(&self) -> u64 {
         self.inner.upgrade().map_or(0, |inner| inner.epoch(self.key))
@@ -105,7 +105,7 @@ impl Watch {
         self.with(|watched| generation < watched.published) == Some(true)
     }
 
-    fn with<T>(&self, look: impl FnOnce(&mut Watched) -> T) -> Option<T> {
+    fn with<T>(&self, look: impl FnOnce(&mut WatchedObject) -> T) -> Option<T> {
         let inner = self.inner.upgrade()?;
         let mut watched = inner.watched.borrow_mut();
         Some(look(watched.get_mut(&self.key).expect("watched until the last watch is dropped")))
@@ -116,7 +116,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for EpochGuard {
     fn drop(&mut self) {
         let is_last = self.with(|watched| {
             watched.watchers -= 1;
@@ -133,10 +133,10 @@ impl Cache {
     ///
     /// # Errors
     /// When the tombstone is not on flash.
-    pub async fn remove_any(&self, doomed: &Doomed) -> Result<(), RemoveError> {
+    pub async fn remove_any(&self, doomed: &InvalidationTarget) -> Result<(), RemoveError> {
         match doomed {
-            Doomed::Object(object) => self.remove(object).await,
-            Doomed::Below(prefix) => self.remove_below(prefix).await,
+            InvalidationTarget::Object(object) => self.remove(object).await,
+            InvalidationTarget::Below(prefix) => self.remove_below(prefix).await,
         }
     }
 
@@ -192,18 +192,18 @@ impl Inner {
 /// A removal in flight. Until its tombstone is on flash no head is published, because it would have
 /// the old salt. Origin answers to requests from before the end of the removal are not published
 /// later either.
-pub(crate) struct Removal(Watch);
+pub(crate) struct Removal(EpochGuard);
 
 impl Removal {
-    fn begin(watch: Watch) -> Self {
-        watch.with(Watched::begin_removal);
+    fn begin(watch: EpochGuard) -> Self {
+        watch.with(WatchedObject::begin_removal);
         Self(watch)
     }
 }
 
 impl Drop for Removal {
     fn drop(&mut self) {
-        self.0.with(Watched::end_removal);
+        self.0.with(WatchedObject::end_removal);
     }
 }
 
@@ -241,17 +241,17 @@ impl RemovedLately {
 }
 
 impl Inner {
-    pub(crate) fn watch(self: &Rc<Self>, object: &ObjectName, key: ObjectKey) -> Watch {
+    pub(crate) fn watch(self: &Rc<Self>, object: &ObjectName, key: ObjectKey) -> EpochGuard {
         let new = || {
             let (name, removals) = (object.clone(), self.purges_of(object));
-            Watched { name, watchers: 0, epoch: 0, removals, published: 0 }
+            WatchedObject { name, watchers: 0, epoch: 0, removals, published: 0 }
         };
         self.watched.borrow_mut().entry(key).or_insert_with(new).watchers += 1;
-        Watch { inner: Rc::downgrade(self), key }
+        EpochGuard { inner: Rc::downgrade(self), key }
     }
 
     /// Calls `note` for every watched object whose name begins with `prefix`.
-    pub(crate) fn each_watched_below(&self, prefix: &str, note: impl Fn(&mut Watched)) {
+    pub(crate) fn each_watched_below(&self, prefix: &str, note: impl Fn(&mut WatchedObject)) {
         let mut watched = self.watched.borrow_mut();
         let below = watched.values_mut().filter(|of| of.name.as_str().starts_with(prefix));
         below.for_each(note);

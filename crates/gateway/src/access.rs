@@ -1,15 +1,16 @@
 //! Authorization: which prefixes an access key may read and write.
 //!
-//! A request is let through when its key may do *everything* that it asks for. What that is, the [table](crate::api)
-//! says: what the operation needs, and what its headers need besides.
+//! A request passes if its key has *every* right that the request needs. The [table](crate::api)
+//! lists those rights: the ones of the operation, and the additional ones of its headers.
 //!
-//! A rule with a prefix is only as good as the names that it is held against. We normalise nothing, but an origin
-//! might: to it `a//b`, `a/./b` and `a/x/../b` may be `a/b`. So to a key that is not allowed the same everywhere, such
-//! names are forbidden, and so is RenameObject, whose source can be read in two ways. So are the names under which some origins
+//! Prefix rules are only as safe as the object names that they are compared with. The gateway
+//! normalises nothing, but an origin may take `a//b`, `a/./b` and `a/x/../b` for `a/b`. So such
+//! names are forbidden to a key whose rights differ by prefix. RenameObject is forbidden to it as
+//! well, because its source can be read in two ways, and so are the names under which some origins
 //! keep uploads beside objects.
 //!
-//! Over a file system an object `a` may take the place of the folder `a`. So whoever writes `a` must be allowed to write all
-//! below `a/`.
+//! Over a file system, an object `a` may replace the folder `a`. So a key that writes `a` must also
+//! be allowed to write everything below `a/`.
 
 use zonal_host::{ObjectName, PrefixRules};
 use zonal_s3::S3Error;
@@ -20,23 +21,23 @@ use crate::asked::S3Request;
 use crate::ids;
 use crate::target::Target;
 
-/// What may be done to the objects under a prefix.
+/// Access level of a key under a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing.
+    /// No access.
     None,
-    /// Reads, and lists.
+    /// Reads and lists.
     Read,
-    /// Writes, which includes deletes, and nothing that tells what is there.
+    /// Writes and deletes, but no request whose answer tells what exists.
     Write,
-    /// Both.
+    /// Reads, lists, writes and deletes.
     ReadWrite,
 }
 
-/// What a key may do, by prefix.
+/// Access levels by prefix, for one key or for all keys.
 pub type AccessRules = PrefixRules<Access>;
 
-/// One of the two that a request needs.
+/// The kind of access that a request needs to a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
     Read,
@@ -52,8 +53,8 @@ impl Access {
     }
 }
 
-/// Refuses a request whose key may not do all of what its head asks for; what DeleteObjects names in its body is
-/// left to [`check_deletes`]. `object` is the object in the path.
+/// Refuses a request whose key lacks a right that the request's head needs. `object` is the object
+/// in the path. The objects in the body of a DeleteObjects are left to [`check_deletes`].
 pub(crate) fn check(
     rules: &AccessRules,
     (api, asked): (&ApiOperation, &S3Request<'_>),
@@ -70,8 +71,8 @@ pub(crate) fn check(
     }
 }
 
-/// Refuses a DeleteObjects that names what its key may not delete. Whoever names a version, or what it expects to be there,
-/// learns whether it is.
+/// Refuses a DeleteObjects with an object that its key may not delete. An entry with a version or a
+/// condition needs the right to read as well, because its result tells whether that version exists.
 pub(crate) fn check_deletes<'a>(
     rules: &AccessRules,
     mut names: impl Iterator<Item = (&'a ObjectName, &'a ObjectIdentifier)>,
@@ -97,7 +98,7 @@ fn has(
     match need {
         Needed::ReadObject => object_is(Need::Read),
         Needed::WriteObject => object_is(Need::Write),
-        // One that cannot be read goes nowhere.
+        // An unreadable copy source needs no right: such a request is refused and never forwarded.
         Needed::ReadSource => match &judged.source {
             Some(source) => {
                 source.readings().all(|it| is_allowed(rules, &it, Need::Read))
@@ -105,7 +106,7 @@ fn has(
             }
             None => judged.bad_source.is_some(),
         },
-        // Which of two prefixes an origin takes is not known, and two are refused.
+        // A second `prefix` was refused before: which of two an origin takes is unknown.
         Needed::ListPrefix => {
             let prefix = format!("{}{}", whole(), asked.query.get("prefix").unwrap_or_default());
             let is_plain = is_plain(rules, &prefix) && !may_list_kept(rules, &prefix);
@@ -117,7 +118,7 @@ fn has(
         Needed::AllOfBucket => {
             everywhere(rules, &whole(), Need::Read) && everywhere(rules, &whole(), Need::Write)
         }
-        // Only buckets in which the key may do something are listed.
+        // The list shows only buckets in which the key may do something.
         Needed::Anything => somewhere(rules, ""),
         Needed::Everything => may_do_all(rules),
         Needed::NamedInBody => true,
@@ -129,64 +130,68 @@ fn has(
 
 fn is_allowed(rules: &AccessRules, object: &ObjectName, need: Need) -> bool {
     let name = object.as_str();
-    // An object takes the place of a folder, and of all in it, where a name can be only one of them.
+    // At a store where a name is either an object or a folder, writing the object replaces the
+    // folder and everything in it.
     let may_replace = || rules.are_one() || everywhere(rules, &format!("{name}/"), need);
     rules.of(object).allows(need) && is_plain(rules, name) && (need == Need::Read || may_replace())
 }
 
-/// Whether no origin makes a path to another object of an id, or it does not matter.
+/// True if no origin can take the id for a path to another object, or if the key has the same
+/// rights everywhere.
 fn is_plain_id(rules: &AccessRules, id: &str) -> bool {
     rules.are_one() || !ids::may_be_a_path(id)
 }
 
-/// Whether every origin takes the name for what it is, or it does not matter.
+/// True if every origin reads the name literally, or if the key has the same rights everywhere.
 fn is_plain(rules: &AccessRules, name: &str) -> bool {
     rules.are_one() || !is_odd(name)
 }
 
-/// Keys, by what they begin with, under which servers keep uploads beside objects: versitygw, and s3proxy.
+/// Key prefixes under which servers keep uploads beside objects: versitygw, and s3proxy.
 const KEPT_BY_ORIGINS: [&str; 2] = [".sgwtmp", ".mpus-"];
 
-/// What MinIO puts in the place of the slash at the end of a name.
+/// Suffix that MinIO stores in place of the slash at the end of a name.
 pub(crate) const FOLDER_OF_MINIO: &str = "__XLDIR__";
 
-/// Whether an origin may take the name for another, as those that normalise paths do, or for what it keeps itself.
+/// True if an origin may take the name for another one (an origin that normalises paths), or for
+/// data of its own beside the objects.
 pub(crate) fn is_odd(name: &str) -> bool {
     let key = name.split_once('/').map_or("", |(_, key)| key);
     let mut segments = name.split('/').rev().enumerate();
     let is_another = segments.any(|(place, segment)| match segment {
         "." | ".." => true,
-        // What ends with a slash is a folder's name.
+        // A trailing slash is part of a folder's name.
         "" => 0 < place,
         segment => segment.ends_with(FOLDER_OF_MINIO),
     });
     is_another || KEPT_BY_ORIGINS.iter().any(|kept| key.starts_with(kept))
 }
 
-/// Whether a list of what begins with the prefix, and not of all of the bucket, shows what an origin keeps itself.
+/// True if a list of this prefix shows data that an origin keeps beside the objects. A list of the
+/// whole bucket is allowed.
 fn may_list_kept(rules: &AccessRules, prefix: &str) -> bool {
     let key = prefix.split_once('/').map_or("", |(_, key)| key);
     let shows_some = KEPT_BY_ORIGINS.iter().any(|kept| kept.starts_with(key));
     !rules.are_one() && !key.is_empty() && shows_some
 }
 
-/// Whether any origin takes the name for another. An object may be called as a folder is, with a slash behind: to some it
-/// is what is called so without.
+/// True if some origin takes the name for another one. A name that ends with a slash is one of
+/// them: some origins drop the slash.
 pub(crate) fn is_another_to_some(name: &str) -> bool {
     is_odd(name) || name.ends_with('/')
 }
 
-/// Whether everything may be read and written.
+/// True if every object may be read and written.
 pub(crate) fn may_do_all(rules: &AccessRules) -> bool {
     everywhere(rules, "", Need::Read) && everywhere(rules, "", Need::Write)
 }
 
-/// Whether all names that begin with `prefix` may be read or written.
+/// True if every name that begins with `prefix` may be read or written.
 fn everywhere(rules: &AccessRules, prefix: &str, need: Need) -> bool {
     rules.within(prefix).all(|access| access.allows(need))
 }
 
-/// Whether anything that begins with `prefix` may be read or written.
+/// True if at least one name that begins with `prefix` may be read or written.
 pub(crate) fn somewhere(rules: &AccessRules, prefix: &str) -> bool {
     rules.within(prefix).any(|access| access != Access::None)
 }

@@ -1,11 +1,12 @@
 //! Access log: one entry per request, handed to a writer.
 //!
-//! 1. A [`PendingEntry`] begins with the head of a request, learns what the answer is, and leaves when the answer's body is done with: sent,
-//!    cut, or given up by its client.
-//! 2. It waits in a bounded queue for the one who writes. A queue that is full loses the line and counts it: no request ever waits for
-//!    a log.
+//! 1. A [`PendingEntry`] is created with the head of a request, records the response, and is
+//!    completed when the response body ends: sent, cut, or abandoned by the client.
+//! 2. The entry waits in a bounded queue for the writer. A full queue drops the entry and counts
+//!    it: no request ever waits for the log.
 //!
-//! No secret and no signature gets into a line: of headers only those that are named here, of a query all but the values that sign it.
+//! An entry contains no secret and no signature: of the headers only those named here, of the query
+//! everything but the values that sign it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,121 +25,124 @@ use crate::request_id::RequestId;
 use crate::stats::Outcome;
 use crate::target::Target;
 
-/// Lines that wait to be written: at 20,000 requests a second 0.4 s of a disk that does nothing. Of 600 bytes each, 5 MB.
+/// Queue length, in entries: at 20,000 requests a second this bridges 0.4 s of a stalled disk. At
+/// 600 bytes each, 5 MB.
 const LINES_MAX: usize = 8192;
 
-/// What is said of one request.
+/// Access log entry of one request.
 #[derive(Clone, Debug)]
 pub struct AccessEntry {
-    /// When its head was there.
+    /// Time when the head of the request was complete.
     pub at: SystemTime,
-    /// Our name for it, as in `x-amz-request-id`.
+    /// Request id of the gateway, as in `x-amz-request-id`.
     pub request_id: Box<str>,
-    /// Who is connected: the client, or the proxy before us.
+    /// Address of the peer: the client, or the proxy in front of the gateway.
     pub client: SocketAddr,
-    /// What a proxy says about who is behind it. Anybody may say so.
+    /// `X-Forwarded-For`. Any client can set it, so it proves nothing.
     pub forwarded_for: Option<Box<str>>,
-    /// The host that was asked, as the client calls it.
+    /// `Host` header.
     pub host: Option<Box<str>>,
-    /// The access key that the request names, whether or not its signature is right.
+    /// Access key of the request, whether or not its signature is right.
     pub access_key: Option<Box<str>>,
-    /// What was asked for.
+    /// S3 operation.
     pub operation: Operation,
-    /// HTTP's word for it.
+    /// HTTP method.
     pub method: Method,
-    /// Empty for the service as a whole, and where the path cannot be read.
+    /// Bucket. Empty for a request to the service, and if the path cannot be parsed.
     pub bucket: Box<str>,
-    /// Decoded; empty where no object is meant.
+    /// Object key, decoded. Empty if the request names no object.
     pub key: Box<str>,
-    /// The path as the client wrote it.
+    /// Path as the client wrote it.
     pub path: Box<str>,
-    /// The query as the client wrote it, without the values that sign it.
+    /// Query as the client wrote it, without the values that sign it.
     pub query: Option<Box<str>>,
-    /// `None`: the client was gone before there was an answer.
+    /// HTTP status. `None`: the client disconnected before there was a response.
     pub status: Option<StatusCode>,
-    /// S3's code, where the answer says no and a code is known.
+    /// S3 error code of a refusal, if it is known.
     pub error_code: Option<Box<str>>,
-    /// Where the answer came from.
+    /// Value of `X-Cache`.
     pub outcome: Option<Outcome>,
-    /// Why it came from the origin past the cache, as `X-Cache-Reason` says it.
+    /// Value of `X-Cache-Reason`: why the read bypassed the cache.
     pub bypass: Option<Box<str>>,
-    /// Bytes of the body that were handed to the connection.
+    /// Bytes of the response body that were handed to the connection.
     pub sent_bytes: u64,
-    /// How large the whole object is, where the answer tells.
+    /// Size of the whole object in bytes, if the response tells it.
     pub object_bytes: Option<u64>,
-    /// The version that was answered, or else asked for.
+    /// Version id of the response, or else of the request.
     pub version_id: Option<Box<str>>,
-    /// The body broke off because the rest could not be had.
+    /// True if the response body broke off because the rest was not available.
     pub is_cut: bool,
-    /// Until the answer began.
+    /// Time from the request head to the response head.
     pub first_byte: Option<Duration>,
-    /// Until its last byte was handed to the connection, or the client was gone.
+    /// Time from the request head until the last byte was handed to the connection, or the client
+    /// disconnected.
     pub total: Duration,
-    /// As the client says.
+    /// `User-Agent` header.
     pub user_agent: Option<Box<str>>,
-    /// As the client says.
+    /// `Referer` header, without the values that sign a URL.
     pub referer: Option<Box<str>>,
-    /// The trace that the client counts the request to: W3C's `traceparent`.
+    /// Trace context of the client: W3C `traceparent`.
     pub trace: Option<Trace>,
 }
 
-/// Where a request belongs in a trace, in lower-case hexadecimal.
+/// W3C trace context, in lower-case hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// 32 digits.
+    /// Trace id: 32 digits.
     pub trace_id: Box<str>,
-    /// 16 digits: what the client does while it waits for us.
+    /// Span id of the client's call to the gateway: 16 digits.
     pub span_id: Box<str>,
 }
 
-/// What a writer of the log is told.
+/// Message to the writer of the log.
 #[derive(Debug)]
 pub enum AccessEvent {
-    /// Write this down.
+    /// Write this entry.
     Entry(Box<AccessEntry>),
-    /// The file was moved away: go on in a new one.
+    /// The file was rotated: open a new one.
     Reopen,
-    /// Nothing more comes.
+    /// The log has ended: stop.
     End,
 }
 
-/// Where requests leave their lines. Cheap to clone.
+/// Access log, sender side. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AccessLog {
     to: SyncSender<AccessEvent>,
     lost: Arc<Counter>,
 }
 
-/// What one writes who writes the log.
+/// Access log, receiver side, for the writer.
 #[derive(Debug)]
 pub struct AccessEvents(Receiver<AccessEvent>);
 
 impl AccessLog {
-    /// A log, and what comes out of it.
+    /// Creates a log: the sender for the gateway, and the receiver for the writer.
     #[must_use]
     pub fn new() -> (Self, AccessEvents) {
         let (to, from) = sync_channel(LINES_MAX);
         (Self { to, lost: Arc::default() }, AccessEvents(from))
     }
 
-    /// Lines that nobody can read: the queue was full, or the writer could not write them and added them here.
+    /// Entries that were lost: dropped by a full queue, or not written by the writer, which adds
+    /// them to this counter.
     #[must_use]
     pub fn lost(&self) -> &Arc<Counter> {
         &self.lost
     }
 
-    /// Has the writer open its file anew. Waits for room in the queue.
+    /// Makes the writer reopen its file. Waits for room in the queue.
     pub fn reopen(&self) {
-        // A writer that has ended has no file.
+        // A writer that has ended has no file to reopen.
         let _ = self.to.send(AccessEvent::Reopen);
     }
 
-    /// Has the writer end once it has written what is in the queue. Waits for room there.
+    /// Makes the writer stop after it has written the queued entries. Waits for room in the queue.
     pub fn end(&self) {
         let _ = self.to.send(AccessEvent::End);
     }
 
-    /// Begins the line of a request.
+    /// Creates the entry of a request.
     pub(crate) fn begin(
         &self,
         (id, client): (RequestId, SocketAddr),
@@ -191,20 +195,20 @@ impl AccessLog {
 }
 
 impl AccessEvents {
-    /// The next; `None` when there is none by now.
+    /// The next message; `None` if the queue is empty.
     #[must_use]
     pub fn try_next(&self) -> Option<AccessEvent> {
         self.0.try_recv().ok()
     }
 
-    /// Waits for the next.
+    /// Waits for the next message.
     #[must_use]
     pub fn next(&self) -> AccessEvent {
         self.0.recv().unwrap_or(AccessEvent::End)
     }
 }
 
-/// The line of a request that is under way; it leaves when this is dropped.
+/// Entry of a running request. Dropping it sends it to the writer.
 #[derive(Debug)]
 pub(crate) struct PendingEntry {
     entry: Option<Box<AccessEntry>>,
@@ -213,7 +217,7 @@ pub(crate) struct PendingEntry {
 }
 
 impl PendingEntry {
-    /// The answer begins.
+    /// Records the head of the response.
     pub(crate) fn answered(
         &mut self,
         (status, headers): (StatusCode, &HeaderMap),
@@ -236,12 +240,12 @@ impl PendingEntry {
         entry.first_byte = Some(first_byte);
     }
 
-    /// So much of its body was handed to the connection.
+    /// Records the bytes of the body that were handed to the connection so far.
     pub(crate) fn sent(&mut self, bytes: u64) {
         self.entry.iter_mut().for_each(|entry| entry.sent_bytes = bytes);
     }
 
-    /// The rest of its body cannot be had.
+    /// Records that the rest of the body is not available.
     pub(crate) fn cut(&mut self) {
         self.entry.iter_mut().for_each(|entry| entry.is_cut = true);
     }
@@ -259,7 +263,8 @@ impl Drop for PendingEntry {
 }
 
 impl Trace {
-    /// Reads `VERSION-TRACE-SPAN-FLAGS`; what W3C calls invalid is none.
+    /// Parses `VERSION-TRACE-SPAN-FLAGS`. `None` for a value that is invalid by the W3C
+    /// specification.
     fn of(value: &[u8]) -> Option<Self> {
         let value = str::from_utf8(value).ok()?;
         let mut parts = value.trim().split('-');
@@ -286,7 +291,7 @@ fn text(bytes: &[u8]) -> Box<str> {
     String::from_utf8_lossy(bytes).into()
 }
 
-/// The key that a request says it is signed with: what stands before the first slash of its credential.
+/// The access key that the request claims: its credential up to the first slash.
 fn access_key(request: &Parts) -> Option<Box<str>> {
     let header = request.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let in_header = header.and_then(|value| value.split_once("Credential=")).map(|(_, rest)| rest);
@@ -301,8 +306,8 @@ fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     pairs.filter(|(known, _)| *known == name).map(|(_, value)| value).next()
 }
 
-/// A query without what would let its reader sign, or do what the signature lets through. A name that is written in percent signs is not
-/// told from others, and so loses its value too.
+/// The query without the values of the signing parameters, so that a reader of the log cannot
+/// replay the request. A percent-encoded name is not decoded, so its value is removed as well.
 fn unsigned(query: &str) -> Box<str> {
     let pairs = query.split('&').map(|pair| match pair.split_once('=') {
         Some((name, _)) if is_secret(name) => format!("{name}=-"),
@@ -311,7 +316,8 @@ fn unsigned(query: &str) -> Box<str> {
     pairs.collect::<Vec<_>>().join("&").into()
 }
 
-/// The same of a URL: the page that led here may itself be what somebody signed.
+/// The URL without the values of the signing parameters: the referring page can itself be a
+/// presigned URL.
 fn unsigned_url(url: &str) -> Box<str> {
     match url.split_once('?') {
         Some((before, query)) => format!("{before}?{}", unsigned(query)).into(),
@@ -323,10 +329,10 @@ fn is_secret(name: &str) -> bool {
     name.contains('%') || SECRETS.iter().any(|secret| secret.eq_ignore_ascii_case(name))
 }
 
-/// Parameters whose values sign a request, of both versions of S3's signatures.
+/// Parameters whose values sign a request, in both versions of S3's signatures.
 const SECRETS: [&str; 3] = ["X-Amz-Signature", "X-Amz-Security-Token", "Signature"];
 
-/// What the headers of an answer say about the size of the object that was asked for.
+/// Size of the object in bytes, from the headers of the response.
 fn object_bytes(operation: Operation, status: StatusCode, headers: &HeaderMap) -> Option<u64> {
     if !matches!(operation, Operation::GetObject | Operation::HeadObject) {
         return None;
@@ -339,7 +345,7 @@ fn object_bytes(operation: Operation, status: StatusCode, headers: &HeaderMap) -
     }
 }
 
-/// Why an answer went past the cache.
+/// Response header with the reason of a cache bypass.
 pub(crate) const REASON: HeaderName = HeaderName::from_static("x-cache-reason");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");

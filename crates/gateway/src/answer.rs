@@ -11,16 +11,16 @@ use crate::bypass::Bypass;
 use crate::request_id::RequestId;
 use crate::stats::Outcome;
 
-/// What an operation comes to.
+/// Result of an operation.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) source: Source,
     pub(crate) outcome: Option<Outcome>,
-    /// Why it is the origin's.
+    /// Reason of a cache bypass, if the origin answered.
     pub(crate) bypass: Option<Bypass>,
     pub(crate) refusal: Option<S3Error>,
-    /// The code of a refusal that the origin made, where it is known.
+    /// Error code of a refusal by the origin, if it is known.
     pub(crate) code: Option<RefusalCode>,
 }
 
@@ -34,7 +34,7 @@ impl Answer {
         Self { status, headers, source, outcome, bypass: None, refusal: None, code: None }
     }
 
-    /// What the origin answered to a request that was handed on for this reason.
+    /// The origin's response to a forwarded request, with the reason of the bypass.
     pub(crate) fn of_origin(mut parts: response::Parts, source: Source, bypass: Bypass) -> Self {
         let code = parts.extensions.remove();
         let answer = Self::new(parts.status, parts.headers, source, Some(Outcome::Bypass));
@@ -46,7 +46,7 @@ impl Answer {
         ours.or(self.code.as_ref().map(|RefusalCode(code)| code.as_str()))
     }
 
-    /// A refusal that the cache could tell, with headers of its own.
+    /// A refusal that the cache decided itself, with headers of its own.
     pub(crate) fn refusal(error: S3Error, headers: HeaderMap, outcome: Outcome) -> Self {
         let answer = Self::new(error.status, headers, Source::Empty, Some(outcome));
         Self { refusal: Some(error), ..answer }
@@ -61,10 +61,11 @@ impl From<S3Error> for Answer {
     }
 }
 
-/// Gives an answer the name of its request, and a refusal its document.
+/// Adds the request id to a response, and the XML document to a refusal.
 pub(crate) fn named(mut answer: Answer, id: RequestId, uri: &Uri, method: &Method) -> Answer {
     let headers = &mut answer.headers;
-    // What an S3 endpoint answered keeps its name: it stands in its document too, and its operator asks for it.
+    // A request id of the origin is kept: the origin's document contains it, and its operator asks
+    // for it.
     headers.entry(REQUEST_ID).or_insert_with(|| id.to_header());
     if let Some(error) = &answer.refusal {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));

@@ -1,12 +1,16 @@
-//! S3 operation dispatch: identifies the operation of a request, and reads its rules from one [table].
+//! S3 operation dispatch: identifies the operation of a request and applies its row of the [table].
 //!
-//! 1. [`ApiOperation::of`] finds the operation by method, what the path names, and the parameters that select it.
-//! 2. [`ApiOperation::judge`] refuses what it may not carry, and says what its parameters and headers need besides.
-//! 3. [`ApiOperation::rewrite`] writes down anew what is handed on: nothing that was not judged gets through.
+//! 1. [`ApiOperation::of`] finds the operation by method, level of the path, and the parameters
+//!    that select it.
+//! 2. [`ApiOperation::judge`] refuses what the operation may not carry, and collects the rights
+//!    that its parameters and headers need in addition.
+//! 3. [`ApiOperation::rewrite`] writes the query and headers anew for the origin: only what was
+//!    judged is forwarded.
 //!
-//! Names fall into three lists. What the operation may carry is written anew. What has a vendor's prefix and is not
-//! among it could mean something to the origin: a write with it is refused, a read goes past the cache without it, unless
-//! the configuration knows it ([`VendorHeaders`]). Anything else is dropped.
+//! There are three kinds of names. Names of the operation are written anew. Another name with a
+//! vendor's prefix could mean something to the origin: a write with it is refused, and a read drops
+//! it and bypasses the cache, unless the configuration knows the name ([`VendorHeaders`]). All
+//! other names are dropped.
 
 mod fields;
 mod names;
@@ -37,28 +41,29 @@ use crate::ids;
 use crate::target::Target;
 use crate::vendor_headers::VendorHeaders;
 
-/// What a request says beyond its operation.
+/// What the parameters and headers of a request say beyond its operation.
 #[derive(Debug, Default)]
 pub(crate) struct Judged {
-    /// What its headers need besides.
+    /// Rights that the headers need in addition to the operation's.
     pub(crate) needs: Vec<Need>,
-    /// What it copies.
+    /// Source of a copy.
     pub(crate) source: Option<Box<CopySource>>,
-    /// What it copies cannot be read. It is refused when its key may write.
+    /// Why the copy source cannot be parsed. The request is refused once its key is known to have
+    /// the right to write.
     pub(crate) bad_source: Option<BadCopySource>,
-    /// Why the cache cannot answer it.
+    /// Why the cache cannot answer the request.
     pub(crate) bypass: Option<Bypass>,
-    /// It asks for the first part, which is all of an object that has no parts.
+    /// The request asks for part 1, which is the whole object if that was not uploaded in parts.
     pub(crate) is_first_part: bool,
-    /// It wants to know the checksum of the object.
+    /// The response includes the object's checksum.
     pub(crate) wants_checksum: bool,
-    /// The account that is to own the bucket.
+    /// Account that the client expects to own the bucket.
     pub(crate) owner: Option<Box<str>>,
-    /// The client takes it that who asks pays, where the bucket is one of those.
+    /// The client accepts the cost of requests to a requester-pays bucket.
     pub(crate) requester_pays: bool,
-    /// Headers that the configuration has writes carry.
+    /// Headers that the configuration lets writes carry.
     passed: Vec<Box<str>>,
-    /// A name that is left out although it could mean something to somebody.
+    /// A name that is dropped although it may have had a meaning for the client.
     pub(crate) left_out: Option<Box<str>>,
 }
 
@@ -71,9 +76,9 @@ impl Judged {
 /// Why a request is not carried out as its operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JudgeError {
-    /// It carries what is not known.
+    /// A name in it is unknown to the table. The configuration may let it pass.
     Unknown(S3Error),
-    /// It can be read in two ways, or is wrong.
+    /// The request is invalid or ambiguous.
     Refused(S3Error),
 }
 
@@ -91,22 +96,23 @@ impl From<JudgeError> for S3Error {
     }
 }
 
-/// What is handed on of a request's query and headers.
+/// Query and headers as they are forwarded.
 #[derive(Debug)]
 pub(crate) struct Rewritten {
-    /// Encoded, without a `?`; empty when there is none.
+    /// Encoded, without a `?`. Empty if there is none.
     pub(crate) query: String,
     pub(crate) headers: HeaderMap,
 }
 
 impl ApiOperation {
-    /// All that there are.
+    /// All rows of the table.
     #[cfg(test)]
     pub(crate) fn all() -> &'static [Self] {
         table::TABLE
     }
 
-    /// Finds the operation; `None`: S3 has none like that, or it came after this was written.
+    /// Finds the operation. `None`: the table has no such operation, for example one that S3 added
+    /// later.
     pub(crate) fn of(
         method: &str,
         target: &Target<'_>,
@@ -122,7 +128,7 @@ impl ApiOperation {
             let is_more = found.is_none_or(|found| {
                 found.selectors.len() < row.selectors.len() || (row.is_copy && !found.is_copy)
             });
-            // Most rows are for parameters that are not there.
+            // Checked first: most rows are for parameters that the request does not have.
             if is_more
                 && row.selectors.iter().all(|name| query.has(name))
                 && (!row.is_copy || is_copy())
@@ -133,19 +139,20 @@ impl ApiOperation {
         found
     }
 
-    /// Whether S3 has the method at all.
+    /// True if S3 uses the method at all.
     pub(crate) fn has_method(method: &str) -> bool {
         Verb::of(method).is_some()
     }
 
-    /// The same operation that may carry anything; the cache does not know what it means. What names objects is read as
-    /// strictly as before.
+    /// The same operation with any parameters and headers, for `would-refuse = "log"`. The cache
+    /// does not answer it, because the meaning of the unknown names is not known. Headers that name
+    /// objects are parsed as strictly as before.
     pub(crate) fn loosened(&self) -> Self {
         let cached = Cached::Untouched;
         Self { headers: fields::ANY_HEADER, parameters: &["*"], cached, ..self.clone() }
     }
 
-    /// An operation that is not known; `None`: not even its method is.
+    /// The row for an unknown operation. `None` if the method is unknown, too.
     pub(crate) fn unknown(method: &str, target: &Target<'_>) -> Option<Self> {
         let method = Verb::of(method)?;
         let row = table::UNKNOWN
@@ -163,15 +170,16 @@ impl ApiOperation {
     }
 
     fn field(&self, name: &str) -> Option<&'static Field> {
-        // What each request has comes first.
+        // The common fields come first: each request has them.
         let own = self.headers.iter().copied().flatten();
         fields::COMMON.iter().chain(own).find(|field| field.fits(name))
     }
 
-    /// Refuses what the operation may not carry. Of a read it says whether the cache may answer it.
+    /// Refuses what the operation may not carry, and decides whether the cache may answer a read.
     ///
     /// # Errors
-    /// A parameter is not known (501), or a vendor's header (400); or something can be read in two ways (400).
+    /// An unknown parameter (501), an unknown vendor header of a write (400), or an ambiguous
+    /// request (400).
     pub(crate) fn judge(
         &self,
         query: &Query<'_>,
@@ -180,7 +188,7 @@ impl ApiOperation {
     ) -> Result<Judged, JudgeError> {
         let mut judged = Judged::default();
         for (name, value) in headers {
-            // Most headers of a read are none of those that decide: `host`, `authorization`, `accept`.
+            // Most headers of a read decide nothing: `host`, `authorization`, `accept`.
             if self.is_read() && !may_decide_a_read(name.as_str()) {
                 continue;
             }
@@ -214,7 +222,7 @@ impl ApiOperation {
             } else if self.cached == Cached::Answers {
                 judge_parameter(name, value, headers, &mut judged);
             }
-            // Which of two an origin takes is not known.
+            // A repeated parameter is ambiguous: which of the two an origin takes is unknown.
             let is_same = |other: &str| match hoisted(name) {
                 Some(header) => hoisted(other).is_some_and(|other| other == header),
                 None => other == name,
@@ -283,7 +291,8 @@ impl ApiOperation {
             return Ok(());
         }
         match self.is_read() {
-            // It is dropped. What the client wanted with it, only its answer would tell.
+            // The header is dropped. Only the origin's answer can be what the client wanted with
+            // it.
             true if !vendors.is_harmless(name) => {
                 judged.bypass.get_or_insert_with(|| Bypass::unknown_header(name));
             }
@@ -297,8 +306,9 @@ impl ApiOperation {
         Ok(())
     }
 
-    /// A parameter that the operation does not have. One without a value is the name of an operation that is not known;
-    /// so is any with a write, for it would do something else than its client wants.
+    /// Judges a parameter that the operation does not have. A write with it is refused, because it
+    /// may do something other than its client wants. So is a read if the parameter has no value, a
+    /// vendor's prefix, or selects an operation: it may be the name of another operation.
     fn judge_unknown_parameter(
         &self,
         name: &str,
@@ -313,7 +323,7 @@ impl ApiOperation {
         Ok(())
     }
 
-    /// Of what decides, or could be read in two ways, there is one.
+    /// Refuses a header that is given twice, if the header has a meaning and is not a list.
     fn must_be_said_once(&self, headers: &HeaderMap, judged: &Judged) -> Result<(), S3Error> {
         if headers.keys_len() == headers.len() {
             return Ok(());
@@ -327,9 +337,9 @@ impl ApiOperation {
         twice.map_or(Ok(()), |name| Err(error::said_twice(name)))
     }
 
-    /// What is handed on.
+    /// Query and headers for the origin.
     ///
-    /// Requires: it was [judged](Self::judge).
+    /// Requires: the request was [judged](Self::judge).
     pub(crate) fn rewrite(
         &self,
         query: &Query<'_>,
@@ -370,20 +380,21 @@ impl ApiOperation {
             (Some(Kind::CopySource), Some(source)) => Cow::Owned(source.to_header().into_bytes()),
             _ => Cow::Borrowed(value),
         };
-        // What came as a header can go as one; what came in a query was judged as text.
+        // A value that came as a header is legal in one. A value from the query was checked by
+        // `judge`.
         if let Ok(value) = HeaderValue::from_bytes(&value) {
             rewritten.headers.insert(name, value);
         }
     }
 }
 
-/// What a parameter of a read means to the cache.
+/// Records what a parameter of a read means to the cache.
 fn judge_parameter(name: &str, value: &str, headers: &HeaderMap, judged: &mut Judged) {
     let Some((_, reason)) = fields::PARAMETERS_PAST_CACHE.iter().find(|(known, _)| *known == name)
     else {
         return;
     };
-    // S3 takes no range beside a part: the origin says so.
+    // S3 refuses a range together with a part: the origin answers such a request.
     match reason {
         BypassReason::PartNumber if value == "1" && !headers.contains_key(RANGE) => {
             judged.is_first_part = true;
@@ -394,18 +405,19 @@ fn judge_parameter(name: &str, value: &str, headers: &HeaderMap, judged: &mut Ju
     }
 }
 
-/// Whether reads of objects know a header.
+/// True if GetObject or HeadObject knows the header.
 pub(crate) fn reads_know(name: &str) -> bool {
     let mut reads = table::TABLE.iter().filter(|row| row.cached == Cached::Answers);
     reads.any(|row| row.field(name).is_some())
 }
 
-/// Whether some operation knows a header.
+/// True if some operation knows the header.
 pub(crate) fn is_known(name: &str) -> bool {
     table::TABLE.iter().any(|row| row.field(name).is_some())
 }
 
-/// A parameter stands for a header that can be one, and is no other to anybody.
+/// The header that a parameter of a presigned URL stands for. `None` if it is not a legal header
+/// name, or if some servers take it for another.
 fn name_of_hoisted(header: &str) -> Option<HeaderName> {
     let name = HeaderName::from_bytes(header.as_bytes()).ok();
     name.filter(|_| !has_ambiguous_underscore(header))

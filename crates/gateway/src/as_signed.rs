@@ -1,15 +1,17 @@
-//! Origin authorization: the origin judges each request as its client signed it, cached objects included.
+//! Origin authorization: the origin judges each request as its client signed it, for cached objects
+//! as well.
 //!
-//! A signature covers the method, the host, the path, the query and the headers that it names. So nothing of that is
-//! changed on the way; what can be added is a header that it does not name.
+//! A signature covers the method, the host, the path, the query and the headers that it names. So
+//! the gateway changes none of these. It can only add a header that the signature does not name.
 //!
-//! 1. The host must be one whose paths the origin reads as we do. Otherwise a signature for one object could open another.
-//!    And all that must be signed is: some origins take an `x-amz-*` that somebody else added.
-//! 2. A GET of what the cache may answer is sent with `If-None-Match` added: the version that is cached. 304 says that its
-//!    client may have it, and that it is the current one; then its bytes come from the cache. It is for the cache to fetch
-//!    what it lacks, with keys of its own.
-//! 3. Every other answer is handed on as it is. So is what the origin says to all other requests.
-//! 4. What is cached of an object goes when the origin has accepted a write of it.
+//! 1. The host must be one whose paths the origin reads as the gateway does. Otherwise a signature
+//!    for one object could open another. All headers that must be signed are signed, because some
+//!    origins obey an `x-amz-*` header that a third party added.
+//! 2. A GET that the cache may answer is sent to the origin with `If-None-Match` and the cached
+//!    ETag. 304 means that the client may read the object and that the cached version is current.
+//!    Then the bytes come from the cache, which fetches missing ones with its own keys.
+//! 3. Every other response is forwarded unchanged. So are the responses to all other requests.
+//! 4. An object is invalidated once the origin has accepted a write of it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -48,7 +50,7 @@ use crate::stats::Outcome;
 use crate::target::Target;
 use crate::write::{Changes, write};
 
-/// Carries a request out that the origin judges.
+/// Carries out a request that the origin authorizes.
 pub(crate) async fn carry_out(
     gateway: &Gateway,
     (terms, asked): (&Terms, &S3Request<'_>),
@@ -58,7 +60,7 @@ pub(crate) async fn carry_out(
     let object = asked.object();
     let judged = is_ours(gateway, terms, &request).and_then(|()| {
         let (api, judged) = gateway.judge(terms, asked, &request)?;
-        // It cannot be left out: the client signed it.
+        // The header cannot be dropped: the client signed it.
         if let Some(name) = judged.bypass.as_ref().and_then(|bypass| bypass.header.as_deref()) {
             return Err(error::unknown_header(name));
         }
@@ -68,7 +70,7 @@ pub(crate) async fn carry_out(
                 false => error::unknown_parameter(name),
             });
         }
-        // Where all may be done there is nothing that a copy could be wrong about.
+        // A key that may do everything gains nothing from an ambiguous copy source.
         let source = judged.source.as_deref().filter(|_| !terms.access.are_one());
         is_written_as_we_would(&request.headers, asked, source)?;
         nothing_is_added(&request.headers, &asked.query)?;
@@ -120,14 +122,15 @@ pub(crate) async fn carry_out(
     }
 }
 
-/// Only who may read can have us pay: the origin has let the client in.
+/// Called after the origin has admitted the client: only a client that may read can make Zonal pay
+/// for reads.
 fn note_payer(gateway: &Gateway, name: &ObjectName, judged: &Judged, answer: &Answer) {
     if judged.requester_pays && answer.status.is_success() {
         gateway.origins().note_requester_pays(name.bucket());
     }
 }
 
-/// A read whose bytes may come from the cache, or why they may not.
+/// A read that the cache may answer, or the reason why it may not.
 fn readable<'a>(
     gateway: &Gateway,
     terms: &Terms,
@@ -145,12 +148,12 @@ fn readable<'a>(
     if is_askable { Ok(read) } else { Err(BypassReason::OriginAuthorizes.into()) }
 }
 
-/// Refuses a host that the origin could take for the name of a bucket where we take it for nothing. No bucket is
-/// called like an IP address.
+/// Refuses a host that the origin could take for a bucket name when the gateway does not. An IP
+/// address is safe: no bucket has such a name.
 fn is_ours(gateway: &Gateway, terms: &Terms, request: &Parts) -> Result<(), S3Error> {
     let host = request.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let is_address = |authority: &Authority| {
-        // What stands before an @ is no part of a host.
+        // Text before an `@` is user information, and no part of the host.
         let host = if authority.as_str().contains('@') { "" } else { authority.host() };
         host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok()
     };
@@ -161,7 +164,8 @@ fn is_ours(gateway: &Gateway, terms: &Terms, request: &Parts) -> Result<(), S3Er
     if is_ours { Ok(()) } else { Err(error::foreign_host()) }
 }
 
-/// What would be written anew or dropped cannot be here: it is refused.
+/// Refuses headers that the gateway would otherwise drop or rewrite: a signed request is forwarded
+/// unchanged.
 fn is_written_as_we_would(
     headers: &HeaderMap,
     asked: &S3Request<'_>,
@@ -185,21 +189,23 @@ fn is_written_as_we_would(
 
 const COPY_SOURCE: &str = "x-amz-copy-source";
 
-/// Whether `If-None-Match` can be added and means what it says: the client sent none, and nothing else that is
-/// answered 304 or outranks it. `If-Match` is judged before it, and refused with 412.
+/// True if `If-None-Match` can be added without changing the meaning of the request: the client
+/// sent no such header, and no other condition that is answered with 304 or takes precedence.
+/// `If-Match` is evaluated before it, and fails with 412.
 fn has_no_condition_of_ours(headers: &HeaderMap) -> bool {
     [IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE]
         .iter()
         .all(|name| !headers.contains_key(name))
 }
 
-/// Serves what is cached, if the origin lets the client have it. `Err` within says why that cannot be found out.
+/// Serves the cached version if the origin lets the client read it. The inner `Err` is the reason
+/// of a bypass.
 async fn get(gateway: &Gateway, read: &Read<'_>) -> Result<Result<Answer, BypassReason>, S3Error> {
     let past = |reason| Ok(Err(reason));
     let Ok(overrides) = Overrides::of(read.query) else {
         return past(BypassReason::OriginAuthorizes);
     };
-    // Whatever is known: the origin is asked about it in any case.
+    // Any cached version will do, because the origin is asked about it in any case.
     let mut known = Freshness::Immutable;
     for _ in 0..OPENS_MAX {
         let opened = gateway.client().open(read.name, known, read.care).await;
@@ -209,7 +215,7 @@ async fn get(gateway: &Gateway, read: &Read<'_>) -> Result<Result<Answer, Bypass
                 return past(match error.into() {
                     Unserved::Forward(reason) => reason,
                     Unserved::Absent => BypassReason::NotFound,
-                    // The origin itself may fare better with the client's own request.
+                    // The client's own request may succeed at the origin where the cache's failed.
                     Unserved::Refuse(_) => BypassReason::OriginStatus,
                 });
             }
@@ -236,7 +242,7 @@ async fn get(gateway: &Gateway, read: &Read<'_>) -> Result<Result<Answer, Bypass
     past(BypassReason::Changed)
 }
 
-/// The client's own request, which asks whether it may have this version.
+/// Conditional request: the client's own request, with the cached ETag.
 fn question(read: &Read<'_>, head: &Head) -> Option<Request<BoxBody>> {
     let mut parts = read.request.clone();
     parts.headers.insert(IF_NONE_MATCH, HeaderValue::from_str(&head.etag).ok()?);
@@ -244,9 +250,9 @@ fn question(read: &Read<'_>, head: &Head) -> Option<Request<BoxBody>> {
     Some(Request::from_parts(parts, full_body("")))
 }
 
-/// Whether a 304 speaks of another version than it was asked about: of one with another ETag, or with the same ETag and
-/// another date, which is the same bytes, written anew with other headers. A weak ETag of the same words is the same: so
-/// `If-None-Match` is compared.
+/// True if a 304 is about another version than the cached one: it has another ETag, or the same
+/// ETag with another date. The latter are the same bytes, written again with other headers. A weak
+/// ETag with the same value counts as equal, as in the weak comparison of `If-None-Match`.
 fn is_of_another(answer: &Response<BoxBody>, head: &Head) -> bool {
     let told = |name| answer.headers().get(name).map(HeaderValue::as_bytes);
     let etag = told(ETAG).map(|etag| etag.strip_prefix(b"W/").unwrap_or(etag));
@@ -254,7 +260,8 @@ fn is_of_another(answer: &Response<BoxBody>, head: &Head) -> bool {
         || told(LAST_MODIFIED).is_some_and(|date| date != head.last_modified.as_bytes())
 }
 
-/// What the origin has is not what was cached: the next reader shall find the new version, or none.
+/// Revalidates the cached head when the origin's response shows that it is outdated, so that the
+/// next reader finds the new version.
 fn learn(gateway: &Gateway, read: &Read<'_>, head: &Head, answer: &Response<BoxBody>) {
     let etag = answer.headers().get(ETAG).map(HeaderValue::as_bytes);
     let is_new = answer.status().is_success() && etag.is_some_and(|e| e != head.etag.as_bytes());
@@ -264,7 +271,8 @@ fn learn(gateway: &Gateway, read: &Read<'_>, head: &Head, answer: &Response<BoxB
     }
 }
 
-/// Reads the version that the origin confirmed. `None` when it is not the object's any more.
+/// Reads the version that the origin confirmed. `None` if it is no longer the object's current
+/// version.
 async fn confirmed(
     gateway: &Gateway,
     read: &Read<'_>,

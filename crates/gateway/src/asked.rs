@@ -12,13 +12,13 @@ use crate::domains::Domains;
 use crate::operation::Operation;
 use crate::target::{BadTarget, Target};
 
-/// What a request asks for.
+/// Parsed S3 request.
 pub(crate) struct S3Request<'a> {
-    /// `None`: it is no operation that is known.
+    /// Row of the operation. `None`: the operation is unknown.
     pub(crate) api: Option<&'static ApiOperation>,
     pub(crate) target: Target<'a>,
     pub(crate) query: Query<'a>,
-    /// As the client wrote it: in virtual-hosted style all of it is a key.
+    /// Path as the client wrote it. In virtual-hosted style, the whole path is the key.
     pub(crate) path: &'a str,
 }
 
@@ -38,13 +38,14 @@ impl<'a> S3Request<'a> {
         Ok(Self { api, target, query, path })
     }
 
-    /// Under which name it is counted.
+    /// Label in the metrics.
     pub(crate) fn operation(&self) -> Operation {
         self.api.map_or(Operation::Other, |api| api.counted)
     }
 
-    /// The request as it is handed on: the bucket and the key in its path, and of its query and headers what was judged.
-    /// Its signature does not fit any more.
+    /// The request as it is forwarded: bucket and key in the path (path style), with the judged
+    /// query and headers only. The client's signature does not match it any more, so it is signed
+    /// anew.
     pub(crate) fn rewritten(
         &self,
         api: &ApiOperation,
@@ -69,7 +70,7 @@ impl<'a> S3Request<'a> {
         request
     }
 
-    /// The object that is asked for, if it is one.
+    /// The object in the path, if there is one.
     pub(crate) fn object(&self) -> Option<ObjectName> {
         match &self.target {
             Target::Object { bucket, key } => Some(ObjectName::new(bucket, key)),

@@ -1,10 +1,10 @@
 //! Authentication: strict verification of AWS Signature Version 4.
 //!
-//! 1. [`claim`] reads what the request says about itself and judges what needs no key.
-//! 2. The headers that must be signed are signed: `host` and every `x-amz-*`. `Connection` takes none of those away that say what is
-//!    asked for.
-//! 3. The payload hash is a hash or one of S3's words.
-//! 4. The signature is the one that the secret key makes of all this.
+//! 1. [`claim`] parses the signature fields of the request and checks everything that needs no key.
+//! 2. All headers that must be signed are signed: `host` and every `x-amz-*`. `Connection` names no
+//!    header that has a meaning for the operation.
+//! 3. The payload hash is a SHA-256, or one of S3's placeholders such as `UNSIGNED-PAYLOAD`.
+//! 4. The signature equals the one that the secret key yields for all of this.
 
 mod claim;
 mod error;
@@ -30,36 +30,37 @@ use self::claim::{Claim, SignatureSource, single};
 use self::error::Mismatch;
 use crate::access::AccessRules;
 
-/// Checks signatures for one region.
+/// SigV4 verifier for one region.
 pub(crate) struct Verifier {
     region: String,
     signing_keys: KeyCache,
 }
 
-/// A request that was let in.
+/// An authenticated request.
 #[derive(Clone, Debug)]
 pub(crate) struct Signed {
-    /// What its key may do.
+    /// Access rules of its key.
     pub(crate) rules: Arc<AccessRules>,
-    /// What was signed of its body.
+    /// The signed payload.
     pub(crate) payload: Payload,
 }
 
 /// What the signature says about the body.
 #[derive(Clone, Debug)]
 pub(crate) enum Payload {
-    /// There is none: its hash is that of nothing.
+    /// No body: the hash is that of zero bytes.
     Empty,
-    /// Its SHA-256, in lower-case hexadecimal.
+    /// SHA-256 of the body, in lower-case hexadecimal.
     Sha256(String),
-    /// Nothing, or nothing before its trailer: one of S3's words.
+    /// The body is not signed. The value is S3's placeholder, with or without a trailer.
     Unsigned(&'static str),
-    /// It comes in signed chunks, by one of S3's words; the first continues the signature of the head.
+    /// The body comes in signed chunks. The value is S3's placeholder; the chain starts with the
+    /// signature of the request head.
     Chunks(&'static str, Box<SignatureChain>),
 }
 
 impl Payload {
-    /// What was signed in the place of the body: its hash, or one of S3's words.
+    /// The signed payload hash: a SHA-256, or one of S3's placeholders.
     pub(crate) fn stated(&self) -> &str {
         match self {
             Self::Empty => EMPTY_SHA256,
@@ -70,12 +71,12 @@ impl Payload {
 }
 
 impl Verifier {
-    /// A verifier for clients that sign for `region`.
+    /// Creates a verifier for clients that sign for `region`.
     pub(crate) fn new(region: String) -> Self {
         Self { region, signing_keys: KeyCache::default() }
     }
 
-    /// Lets a request in that is signed with one of `keys`, or says why not.
+    /// Authenticates a request that is signed with one of `keys`.
     pub(crate) fn verify(
         &self,
         keys: &AccessKeys,
@@ -153,11 +154,12 @@ fn payload_hash<'a>(
     }
 }
 
-/// Names with values.
+/// Header names and values.
 type SignedHeaders<'a> = Vec<(&'a str, &'a [u8])>;
 
-/// The headers that are signed, with their values, in the order of their names; and whether all are there. What is not
-/// was taken away, or is to be put in by somebody on the way.
+/// The signed headers with their values, in the order of their names, and whether all of them are
+/// present. A missing one was removed on the way, or is meant to be added on the way: the signature
+/// then fails.
 fn signed_headers<'a>(
     request: &'a Parts,
     names: &'a str,
@@ -188,7 +190,7 @@ fn signed_headers<'a>(
     Ok((signed, are_there))
 }
 
-/// S3's rule: the host and every `x-amz-*` are among the `names` that are signed.
+/// S3's rule: `host` and every `x-amz-*` header must be among the signed `names`.
 fn all_are_signed(headers: &HeaderMap, names: &[&str]) -> Result<(), AuthError> {
     let must_be_signed = |name: &str| name == HOST.as_str() || name.starts_with("x-amz-");
     let unsigned = headers.keys().map(HeaderName::as_str).chain([HOST.as_str()]);
@@ -201,8 +203,9 @@ fn all_are_signed(headers: &HeaderMap, names: &[&str]) -> Result<(), AuthError> 
     if unsigned.is_empty() { Ok(()) } else { Err(AuthError::NotSigned(unsigned)) }
 }
 
-/// The same for a request whose signature somebody else judges, who may not know the rule. An older signature covers
-/// every `x-amz-*` by itself, and who sends none has nothing that could be added to it.
+/// The same check for a request that the origin authenticates, because the origin may not enforce
+/// this rule. A Signature Version 2 request covers every `x-amz-*` by itself. An anonymous request
+/// has no signature that an added header could misuse.
 pub(crate) fn nothing_is_added(headers: &HeaderMap, query: &Query<'_>) -> Result<(), AuthError> {
     let claimed = [claim::signed_in_header(headers)?, claim::signed_in_query(query)?];
     let mut claimed =
@@ -210,9 +213,10 @@ pub(crate) fn nothing_is_added(headers: &HeaderMap, query: &Query<'_>) -> Result
     claimed.try_for_each(|names| all_are_signed(headers, &names))
 }
 
-/// A header that `Connection` names is for this connection only: it is not handed on. `Connection` is not signed, so
-/// whoever can change the request could take from it what decides, such as its conditions, and the origin would do
-/// something else than what was signed.
+/// Refuses a `Connection` header that names a header with a meaning, such as a condition. Headers
+/// named by `Connection` are hop-by-hop and are not forwarded. `Connection` is not signed, so an
+/// attacker on the way could remove a signed header, and the origin would do something other than
+/// what was signed.
 fn nothing_is_taken_away(headers: &HeaderMap, signed: &str) -> Result<(), AuthError> {
     let decides = |name: &str| {
         matches!(name, "host" | "range")
@@ -228,14 +232,14 @@ const PAYLOAD_PARAMETER: &str = "X-Amz-Content-Sha256";
 const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-amz-security-token");
 const TOKEN_PARAMETER: &str = "X-Amz-Security-Token";
 
-/// SHA-256 in hexadecimal.
+/// Length of a SHA-256 in hexadecimal.
 const SHA256_HEX_CHARS: usize = 64;
 
-/// What may stand in place of a hash when the body is not signed.
+/// Placeholders for the hash of a body that is not signed.
 const UNSIGNED_WORDS: [&str; 2] = [UNSIGNED_PAYLOAD, STREAMING_UNSIGNED_PAYLOAD_TRAILER];
 
-/// What may stand in place of a hash when the chunks of the body are signed. S3's ECDSA variants are
-/// not among them: their keys do not exist here.
+/// Placeholders for the hash of a body with signed chunks. S3's ECDSA variants (SigV4A) are not
+/// among them, because their keys do not exist here.
 const CHUNKS_WORDS: [&str; 2] = [STREAMING_SIGNED_PAYLOAD, STREAMING_SIGNED_PAYLOAD_TRAILER];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Origin adapter of the cache: heads, and ranges of one version.
+//! Origin adapter of the cache: fetches heads, and ranges of one version.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use http::header::CONTENT_ENCODING;
 use zonal_host::{Backend, BodyStream, BoxFuture, Head, ObjectName, OriginFault, OriginHead};
 use zonal_origin::{OriginBody, OriginError, Origins, Wait};
 
-/// Lets the cache fetch from where its objects are.
+/// Origin access for the cache.
 #[derive(Clone, Debug)]
 pub struct OriginBackend(Arc<Origins>);
 
 impl OriginBackend {
-    /// Fetches from `origins`.
+    /// Creates an adapter that fetches from `origins`.
     #[must_use]
     pub const fn new(origins: Arc<Origins>) -> Self {
         Self(origins)
@@ -71,12 +71,12 @@ fn named(object: &ObjectName) -> zonal_origin::ObjectName {
     zonal_origin::ObjectName { bucket: object.bucket().into(), key: object.key().into() }
 }
 
-/// What the cache makes of an origin's error: a word for each thing that it can do about it.
+/// Maps an origin error to the fault classes of the cache: one class for each way to react.
 fn fault(error: &OriginError) -> OriginFault {
     match error {
         OriginError::NotFound(_) => OriginFault::NotFound,
         OriginError::Denied(_) | OriginError::NotSignedIn(_) => OriginFault::Denied,
-        // A range that lies outside is one of another version.
+        // A range beyond the end belongs to another version.
         OriginError::Changed | OriginError::RangeNotSatisfiable => OriginFault::Changed,
         OriginError::Busy { .. } => OriginFault::Busy,
         OriginError::Failed(refusal) => OriginFault::Status(refusal.status),
@@ -91,5 +91,5 @@ fn fault(error: &OriginError) -> OriginFault {
     }
 }
 
-/// The status of a redirection to another region.
+/// HTTP status of a redirect to another region.
 const MOVED: u16 = 301;

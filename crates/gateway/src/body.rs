@@ -15,7 +15,7 @@ use crate::access_log::PendingEntry;
 use crate::socket::Exchange;
 use crate::stats::Stats;
 
-/// The body broke off. The connection is cut, so that the client sees that bytes are missing.
+/// The body broke off. The connection is closed, so that the client notices the missing bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut;
 
@@ -27,27 +27,27 @@ impl fmt::Display for Cut {
 
 impl std::error::Error for Cut {}
 
-/// Where the bytes come from.
+/// Source of the body.
 pub(crate) enum Source {
-    /// There are none.
+    /// No bytes.
     Empty,
-    /// A document that is there already.
+    /// A complete document in memory.
     Document(Bytes),
-    /// A range of an object, and the bytes of it that have not come yet.
+    /// A range of an object, and the bytes of it that are still to come.
     Object(Reading, u64),
-    /// The origin's answer, handed on.
+    /// The origin's response, streamed through.
     Origin(BoxBody),
-    /// The origin's answer to a write, handed on by the task that also invalidates.
+    /// The origin's response to a write, streamed by the task that also invalidates.
     Write(mpsc::Receiver<Result<Frame<Bytes>, Cut>>),
 }
 
-/// The body of an answer. While it lives, the exchange is under way.
+/// Body of a response. The exchange lasts as long as this body.
 pub(crate) struct ResponseBody {
     source: Source,
     sent_bytes: u64,
     stats: Arc<Stats>,
     _exchange: Exchange,
-    /// Its line in the access log, if there is one.
+    /// Entry in the access log, if the log is enabled.
     line: Option<Box<PendingEntry>>,
 }
 
@@ -76,7 +76,7 @@ impl Source {
             Self::Document(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Self::Object(_, 0) => Poll::Ready(None),
             Self::Object(reading, left_bytes) => reading.poll_next(cx).map(|piece| {
-                // A piece beyond the range, or an end before its end, would be another object.
+                // More bytes than the range, or fewer, would be another object.
                 let Some(Ok(bytes)) = piece else { return Some(Err(Cut)) };
                 let Some(left) = left_bytes.checked_sub(bytes.len() as u64) else {
                     return Some(Err(Cut));

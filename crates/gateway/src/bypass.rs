@@ -1,8 +1,10 @@
-//! Cache bypass: why an answer is `X-Cache: BYPASS`, in a header, the access log, metrics and warnings.
+//! Cache bypass: the reason of `X-Cache: BYPASS`, in a header, the access log, metrics and
+//! warnings.
 //!
-//! 1. `X-Cache-Reason` and the access log name the reason of each answer.
-//! 2. Counters say how often there was which.
-//! 3. A reason that somebody can do something about is logged as a warning, once for each bucket (and header).
+//! 1. `X-Cache-Reason` and the access log contain the reason of each response.
+//! 2. Counters count the responses by reason.
+//! 3. A reason that the operator can remove is logged as a warning, once for each bucket (and
+//!    header).
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -18,40 +20,40 @@ pub enum BypassReason {
     CachingOff,
     /// A keep rule says `never`.
     KeepNever,
-    /// The request names a version.
+    /// The request has a version id.
     VersionId,
-    /// The request names a part of an object that may have several.
+    /// The request asks for one part of an object that may have several.
     PartNumber,
-    /// The object is encrypted with a key that the client sends.
+    /// The object is encrypted with a key that the client sends (SSE-C).
     CustomerKey,
-    /// A header with a vendor's prefix that reads are not known to have.
+    /// The read has a vendor header that is unknown for reads.
     UnknownHeader,
-    /// A read with a body.
+    /// The read has a body.
     RequestBody,
-    /// The bucket is not the account's that the client expects, or the origin does not say so.
+    /// The origin does not confirm that the expected account owns the bucket.
     BucketOwner,
-    /// The origin sends no strong ETag, so that no version can be told from the next.
+    /// The origin sends no strong ETag, so versions cannot be told apart.
     NoEtag,
-    /// The headers of the object are more than the cache keeps.
+    /// The object's headers exceed the cache's limit.
     HeadersTooLong,
     /// The origin has no such object.
     NotFound,
-    /// The origin refuses the cache's own request.
+    /// The origin denies access to the cache's own request.
     Denied,
-    /// The origin answers the cache's own request with another status.
+    /// The origin answers the cache's own request with another error status.
     OriginStatus,
     /// The object changed while it was read.
     Changed,
-    /// The flash that the object's shard had is gone.
+    /// The shard of the object has lost its device.
     CacheLost,
-    /// With `authorization = "origin"`: the request is one that only the origin can answer.
+    /// With `authorization = "origin"`: only the origin can answer this request.
     OriginAuthorizes,
-    /// With `authorization = "origin"`: the origin did not confirm the version that is cached.
+    /// With `authorization = "origin"`: the origin did not confirm the cached version.
     NotConfirmed,
 }
 
 impl BypassReason {
-    /// All, in the order of the counters.
+    /// All reasons, in the order of the counters.
     pub const ALL: [Self; 18] = [
         Self::Operation,
         Self::CachingOff,
@@ -73,7 +75,7 @@ impl BypassReason {
         Self::NotConfirmed,
     ];
 
-    /// The value of `X-Cache-Reason`, and the label of the counter.
+    /// Value of `X-Cache-Reason`, and label of the counter.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -98,7 +100,7 @@ impl BypassReason {
         }
     }
 
-    /// The reason in words.
+    /// Description for people.
     #[must_use]
     pub const fn explanation(self) -> &'static str {
         match self {
@@ -123,12 +125,12 @@ impl BypassReason {
         }
     }
 
-    /// Whether it is that the origin refuses what the cache asks.
+    /// True if the origin refused the cache's own request.
     pub(crate) const fn is_refusal(self) -> bool {
         matches!(self, Self::BucketOwner | Self::Denied | Self::OriginStatus)
     }
 
-    /// What an operator can do about it; `None`: nothing is wrong.
+    /// Advice for the operator. `None`: nothing is wrong.
     pub(crate) const fn remedy(self) -> Option<&'static str> {
         Some(match self {
             Self::UnknownHeader => {
@@ -161,11 +163,11 @@ impl BypassReason {
     }
 }
 
-/// The reason of one answer.
+/// Reason of one response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bypass {
     pub(crate) reason: BypassReason,
-    /// The header that is not known.
+    /// Name of the unknown header.
     pub(crate) header: Option<Box<str>>,
 }
 
@@ -176,13 +178,13 @@ impl From<BypassReason> for Bypass {
 }
 
 impl Bypass {
-    /// A name without an end is not repeated to its end.
+    /// A long name is truncated.
     pub(crate) fn unknown_header(name: &str) -> Self {
         let shown = name.get(..HEADER_NAME_BYTES_SHOWN).unwrap_or(name);
         Self { reason: BypassReason::UnknownHeader, header: Some(shown.into()) }
     }
 
-    /// The value of `X-Cache-Reason`.
+    /// Value of `X-Cache-Reason`.
     pub(crate) fn to_header(&self) -> HeaderValue {
         let name = || HeaderValue::from_static(self.reason.name());
         match &self.header {
@@ -195,24 +197,25 @@ impl Bypass {
     }
 }
 
-/// Names of headers are some 30 bytes long.
+/// Longest part of a header name that is shown. Header names are about 30 bytes long.
 const HEADER_NAME_BYTES_SHOWN: usize = 128;
 
-/// Warnings that are remembered, so that none is repeated: 256 times about 200 bytes. Further ones are only counted.
+/// Warnings that are remembered, to avoid repetition: 256 of about 200 bytes each. Further ones are
+/// only counted.
 const WARNINGS_MAX: usize = 256;
 
-/// Headers that are named for one bucket: clients send what they like.
+/// Warnings about unknown headers for one bucket, because clients can send any number of them.
 const HEADERS_OF_BUCKET_MAX: usize = 8;
 
-/// Which warnings were given.
+/// Set of the warnings that were logged.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings(Mutex<HashSet<Given>>);
 
-/// The reason, the bucket, and the header.
+/// Reason, bucket and header.
 type Given = (&'static str, Box<str>, Option<Box<str>>);
 
 impl Warnings {
-    /// Warns of a reason that somebody can do something about, the first time that it meets this bucket.
+    /// Logs a warning for a reason with a remedy, once for each bucket.
     pub(crate) fn note(&self, bypass: &Bypass, bucket: &str) {
         let Some(remedy) = bypass.reason.remedy() else { return };
         if self.is_first(bypass, bucket) {

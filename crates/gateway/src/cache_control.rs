@@ -1,31 +1,31 @@
 //! Request `Cache-Control` directives: RFC 9111, section 5.2.1.
 //!
-//! A client may ask for more than the rule of the object gives, never for less: how stale an answer may be is for
-//! whoever runs the cache to say. So `max-stale` says nothing here.
+//! A client can ask for a fresher answer than the freshness rule of the object gives, never for a
+//! staler one: the operator decides how stale an answer may be. So `max-stale` is ignored.
 
 use http::HeaderMap;
 use http::header::{CACHE_CONTROL, PRAGMA};
 use zonal_base::Nanos;
-use zonal_host::{Asking, Care, Freshness, Trust};
+use zonal_host::{Freshness, FreshnessPolicy, OriginUse, RetentionClass};
 
-/// What a request asks for.
+/// Cache directives of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CacheControl {
     no_cache: bool,
     no_store: bool,
-    /// The origin is not to be asked.
+    /// The origin must not be asked.
     pub(crate) only_if_cached: bool,
     max_age: Option<Nanos>,
     min_fresh: Option<Nanos>,
 }
 
 impl CacheControl {
-    /// Reads the headers of a request. What is not understood says nothing, as the RFC has it; a time that is no
-    /// number is the strictest one.
+    /// Parses the headers of a request. Unknown directives are ignored, as the RFC requires. A time
+    /// that is not a number counts as the strictest value.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let mut asked = Self::default();
         if !headers.contains_key(CACHE_CONTROL) {
-            // The word of HTTP/1.0 counts where there is none of HTTP/1.1.
+            // HTTP/1.0's `Pragma` counts only without `Cache-Control`.
             asked.no_cache = directives(headers, PRAGMA).any(|word| is(word, "no-cache"));
             return asked;
         }
@@ -44,8 +44,12 @@ impl CacheControl {
         asked
     }
 
-    /// What of `trust` and `care` the request leaves.
-    pub(crate) fn narrow(self, mut trust: Trust, care: Care) -> (Trust, Care) {
+    /// Tightens `trust` and `care` by the directives.
+    pub(crate) fn narrow(
+        self,
+        mut trust: FreshnessPolicy,
+        care: RetentionClass,
+    ) -> (FreshnessPolicy, RetentionClass) {
         if let Some(most) = self.max_age.or(self.no_cache.then_some(Nanos(0))) {
             let most = if self.no_cache { Nanos(0) } else { most };
             trust.head = match trust.head {
@@ -65,10 +69,14 @@ impl CacheControl {
             trust.stale = Nanos(0);
         }
         if self.only_if_cached {
-            trust.asking = Asking::Forbidden;
+            trust.asking = OriginUse::Forbidden;
         }
-        // What is pinned is kept whoever reads it.
-        let care = if self.no_store && care == Care::Usual { Care::Unkept } else { care };
+        // A pinned object is kept, whatever its readers send.
+        let care = if self.no_store && care == RetentionClass::Usual {
+            RetentionClass::Unkept
+        } else {
+            care
+        };
         (trust, care)
     }
 }
@@ -94,21 +102,26 @@ mod tests {
 
     const TTL: Freshness = Freshness::Ttl(Nanos::secs(60));
 
-    fn narrowed(name: http::HeaderName, value: &'static str, head: Freshness) -> (Trust, Care) {
+    fn narrowed(
+        name: http::HeaderName,
+        value: &'static str,
+        head: Freshness,
+    ) -> (FreshnessPolicy, RetentionClass) {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_static(value));
         let (absence, stale) = (Nanos::secs(10), Nanos::secs(3600));
-        let trust = Trust { absence, stale, ..head.into() };
-        CacheControl::of(&headers).narrow(trust, Care::Usual)
+        let trust = FreshnessPolicy { absence, stale, ..head.into() };
+        CacheControl::of(&headers).narrow(trust, RetentionClass::Usual)
     }
 
-    /// The head, the absence in seconds, whether anything stale is taken.
+    /// Expects a head freshness, the lifetime of a negative entry in seconds, and whether stale
+    /// data may be served.
     #[track_caller]
     fn check(value: &'static str, head: Freshness, expected: (Freshness, u64, bool)) {
         let (trust, care) = narrowed(CACHE_CONTROL, value, head);
         let got = (trust.head, trust.absence.0 / 1_000_000_000, trust.stale != Nanos(0));
         assert_eq!(got, expected, "{value:?} under {head:?}");
-        assert_eq!((trust.asking, care), (Asking::Allowed, Care::Usual), "{value:?}");
+        assert_eq!((trust.asking, care), (OriginUse::Allowed, RetentionClass::Usual), "{value:?}");
     }
 
     #[test]
@@ -149,10 +162,10 @@ mod tests {
 
     #[test]
     fn what_is_not_to_be_kept_is_not_unless_it_is_pinned() {
-        assert_eq!(narrowed(CACHE_CONTROL, "no-store", TTL).1, Care::Unkept);
+        assert_eq!(narrowed(CACHE_CONTROL, "no-store", TTL).1, RetentionClass::Unkept);
         let no_store = CacheControl { no_store: true, ..CacheControl::default() };
-        assert_eq!(no_store.narrow(TTL.into(), Care::Pinned).1, Care::Pinned);
+        assert_eq!(no_store.narrow(TTL.into(), RetentionClass::Pinned).1, RetentionClass::Pinned);
         let (trust, _) = narrowed(CACHE_CONTROL, "only-if-cached", TTL);
-        assert_eq!((trust.asking, trust.head), (Asking::Forbidden, TTL));
+        assert_eq!((trust.asking, trust.head), (OriginUse::Forbidden, TTL));
     }
 }

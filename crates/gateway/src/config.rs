@@ -14,67 +14,67 @@ use crate::prefix::{FreshnessRules, Keep, KeepRules};
 use crate::tls::Certificate;
 use crate::vendor_headers::VendorHeaders;
 
-/// Settings of one endpoint.
+/// Configuration of one endpoint.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The region that clients sign for.
+    /// Region that clients sign for.
     pub region: String,
-    /// Bounds in number and time.
+    /// Limits in number and time.
     pub limits: Limits,
-    /// Who decides whether a request may have what it asks for.
+    /// Whether the gateway or the origin authorizes requests.
     pub authorization: Authorization,
-    /// What becomes of requests that carry what is not known.
+    /// Treatment of requests with unknown operations or vendor headers.
     pub would_refuse: WouldRefuse,
-    /// Where each request leaves a line; `None`: nowhere.
+    /// Access log; `None`: disabled.
     pub access_log: Option<AccessLog>,
 }
 
-/// Who decides whether a request may have what it asks for.
+/// Whether the gateway or the origin authorizes requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authorization {
-    /// The gateway, by the access keys that it knows.
+    /// The gateway, with its own access keys.
     #[default]
     Keys,
-    /// The origin, which must be one S3 endpoint: every request goes there as its client signed it, also for what is
-    /// cached.
+    /// The origin, which must be a single S3 endpoint: every request goes to it as its client
+    /// signed it, even for cached objects.
     Origin,
 }
 
-/// What becomes of requests that carry what is not known: an operation that S3 did not have when this was written, a
-/// header with a vendor's prefix.
+/// Treatment of requests with something unknown: an operation that S3 added later, or a vendor
+/// header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WouldRefuse {
-    /// They are refused.
+    /// Refuse them.
     #[default]
     Refuse,
-    /// They are logged, counted, and handed on by the rights that their method asks for.
+    /// Log, count and forward them, if the key has the rights that their method needs.
     Log,
 }
 
-/// What may change while an endpoint serves. Each request is held to the terms of the moment in which its head was
-/// there, or to later ones; a connection keeps the certificate with which it began.
+/// Settings that can change while an endpoint serves. A request uses the terms that are current
+/// when its head is complete, or later ones. A connection keeps the certificate of its handshake.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// Who may come in, and what each may do.
+    /// Access keys, each with its access rules.
     pub access_keys: AccessKeys,
-    /// Whose subdomains are buckets.
+    /// Domains for virtual-hosted style.
     pub domains: Domains,
-    /// What anybody may do: each key at most so much.
+    /// Upper limit of every key's access.
     pub access: AccessRules,
-    /// Headers that the table of operations does not know.
+    /// Vendor headers outside the table of operations.
     pub vendor_headers: VendorHeaders,
-    /// How fresh answers must be.
+    /// Freshness rules by prefix.
     pub freshness: FreshnessRules,
-    /// What is kept of what is read.
+    /// Retention rules by prefix.
     pub keep: KeepRules,
-    /// What of it is pinned by order, where no rule says `never`.
+    /// Objects pinned by an operator. A keep rule `never` takes precedence.
     pub pins: Arc<Pins>,
-    /// What connections are secured with; `None`: plain HTTP.
+    /// TLS certificate; `None`: plain HTTP.
     pub certificate: Option<Certificate>,
 }
 
 impl Terms {
-    /// What becomes of an object's bytes on flash.
+    /// Retention rule of an object.
     #[must_use]
     pub fn keep_of(&self, object: &ObjectName) -> Keep {
         match self.keep.of(object) {
@@ -87,40 +87,41 @@ impl Terms {
 /// Whether reads are answered from the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caching {
-    /// Where that is possible.
+    /// Serve from the cache when the object is cacheable.
     On,
-    /// Never: each goes to the origin, and nothing of it is kept. Writes remove what is cached all the same, so
-    /// that going on again is safe.
+    /// Never serve from the cache: each read goes to the origin, and nothing is cached. Writes
+    /// still invalidate, so the cache can safely be switched on again.
     Off,
 }
 
-/// Bounds of one gateway. Every field is a bound; none can be switched off.
+/// Limits of one gateway. Each one is a bound; none can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections that are open at once, over all listeners; one more is answered 503 and closed.
-    /// 4096: an idle one takes about 20 KiB, so 80 MiB at most.
+    /// Maximum of open connections, over all listeners. One more is answered 503 and closed. 4096:
+    /// an idle connection takes about 20 KiB, so 80 MiB at most.
     pub connections_max: usize,
-    /// Writes that are forwarded at once: so many with a body, and so many without. More wait, for as long as
-    /// `wait`. A write goes on when its client goes away, so connections do not bound them. 256: the
-    /// origin's own bound on forwarded requests.
+    /// Maximum of writes that are forwarded at once: this many with a body, and this many without.
+    /// Further writes wait for `wait`. A write continues when its client disconnects, so the
+    /// connections do not bound them. 256: the origin's own limit of forwarded requests.
     pub writes_max: usize,
-    /// Until a request that waits for others is answered 503. 10 s: a sixth of what S3's own clients wait
-    /// for an answer, so that they hear it.
+    /// Longest wait of a request for a permit before it is answered 503. 10 s: a sixth of the time
+    /// that S3's own clients wait for a response, so that they receive it.
     pub wait: Duration,
-    /// Silence between two requests on a connection. 75 s: longer than the 60 s that clients and
-    /// load balancers keep idle connections, so that it is rarely us who closes first.
+    /// Keep-alive timeout: silence between two requests on a connection. 75 s: longer than the 60 s
+    /// for which clients and load balancers keep idle connections, so that the gateway rarely
+    /// closes first.
     pub idle: Duration,
-    /// From the first byte of a request to the end of its head, and before that for a TLS handshake. 10 s: a head is
-    /// one packet or two.
+    /// Timeout from the first byte of a request to the end of its head, and for the TLS handshake
+    /// before that. 10 s: a head is one or two packets.
     pub head: Duration,
-    /// A client takes nothing of its answer. 30 s.
+    /// Timeout of a client that takes no bytes of its response. 30 s.
     pub write: Duration,
-    /// A client sends nothing of its request's body. 30 s. All its silences together may last so long, and a
-    /// second more for each KiB that came; a body that is read whole before it is acted upon has to be
-    /// there within this time.
+    /// Timeout of a client that sends no bytes of its request body. 30 s. All waits of a body
+    /// together may take this long, plus a second for each KiB received. A body that is read whole
+    /// before it is processed must arrive within this time.
     pub upload: Duration,
-    /// From the order to stop until connections that are not done are cut. 10 s: orchestrators kill after 10
-    /// to 30 s.
+    /// Grace period of a shutdown: after it, the remaining connections are cut. 10 s: orchestrators
+    /// kill after 10 to 30 s.
     pub drain: Duration,
 }
 

@@ -1,7 +1,8 @@
 //! `x-amz-copy-source`: parsed strictly, and rewritten in one canonical form.
 //!
-//! S3 takes `BUCKET/KEY` and `/BUCKET/KEY`, percent-encoded, with `?versionId=V` behind it. Origins take more: a URL with
-//! a host, a fragment, two slashes. What one of them could read in another way than we do is refused.
+//! S3 takes `BUCKET/KEY` and `/BUCKET/KEY`, percent-encoded, with an optional `?versionId=V`.
+//! Origins accept more: a URL with a host, a fragment, two slashes. A value that some origin could
+//! read in another way than the gateway is refused.
 
 use zonal_host::ObjectName;
 use zonal_s3::Query;
@@ -10,34 +11,35 @@ use zonal_s3::sigv4::{decode_path, encode_path, encode_query_value};
 use crate::ids;
 use crate::target::is_bucket_name;
 
-/// An object, or one version of it, that is copied.
+/// Source of a copy: an object, or one version of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CopySource {
     pub(crate) object: ObjectName,
     version: Option<String>,
 }
 
-/// Why a text is no [`CopySource`].
+/// Why a copy source is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadCopySource {
-    /// It cannot be decoded.
+    /// The percent-encoding is invalid.
     Encoding,
-    /// What should be a bucket cannot be one.
+    /// The bucket name is invalid.
     Bucket,
-    /// It names no object.
+    /// The object key is missing.
     Object,
-    /// It could be taken for another.
+    /// The value is ambiguous.
     Form,
 }
 
 impl CopySource {
     pub(crate) fn parse(text: &str) -> Result<Self, BadCopySource> {
-        // A key has its own `?` encoded; the first that is not begins the version.
+        // A `?` in a key is encoded, so the first plain one begins the version.
         let (path, query) = match text.split_once('?') {
             Some((path, query)) => (path, Some(query)),
             None => (text, None),
         };
-        // Some decode the whole before they cut it: then an encoded slash cuts as any other, which it does here as well.
+        // Some origins decode the whole value before they split it. Then an encoded slash separates
+        // like a plain one. The gateway splits the same way.
         let path = decode_path(path).ok_or(BadCopySource::Encoding)?;
         let path = path.strip_prefix('/').unwrap_or(&path);
         let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
@@ -60,20 +62,21 @@ impl CopySource {
         Ok(Self { object: ObjectName::new(bucket, key), version })
     }
 
-    /// All that an origin may read: some decode the whole before they cut it, and find a version in a key.
+    /// Every object that an origin may read: some origins decode the whole value before they split
+    /// it, and find a version in the key.
     pub(crate) fn readings(&self) -> impl Iterator<Item = ObjectName> {
         let cut = self.object.key().split_once(VERSION_IN_KEY);
         let cut = cut.map(|(key, _)| ObjectName::new(self.object.bucket(), key));
         cut.into_iter().chain([self.object.clone()])
     }
 
-    /// The ids of versions that an origin may read: its own, and one that is found in its key.
+    /// Every version id that an origin may read: the stated one, and one found in the key.
     pub(crate) fn versions(&self) -> impl Iterator<Item = &str> {
         let in_key = self.object.key().split_once(VERSION_IN_KEY).map(|(_, version)| version);
         self.version.as_deref().into_iter().chain(in_key)
     }
 
-    /// The one form in which it is handed on.
+    /// The canonical form, which is forwarded.
     pub(crate) fn to_header(&self) -> String {
         let mut header = format!("{}/{}", self.object.bucket(), encode_path(self.object.key()));
         if let Some(version) = &self.version {
@@ -84,10 +87,10 @@ impl CopySource {
     }
 }
 
-/// Begins a version where an origin decodes the whole before it cuts it.
+/// Start of a version id in the key, for origins that decode the whole value before they split it.
 const VERSION_IN_KEY: &str = "?versionId=";
 
-/// The version, which is the only thing that may be asked for.
+/// The version id. No other parameter is allowed.
 fn version_of(query: &str) -> Option<String> {
     let query = Query::parse(Some(query)).ok()?;
     let mut pairs = query.iter();

@@ -1,5 +1,5 @@
-//! DeleteObjects: reads the list in the body first and writes it anew, so that the origin deletes exactly what was
-//! authorized.
+//! DeleteObjects: parses the list in the body and rewrites it, so that the origin deletes exactly
+//! the authorized objects.
 
 use bytes::{Bytes, BytesMut};
 use http::Request;
@@ -26,8 +26,8 @@ use crate::ids;
 use crate::target::Target;
 use crate::write::write;
 
-/// The longest body: a thousand keys of 1,024 bytes with room for their elements, which is 2 MiB.
-/// S3's own bound is of that size.
+/// Maximum body size: 2 MiB, for a thousand keys of 1,024 bytes with their XML elements. S3's own
+/// limit is of that size.
 const BODY_BYTES_MAX: usize = 2 << 20;
 
 pub(crate) async fn delete_objects(
@@ -53,7 +53,7 @@ pub(crate) async fn delete_objects(
     let late = |_| S3Error::new(http::StatusCode::BAD_REQUEST, "RequestTimeout", LATE);
     let whole = timeout(gateway.config().limits.upload, read_whole(body, bytes)).await;
     let document = whole.map_err(late)??;
-    // What is acted upon here is checked here; the origin would see it only after that.
+    // The list is used here before the origin could verify its hash, so it is verified here.
     let computed = sha256_hex(&document);
     if stated != UNSIGNED_PAYLOAD && stated != computed {
         return Err(S3Error::wrong_payload_hash(stated, &computed));
@@ -68,7 +68,8 @@ pub(crate) async fn delete_objects(
     }
     let is_limited = !rules.iter().all(|rules| rules.are_one());
     let request = match parts.extensions.get::<AsSigned>() {
-        // What its client signed is kept. Another parser must not find other names in it.
+        // The body is kept as the client signed it. A parser of the origin must not find other
+        // names in it.
         Some(_) if is_limited && list.is_ambiguous => return Err(S3Error::malformed_xml()),
         Some(_) => Request::from_parts(parts, full_body(document)),
         None => written_anew(parts, &document, &list)?,
@@ -76,7 +77,8 @@ pub(crate) async fn delete_objects(
     write(gateway, request, (names.into(), None), Some(place)).await
 }
 
-/// The list in our words, with a checksum of its own where its client sent one, and that was right.
+/// The list, written anew. It gets a checksum of its own if the client's had one, and that was
+/// correct.
 fn written_anew(
     mut parts: Parts,
     document: &[u8],
@@ -116,7 +118,7 @@ const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
 const LATE: &str = "Your socket connection to the server was not read from or written to within the timeout period.";
 
-/// The whole body, if it has no more than so many bytes.
+/// Reads the whole body, if it has at most `bytes_max` bytes.
 pub(crate) async fn read_whole(mut body: BoxBody, bytes_max: usize) -> Result<Bytes, S3Error> {
     let stated = body.size_hint().exact().map_or(0, zonal_base::index);
     let mut document = BytesMut::with_capacity(stated.min(bytes_max));

@@ -1,8 +1,8 @@
 //! Virtual-hosted style: the bucket in the host name, `BUCKET.DOMAIN[:PORT]`.
 //!
-//! The signature covers the `Host` header and never what stands before the path in the request line. So the header
-//! alone decides, and a request line that speaks of another host is refused: whoever changes it on the way would
-//! choose another bucket than was signed.
+//! The signature covers the `Host` header, and never the host in the request line. So only the
+//! header counts, and a request line with another host is refused: an attacker on the way could
+//! otherwise select another bucket than the signed one.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -13,17 +13,17 @@ use zonal_s3::S3Error;
 
 use crate::error;
 
-/// The domains whose subdomains are buckets.
+/// Domains whose subdomains are buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Domains {
-    /// In lower case, without a dot at either end.
+    /// Lower case, without a dot at either end.
     names: Vec<String>,
 }
 
-/// Why a text is no domain.
+/// The text is not a domain name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadDomain {
-    /// What was given.
+    /// The rejected text.
     pub text: String,
 }
 
@@ -39,17 +39,17 @@ impl fmt::Display for BadDomain {
 
 impl std::error::Error for BadDomain {}
 
-/// DNS's bound on a name.
+/// DNS limit of a name, in bytes.
 const NAME_BYTES_MAX: usize = 253;
 
-/// DNS's bound on what stands between two dots.
+/// DNS limit of a label, in bytes.
 const LABEL_BYTES_MAX: usize = 63;
 
 impl Domains {
-    /// With one more.
+    /// Adds a domain.
     ///
     /// # Errors
-    /// It is no name of DNS: an address, or with a port, or with other characters.
+    /// The text is not a DNS name: an IP address, a name with a port, or with other characters.
     pub fn with(mut self, name: &str) -> Result<Self, BadDomain> {
         let is_label = |label: &str| {
             let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
@@ -63,7 +63,7 @@ impl Domains {
         Ok(self)
     }
 
-    /// Whether a host is one of the domains, or below one.
+    /// True if the host is one of the domains, or a subdomain of one.
     pub(crate) fn have(&self, host: &str) -> bool {
         let host = without_port(host).to_ascii_lowercase();
         let is_below = |name: &String| {
@@ -73,8 +73,8 @@ impl Domains {
         self.names.iter().any(is_below)
     }
 
-    /// The bucket that the host of a request names; `None` for a host that is none of ours or one of the domains
-    /// itself: then the path names it.
+    /// The bucket in the host name. `None` if the host is one of the domains itself or below none
+    /// of them: then the path names the bucket.
     ///
     /// # Errors
     /// The request names two hosts.
@@ -86,7 +86,7 @@ impl Domains {
         if hosts.next().is_some() || asked.is_some_and(is_other) {
             return Err(error::two_hosts());
         }
-        // A name of DNS is ASCII: what is not is nobody's bucket.
+        // A DNS name is ASCII, so a host with other bytes names no bucket.
         let host = host.and_then(|host| str::from_utf8(host).ok()).unwrap_or_default();
         Ok(self.bucket_in(host))
     }
@@ -96,13 +96,14 @@ impl Domains {
             return None;
         }
         let host = without_port(host).to_ascii_lowercase();
-        // With its dot at the end a name is the same, only written out.
+        // A trailing dot only makes the same name absolute.
         let host = host.strip_suffix('.').unwrap_or(&host);
         let fits = |name: &&String| {
             host.strip_suffix(name.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
-        // Of two domains one may lie in the other: `eu.s3.example.com` is no bucket of `s3.example.com` then.
+        // One domain can be below another: `eu.s3.example.com` is then no bucket of
+        // `s3.example.com`.
         let domain = self.names.iter().filter(fits).max_by_key(|name| name.len())?;
         host.strip_suffix(domain.as_str())?.strip_suffix('.').map(str::to_owned)
     }

@@ -1,4 +1,4 @@
-//! Forwarding: hands a request to the origin, signed anew, and streams both bodies.
+//! Forwarding: sends a request to the origin, signed anew, and streams both bodies.
 
 use std::error::Error;
 use std::fmt;
@@ -28,24 +28,25 @@ use crate::gateway::Gateway;
 use crate::request_id::RequestId;
 use crate::stats::Stats;
 
-/// Hands a request on that changes no object, and that the cache does not answer for this reason.
+/// Forwards a request that changes no object, for the given reason of a bypass.
 pub(crate) async fn forward(
     gateway: &Gateway,
     request: Request<BoxBody>,
     bypass: Bypass,
 ) -> Result<Answer, S3Error> {
-    // On the heap while it lasts: a connection that waits keeps room for all that its requests may need.
+    // Boxed while it runs: a connection keeps room for the largest future of its requests, also
+    // while it is idle.
     let response = Box::pin(gateway.origins().forward(request)).await.map_err(failed)?;
     Ok(handed_on(response, bypass))
 }
 
-/// The origin's answer, as it is.
+/// The origin's response, unchanged.
 pub(crate) fn handed_on(response: Response<BoxBody>, bypass: Bypass) -> Answer {
     let (parts, body) = response.into_parts();
     Answer::of_origin(parts, Source::Origin(body), bypass)
 }
 
-/// The request that goes to the origin.
+/// The rewritten request for the origin.
 pub(crate) fn outgoing(
     gateway: &Gateway,
     id: RequestId,
@@ -54,7 +55,7 @@ pub(crate) fn outgoing(
     payload: Payload,
 ) -> Request<BoxBody> {
     request.extensions.insert(zonal_origin::RequestId(id.as_str().into()));
-    // A presigned URL can state it in its query: what was verified decides, wherever it stood.
+    // A presigned URL can state the hash in its query. The verified value counts, wherever it was.
     let stated = HeaderValue::from_str(payload.stated()).expect("a hash or one of S3's words");
     request.headers.insert(PAYLOAD_HASH, stated);
     if let Payload::Chunks(_, chain) = payload {
@@ -64,7 +65,7 @@ pub(crate) fn outgoing(
     Request::from_parts(request, upload.boxed_unsync())
 }
 
-/// The request that goes to the origin as its client signed it.
+/// The request for the origin as its client signed it.
 pub(crate) fn as_signed(
     gateway: &Gateway,
     bucket: &str,
@@ -76,15 +77,15 @@ pub(crate) fn as_signed(
     Request::from_parts(request, upload.boxed_unsync())
 }
 
-/// What was signed in the place of the body. The origin holds the body to it.
+/// Header with the signed payload hash. The origin client verifies the body against it.
 pub(crate) const PAYLOAD_HASH: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 
-/// The answer when the origin's cannot be had.
+/// The error response when the origin gave none.
 pub(crate) fn failed(error: OriginError) -> S3Error {
     match error {
         OriginError::InvalidRequest(error) => error,
         OriginError::Busy { .. } => S3Error::slow_down(),
-        // Of the bucket, or the upload: what the origin says of a request is handed on as it is.
+        // Concerns the bucket or the upload. An object's 404 is forwarded as the origin sent it.
         OriginError::NotFound(refusal) if refusal.code == S3Error::no_such_upload().code => {
             S3Error::no_such_upload()
         }
@@ -110,23 +111,23 @@ pub(crate) fn failed(error: OriginError) -> S3Error {
     }
 }
 
-/// What an upload must come to in the long run, while it is the client that is waited for: 1 KiB/s. Ten parts at
-/// once over a line of 128 kbit/s are faster.
+/// Minimum average speed of an upload while Zonal waits for the client: 1 KiB/s. Ten parallel parts
+/// over a line of 128 kbit/s are faster.
 const UPLOAD_BYTES_PER_SECOND_MIN: u64 = 1 << 10;
 
-/// A request's body on its way to the origin. It breaks when the client is silent for too long: once, or all in all
-/// for what it has sent. How long the origin takes does not count.
+/// Request body on its way to the origin. It fails when the client is silent for too long at once,
+/// or for too long in total for the bytes it has sent. Time that the origin takes does not count.
 struct Upload {
     body: Incoming,
     patience: Duration,
     silence: Option<Silence>,
-    /// All silences before this one.
+    /// Sum of all earlier waits.
     waited: Duration,
     received_bytes: u64,
     stats: Arc<Stats>,
 }
 
-/// The client is being waited for.
+/// A wait for the client that is in progress.
 struct Silence {
     since: Instant,
     end: Pin<Box<Sleep>>,
@@ -150,7 +151,7 @@ impl Upload {
         Self { body, patience, silence: None, waited, received_bytes: 0, stats }
     }
 
-    /// Pending while the client may be waited for.
+    /// Pending while the client may still be waited for.
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<Silent> {
         let earned = Duration::from_secs(self.received_bytes / UPLOAD_BYTES_PER_SECOND_MIN);
         let left = (self.patience + earned).saturating_sub(self.waited).min(self.patience);

@@ -1,4 +1,5 @@
-//! Message framing: refuses requests with two body lengths, against request smuggling by a proxy in front.
+//! Message framing: refuses a request with two body lengths, against request smuggling by a proxy
+//! in front.
 
 use http::header::{HeaderMap, TRANSFER_ENCODING};
 use zonal_s3::S3Error;
@@ -6,16 +7,16 @@ use zonal_s3::S3Error;
 use crate::error;
 use crate::socket::StatedLength;
 
-/// What may come after a request on its connection.
+/// Whether the connection can be reused after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
     Others,
-    /// Nothing that is looked at: how this one was framed could not be seen.
+    /// No: the framing of this request could not be verified, so the connection is closed.
     Nothing,
 }
 
 /// # Errors
-/// A length beside a transfer coding, or a coding that is not just `chunked`.
+/// A `Content-Length` beside a `Transfer-Encoding`, or a coding other than just `chunked`.
 pub(crate) fn check(headers: &HeaderMap, stated: StatedLength) -> Result<After, S3Error> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let Some(coding) = codings.next() else { return Ok(After::Others) };

@@ -1,9 +1,9 @@
 //! Request handling: from the request head to the response.
 //!
-//! 1. Read where it ends, and what it asks for: the bucket in its host or path, the key, the query, the operation.
-//! 2. Check the signature, and whether its key may do that; or let the origin judge it (`as_signed`).
-//! 3. Carry the operation out: each has its own file, what is forwarded shares `forward` and `write`.
-//! 4. Put the answer together: the request's name, `X-Cache`, the XML of a refusal.
+//! 1. Parse the framing and the request: bucket (host or path), key, query, operation.
+//! 2. Authenticate and authorize; or let the origin do it (`as_signed`).
+//! 3. Carry out the operation: each has its own file. Forwarded ones share `forward` and `write`.
+//! 4. Build the response: request id, `X-Cache`, the XML of a refusal.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -50,8 +50,8 @@ use crate::stats::Stats;
 use crate::target::Target;
 use crate::write::{self, Changes, write};
 
-/// The S3 endpoint over one cache and what lies behind it. Cheap to clone; serve it on as many listeners and
-/// threads as you like.
+/// S3 endpoint over one cache and its origins. Cheap to clone; it can serve any number of listeners
+/// and threads.
 #[derive(Clone)]
 pub struct Gateway {
     shared: Arc<GatewayState>,
@@ -60,7 +60,7 @@ pub struct Gateway {
 struct GatewayState {
     config: Config,
     terms: ArcSwap<Terms>,
-    /// Not among the terms: who reads them again from a file does not change it.
+    /// Not part of the terms, because reloading the configuration must not change it.
     is_caching_off: AtomicBool,
     client: Client,
     origins: Arc<Origins>,
@@ -74,7 +74,7 @@ struct GatewayState {
 }
 
 impl Gateway {
-    /// An endpoint for `client`'s cache of what `origins` have.
+    /// Creates an endpoint that serves objects of `origins` from the cache of `client`.
     #[must_use]
     pub fn new(config: Config, terms: Terms, client: Client, origins: Arc<Origins>) -> Self {
         let terms = ArcSwap::from_pointee(terms);
@@ -103,34 +103,35 @@ impl Gateway {
         Self { shared: Arc::new(shared) }
     }
 
-    /// From now on requests are served on these terms.
+    /// Replaces the terms. Requests already running keep the old ones.
     pub fn set_terms(&self, terms: Terms) {
         self.shared.terms.store(Arc::new(terms));
         self.stats().terms_changed.add(1);
     }
 
-    /// From now on this is pinned by order.
+    /// Replaces the set of objects pinned by an operator.
     pub fn set_pins(&self, pins: Arc<Pins>) {
         self.shared.terms.rcu(|terms| Terms { pins: pins.clone(), ..Terms::clone(terms) });
     }
 
-    /// The terms on which requests are served now.
+    /// The current terms.
     #[must_use]
     pub fn terms(&self) -> Arc<Terms> {
         self.shared.terms.load_full()
     }
 
-    /// Whether reads are answered from the cache; they are at first.
+    /// Whether reads are answered from the cache. Initially they are.
     #[must_use]
     pub fn caching(&self) -> Caching {
-        // The flag stands for nothing else in memory.
+        // Relaxed: the flag guards no other memory.
         match self.shared.is_caching_off.load(Ordering::Relaxed) {
             true => Caching::Off,
             false => Caching::On,
         }
     }
 
-    /// Holds for requests whose head comes after this returns; hands back what held before.
+    /// Switches caching on or off, for requests whose head arrives after this call. Returns the
+    /// previous setting.
     pub fn set_caching(&self, caching: Caching) -> Caching {
         match self.shared.is_caching_off.swap(caching == Caching::Off, Ordering::SeqCst) {
             true => Caching::Off,
@@ -138,7 +139,7 @@ impl Gateway {
         }
     }
 
-    /// What it did so far.
+    /// Counters of this gateway.
     #[must_use]
     pub fn stats(&self) -> &Arc<Stats> {
         &self.shared.stats
@@ -156,13 +157,13 @@ impl Gateway {
         &self.shared.origins
     }
 
-    /// Whose buckets are.
+    /// Confirmed owners of buckets.
     pub(crate) fn owners(&self) -> &Owners {
         &self.shared.owners
     }
 
-    /// A read went past the cache. What was refused is no reason to warn of a bucket that there may not be; where the
-    /// cache itself was refused, it is.
+    /// Records a read that bypassed the cache, and may log a warning. A refused request gives no
+    /// warning, because its bucket may not exist. A refusal of the cache's own request does.
     pub(crate) fn note_bypass(&self, name: &ObjectName, answer: &Answer) {
         let Some(bypass) = &answer.bypass else { return };
         if answer.status.is_success() || bypass.reason.is_refusal() {
@@ -173,12 +174,12 @@ impl Gateway {
         }
     }
 
-    /// The right to be connected.
+    /// Permits for client connections.
     pub(crate) fn connections(&self) -> &Arc<Semaphore> {
         &self.shared.connections
     }
 
-    /// The right to have something else under way.
+    /// Concurrency limits of writes and documents.
     pub(crate) fn places(&self) -> &Places {
         &self.shared.places
     }
@@ -296,8 +297,8 @@ impl Gateway {
         }
     }
 
-    /// Says no to who is not known, to what is not known, and to what a key may not do. To whoever hears it, all happen
-    /// at one door.
+    /// Authenticates and authorizes a request. Unknown keys, unknown operations and missing rights
+    /// are refused at this one point, before anything is done.
     fn let_in(
         &self,
         terms: &Terms,
@@ -317,10 +318,10 @@ impl Gateway {
         admitted.inspect_err(|error| self.stats().count_refusal(error.code))
     }
 
-    /// Which operation it is, and what it carries.
+    /// Matches the request with its operation, and checks its parameters and headers.
     ///
     /// # Errors
-    /// Something about it is not known, or can be read in two ways.
+    /// A part of the request is unknown or ambiguous.
     pub(crate) fn judge(
         &self,
         terms: &Terms,
@@ -361,8 +362,9 @@ impl Gateway {
         Ok((MatchedOperation::Changed(loosened.into()), judged))
     }
 
-    /// A reserved name is no bucket, one that no origin has does not exist, nothing is written to one that is only read, and no origin can copy
-    /// from another.
+    /// Checks that the origins can carry out the request: reserved names are not buckets, the
+    /// bucket has an origin, a read-only origin takes no writes, and a copy stays within one
+    /// origin.
     pub(crate) fn check_origins(
         &self,
         asked: &S3Request<'_>,
@@ -385,7 +387,7 @@ impl Gateway {
         if !origins.has(bucket) {
             return Err(S3Error::no_such_bucket());
         }
-        // Before anything is removed: what is cached of it stays.
+        // Checked before any invalidation, so that cached objects of a read-only bucket stay.
         if !request.method.is_safe() && origins.is_read_only(bucket) {
             return Err(error::read_only());
         }
@@ -393,7 +395,8 @@ impl Gateway {
         if source.is_none_or(is_here) { Ok(()) } else { Err(S3Error::not_implemented(NO_COPY)) }
     }
 
-    /// A copy whose source cannot be read is refused, but for the origin to say first that its bucket is not there.
+    /// Refuses an invalid copy source. A missing target bucket takes precedence, so the origin is
+    /// asked about it first.
     async fn refuse_source(
         &self,
         asked: &S3Request<'_>,
@@ -413,7 +416,8 @@ impl Gateway {
         }
     }
 
-    /// The origin sends an ETag with an object, or none. It was believed that it sends none.
+    /// Clears the cache's mark that the origin sends no ETag for this object, if the response has a
+    /// strong one.
     fn learn_etag(&self, name: &ObjectName, answer: &Answer) {
         if answer.status.is_success()
             && answer.headers.get(ETAG).is_some_and(|etag| !etag.as_bytes().starts_with(b"W/"))
@@ -422,7 +426,8 @@ impl Gateway {
         }
     }
 
-    /// Clients that sign for another region look here for the right one: an answer to HEAD has no document.
+    /// Adds the region header. Clients that signed for another region read it, because the response
+    /// to a HEAD has no document.
     fn name_region(&self, headers: &mut HeaderMap) {
         if let Ok(region) = HeaderValue::from_str(&self.config().region) {
             headers.insert(BUCKET_REGION, region);
@@ -456,13 +461,13 @@ impl Gateway {
     }
 }
 
-/// A request that was let in.
+/// A request that passed authentication and authorization.
 struct Admitted {
     api: MatchedOperation,
     judged: Judged,
-    /// What its key may do.
+    /// Access rules of its key.
     rules: Arc<AccessRules>,
-    /// What was signed of its body.
+    /// The signed payload.
     payload: Payload,
 }
 

@@ -1,9 +1,9 @@
 //! GetObject: opens a version in the cache and streams its range.
 //!
-//! 1. Open the object: which version is to be served? The shard that finds it decides from its head (conditions,
-//!    then the range) and begins to read.
-//! 2. When the version is gone meanwhile, begin again: no byte has left yet.
-//! 3. Answer; the bytes follow as they come.
+//! 1. Open the object. The shard that has its head evaluates the conditions, then the range, and
+//!    begins to read.
+//! 2. If that version no longer exists, start again: no byte has been sent yet.
+//! 3. Send the response head; the bytes follow as they arrive.
 
 use std::ops::Range;
 use std::time::SystemTime;
@@ -21,8 +21,8 @@ use crate::read::{Read, Unserved, outcome_of_head, unserved};
 use crate::representation::{Overrides, decide, needs_origin_for_part};
 use crate::stats::Outcome;
 
-/// Versions that one request may see vanish under it. An object that changes faster than it can be
-/// opened three times is answered 503.
+/// Maximum of versions that can disappear during one request. An object that changes faster than it
+/// can be opened three times is answered 503.
 pub(crate) const OPENS_MAX: usize = 3;
 
 pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Answer, Unserved> {
@@ -33,7 +33,7 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
         let (asked, is_first_part) = (conditions::of_read(headers), read.is_first_part);
         let range_of =
             move |opened: &Opened| match is_first_part && needs_origin_for_part(&opened.head) {
-                // The origin is asked.
+                // Reads nothing: the request goes to the origin.
                 true => 0..0,
                 false => decide(&asked, &opened.head, now).range(&opened.head),
             };
@@ -48,10 +48,11 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
                 let version = (&*opened.head, &overrides);
                 return Ok(answered(read, version, reading, (outcome, now)));
             }
-            // An object that is gone is a version that is gone: what there is now is for the origin to say.
+            // A 404 during the read means that this version is gone. The origin is asked what there
+            // is now.
             Err(ReadError::Changed | ReadError::Origin(OriginFault::NotFound)) => {
                 gateway.stats().versions_changed.add(1);
-                // What the cache knows of the object is old, whatever the rule says.
+                // The cached head is outdated, whatever the freshness rule says.
                 trust.head = Freshness::Revalidate;
             }
             Err(ReadError::Origin(fault)) => return Err(unserved(fault)),
@@ -62,7 +63,7 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
     Err(S3Error::unavailable("The object changes faster than it can be read.").into())
 }
 
-/// What a request gets of a version.
+/// Response of a read for one version.
 pub(crate) fn answered(
     read: &Read<'_>,
     (head, overrides): (&Head, &Overrides),
@@ -81,7 +82,7 @@ pub(crate) fn answered(
     }
 }
 
-/// Opens and reads if nothing of it takes the origin.
+/// Opens and reads the object if the whole range is cached (`only-if-cached`).
 async fn get_cached(
     gateway: &Gateway,
     read: &Read<'_>,
@@ -97,7 +98,7 @@ async fn get_cached(
     Ok((opened, reading))
 }
 
-/// What `X-Cache` says of bytes.
+/// `X-Cache` value of a response with a body.
 const fn outcome(found: HeadSource, all_cached: bool) -> Outcome {
     match found {
         HeadSource::Stale => Outcome::Stale,

@@ -1,4 +1,4 @@
-//! HeadObject: GetObject without the body. It opens the version once.
+//! HeadObject: GetObject without the body. The version is opened once.
 
 use std::time::SystemTime;
 

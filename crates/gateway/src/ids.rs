@@ -1,17 +1,17 @@
-//! Version and upload ids: refuses ids with path traversal, because some stores use them as file names.
+//! Version and upload ids: refuses path traversal, because some stores use ids as file names.
 
-/// Parameters that carry one, or what is as easily made a path of.
+/// Parameters with an id, or with a value that a store could use in a path as well.
 pub(crate) const PARAMETERS: [&str; 5] =
     ["partNumber", "uploadId", "upload-id-marker", "versionId", "version-id-marker"];
 
-/// Whether a path that is made of the id may leave the folder that it is meant for. No store gives out such an id.
+/// True if a path built from the id can leave its folder. No store issues such an id.
 pub(crate) fn is_path_traversal(id: &str) -> bool {
     let is_up = |segment: &str| matches!(segment, "." | "..");
     id.split('/').any(is_up) || id.contains('\\') || id.chars().any(char::is_control)
 }
 
-/// Whether a path that is made of the id may lead to something else in that folder. Some stores' ids are text of any kind,
-/// so this matters to keys that may not do everything.
+/// True if a path built from the id can name another entry in its folder. Some stores' ids are
+/// arbitrary text, so only keys with restricted access are refused such ids.
 pub(crate) fn may_be_a_path(id: &str) -> bool {
     is_path_traversal(id) || id.contains(['/', '%'])
 }

@@ -1,18 +1,20 @@
-//! S3 endpoint: an HTTP/1.1 server, strict signature checks, and one file for each operation.
+//! S3 endpoint: an HTTP/1.1 server, strict signature verification, and one file for each operation.
 //!
-//! Uses: `host`, `origin`, `s3`, `base`. Knows nothing of: devices, zones, chunks, policies, configuration files.
-//! Read in this order: `server`, `socket`, `gateway`, `domains`, `target`, `auth`, `api`, `copy_source`, `access`,
-//! `operation`, `access_log`; then the paths: `get_object`, `head_object`, `list_buckets`, `forward`, `write`, `delete_objects`,
-//! `as_signed`; then what they decide with: `representation`, `prefix`, `cache_control`.
+//! Uses: `host`, `origin`, `s3`, `base`. Knows nothing of: devices, zones, chunks, policies,
+//! configuration files. Read in this order: `server`, `socket`, `gateway`, `domains`, `target`,
+//! `auth`, `api`, `copy_source`, `access`, `operation`, `access_log`; then the paths: `get_object`,
+//! `head_object`, `list_buckets`, `forward`, `write`, `delete_objects`, `as_signed`; then their
+//! rules: `representation`, `prefix`, `cache_control`.
 //!
-//! What holds, always:
+//! Invariants:
 //!
-//! - Nothing is answered before the signature was checked, and whether its key may have all that is asked for: a hit as
-//!   a miss. Either we check, or the origin does, for each request.
-//! - One answer has the bytes and the headers of one version. When the rest of it cannot be had, the
-//!   connection is cut: nobody takes a part for the whole.
-//! - An acknowledged write is seen by every read that begins after it.
-//! - Clients are many and slow: whatever they hold or wait for is bounded in number, size and time.
+//! - Every request is authenticated and authorized before it is answered, a cache hit as well as a
+//!   miss. Either the gateway checks it, or the origin does.
+//! - A response has the bytes and the headers of one version. If the rest of it is not available,
+//!   the gateway closes the connection, so that no client takes a part for the whole.
+//! - Every read that begins after an acknowledged write sees that write.
+//! - Clients are many and slow: everything that they hold or wait for is bounded in number, size
+//!   and time.
 
 mod access;
 mod access_log;

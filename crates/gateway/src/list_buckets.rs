@@ -1,4 +1,4 @@
-//! ListBuckets, merged from several origins and filtered by what the key may see.
+//! ListBuckets, merged from several origins and filtered by the key's access rules.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -18,13 +18,13 @@ use crate::forward::{PAYLOAD_HASH, failed};
 use crate::gateway::Gateway;
 use crate::request_id::RequestId;
 
-/// The longest list of an origin: 4 MiB. S3's bound of 10,000 buckets fits twice.
+/// Maximum size of an origin's list: 4 MiB. S3's limit of 10,000 buckets fits twice.
 const LIST_BYTES_MAX: usize = 4 << 20;
 
-/// Of buckets that are only known by name. S3's clients want a date.
+/// Creation date of a bucket that is only known by name. S3's clients require a date.
 const UNKNOWN_DATE: &str = "1970-01-01T00:00:00.000Z";
 
-/// All buckets that the key may do something in, on one page.
+/// Lists all buckets in which the key may do something, on one page.
 pub(crate) async fn list_buckets(
     gateway: &Gateway,
     asked: &S3Request<'_>,
@@ -42,7 +42,7 @@ pub(crate) async fn list_buckets(
                 all.extend(known.into_iter().filter(|it| origins.is_of_the_rest(&it.name)));
             }
             Err(error) if all.is_empty() => return Err(error),
-            // Whoever uses the other origins only has nothing to do with this one.
+            // An error of this origin must not affect clients that use only the others.
             Err(_) => gateway.stats().bucket_lists_cut.add(1),
         }
     }
@@ -61,7 +61,7 @@ pub(crate) async fn list_buckets(
     Ok(Answer::of_origin(parts, document.into(), BypassReason::Operation.into()))
 }
 
-/// What an origin lists.
+/// Lists the buckets of an origin.
 async fn buckets_of(origin: &Named, id: RequestId) -> Result<Vec<Bucket>, S3Error> {
     let request = Request::get("/")
         .header(PAYLOAD_HASH, EMPTY_SHA256)
@@ -75,7 +75,7 @@ async fn buckets_of(origin: &Named, id: RequestId) -> Result<Vec<Bucket>, S3Erro
     let document = document.map_err(|_| unreadable())?;
     match status {
         StatusCode::OK => bucket_list::parse(&document).ok_or_else(unreadable),
-        // Its keys may be good for some buckets and not for the list.
+        // The origin's credentials may allow some buckets and not the list.
         StatusCode::FORBIDDEN => Err(S3Error::access_denied()),
         _ => Err(error::bad_gateway(format!("The origin answers {status} to a list of buckets."))),
     }

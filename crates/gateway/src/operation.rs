@@ -1,41 +1,41 @@
 //! Operation labels of the request metrics. The [table](crate::api) defines the operations.
 
-/// The operations that are counted apart.
+/// Operations with counters of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// GET of an object.
     GetObject,
     /// HEAD of an object.
     HeadObject,
-    /// GET of the service: its buckets.
+    /// Lists the buckets (GET of the service).
     ListBuckets,
-    /// GET of a bucket: its objects.
+    /// Lists the objects of a bucket (GET of a bucket).
     ListObjects,
     /// PUT of an object with its bytes.
     PutObject,
-    /// PUT of an object from another one.
+    /// PUT of an object that is copied from another one.
     CopyObject,
-    /// PUT of a part, with its bytes or from another object.
+    /// PUT of a part, with its bytes or copied from an object.
     UploadPart,
-    /// The parts become an object.
+    /// Assembles the parts of an upload into an object.
     CompleteMultipartUpload,
     /// DELETE of an object.
     DeleteObject,
-    /// POST of a list of objects to delete.
+    /// Deletes the objects listed in the body of a POST.
     DeleteObjects,
-    /// One object gets the name of another.
+    /// Gives an object a new name.
     RenameObject,
-    /// Any other request that changes an object: its tags, its access list, its storage class.
+    /// Any other request that changes an object: tags, ACL, storage class.
     ChangeObject,
     /// Any other request that changes no object.
     Other,
 }
 
 impl Operation {
-    /// How many there are.
+    /// Number of operations.
     pub const COUNT: usize = 13;
 
-    /// All, in the order of the counters.
+    /// All operations, in the order of the counters.
     pub const ALL: [Self; Self::COUNT] = [
         Self::GetObject,
         Self::HeadObject,
@@ -52,7 +52,7 @@ impl Operation {
         Self::Other,
     ];
 
-    /// S3's name for it.
+    /// Label in the metrics: the name in the S3 API.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,16 +1,18 @@
 //! `x-amz-expected-bucket-owner`: confirms the owner of a bucket at the origin, and remembers it.
 //!
-//! Only the origin knows whose a bucket is. It is asked with a HEAD of the object, for which the cache has the right.
+//! Only the origin knows the owner of a bucket. The gateway asks with a HEAD of the object, which
+//! the cache's credentials allow.
 //!
-//! 1. What it confirms is remembered for as long as the rule of freshness allows, and forgotten when it says otherwise.
-//! 2. A read that fetched from the origin does not rest on memory: the origin is asked before the answer leaves.
+//! 1. A confirmation is remembered for as long as the freshness rule allows. A denial removes it.
+//! 2. A read that fetched from the origin does not use a remembered confirmation: the gateway asks
+//!    the origin before it sends the response.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Request, StatusCode};
-use zonal_host::{Asking, Freshness};
+use zonal_host::{Freshness, OriginUse};
 use zonal_s3::S3Error;
 use zonal_s3::full_body;
 use zonal_s3::sigv4::{EMPTY_SHA256, encode_path};
@@ -22,17 +24,18 @@ use crate::forward::{PAYLOAD_HASH, failed};
 use crate::gateway::Gateway;
 use crate::read::Read;
 
-/// Owners that are remembered: some 200 bytes each. Beyond that all are asked about again.
+/// Maximum of remembered owners, of about 200 bytes each. When it is reached, all are forgotten and
+/// asked about again.
 const OWNERS_MAX: usize = 4096;
 
-/// The longest owner that is remembered. The name of an account has 12 digits.
+/// Maximum length of a remembered owner, in bytes. An AWS account id has 12 digits.
 const OWNER_BYTES_MAX: usize = 64;
 
-/// What the origin said lately.
+/// Owners that the origin confirmed lately.
 #[derive(Debug, Default)]
 pub(crate) struct Owners(Mutex<Confirmed>);
 
-/// When the origin confirmed that a bucket is an account's.
+/// Time of the confirmation, by bucket and owner.
 type Confirmed = HashMap<(Box<str>, Box<str>), Instant>;
 
 impl Owners {
@@ -66,7 +69,7 @@ impl Owners {
     }
 }
 
-/// How an owner may be confirmed.
+/// How an owner is confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Confirming {
     /// By what the origin said lately.
@@ -75,13 +78,13 @@ pub(crate) enum Confirming {
     Anew,
 }
 
-/// How it was confirmed, or why the cache may not answer.
+/// How the owner was confirmed, or why the cache may not answer.
 pub(crate) type Check = Result<Confirming, BypassReason>;
 
-/// Whether the bucket is the account's that the client expects.
+/// Confirms that the bucket belongs to the account that the client expects.
 ///
 /// # Errors
-/// The origin cannot be asked, or the request says that it may not.
+/// The origin cannot be asked, or the request forbids it (`only-if-cached`).
 pub(crate) async fn check(
     gateway: &Gateway,
     read: &Read<'_>,
@@ -92,7 +95,7 @@ pub(crate) async fn check(
     if confirming == Confirming::FromMemory && owners.is_known(bucket, owner, read.trust.head) {
         return Ok(Ok(Confirming::FromMemory));
     }
-    if read.trust.asking == Asking::Forbidden {
+    if read.trust.asking == OriginUse::Forbidden {
         return Err(error::not_cached());
     }
     let asked_at = Instant::now();
@@ -112,7 +115,7 @@ pub(crate) async fn check(
         owners.note(bucket, owner, asked_at);
         return Ok(Ok(Confirming::Anew));
     }
-    // Another read shall not rest on what the origin said before.
+    // Later reads must not use the earlier confirmation.
     owners.forget(bucket, owner);
     Ok(Err(match status {
         StatusCode::NOT_FOUND => BypassReason::NotFound,

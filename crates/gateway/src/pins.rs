@@ -1,14 +1,14 @@
-//! Pins by order of an operator, beside the pins by rule.
+//! Pins set by an operator, in addition to the pins of the keep rules.
 
 use std::collections::{BTreeSet, HashSet};
 
 use zonal_host::ObjectName;
 
-/// Objects by name, and all below prefixes.
+/// Pinned objects and prefixes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pins {
     objects: HashSet<ObjectName>,
-    /// Bucket, slash, and what keys begin with.
+    /// Bucket, slash, and the beginning of the key.
     prefixes: BTreeSet<String>,
 }
 
@@ -18,17 +18,17 @@ impl Pins {
         self.objects.insert(object)
     }
 
-    /// With a prefix more (bucket, slash, and what keys begin with); false when it was there.
+    /// Pins a prefix (bucket, slash, and the beginning of the key). False if it was pinned already.
     pub fn pin_below(&mut self, prefix: &str) -> bool {
         self.prefixes.insert(prefix.to_owned())
     }
 
-    /// Without an object; false when it was not there by its name.
+    /// Unpins an object. False if it was not pinned by name.
     pub fn unpin(&mut self, object: &ObjectName) -> bool {
         self.objects.remove(object)
     }
 
-    /// Without all that is named below a prefix: objects, which come back in order, and prefixes.
+    /// Unpins all prefixes and objects that begin with `prefix`. Returns the objects, sorted.
     pub fn unpin_below(&mut self, prefix: &str) -> Vec<ObjectName> {
         self.prefixes.retain(|known| !known.starts_with(prefix));
         let objects = self.objects.extract_if(|object| object.as_str().starts_with(prefix));
@@ -37,40 +37,40 @@ impl Pins {
         objects
     }
 
-    /// The prefix that pins an object, if one does.
+    /// A pinned prefix of the object, if there is one.
     pub fn prefix_of(&self, object: &ObjectName) -> Option<&str> {
         let fits = |prefix: &&String| object.as_str().starts_with(prefix.as_str());
         self.prefixes.iter().find(fits).map(String::as_str)
     }
 
-    /// Whether an object is among them.
+    /// True if the object is pinned, by name or by prefix.
     pub(crate) fn have(&self, object: &ObjectName) -> bool {
         self.objects.contains(object) || self.prefix_of(object).is_some()
     }
 
-    /// The objects, in order.
+    /// The pinned objects, sorted.
     pub fn objects(&self) -> Vec<&ObjectName> {
         let mut objects: Vec<&ObjectName> = self.objects.iter().collect();
         objects.sort_unstable();
         objects
     }
 
-    /// The prefixes, in order.
+    /// The pinned prefixes, sorted.
     pub fn prefixes(&self) -> impl Iterator<Item = &str> {
         self.prefixes.iter().map(String::as_str)
     }
 
-    /// Objects that are named.
+    /// Number of objects pinned by name.
     pub fn object_count(&self) -> usize {
         self.objects.len()
     }
 
-    /// Prefixes that are.
+    /// Number of pinned prefixes.
     pub fn prefix_count(&self) -> usize {
         self.prefixes.len()
     }
 
-    /// Whether nothing is pinned.
+    /// True if nothing is pinned.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.prefixes.is_empty()
     }

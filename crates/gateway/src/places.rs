@@ -1,6 +1,6 @@
 //! Concurrency limits per kind of request, where the number of connections is no bound.
 //!
-//! Each kind has places of its own: clients that send their bodies slowly never hold up removals.
+//! Each kind has permits of its own, so clients with slow uploads never delay deletes.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,21 +14,22 @@ use zonal_s3::S3Error;
 
 use crate::config::Limits;
 
-/// A place, or several; dropping it gives them back.
+/// One permit or several. Dropping it releases them.
 pub(crate) type Permit = OwnedSemaphorePermit;
 
-/// Bytes of documents that are read whole before they are acted upon: 64 MiB. With the names in them that is 200 MiB
-/// of memory at most; documents of a thousand short keys fit in by the hundred.
+/// Memory for documents that are read whole before they are processed: 64 MiB. With the names in
+/// them that is 200 MiB of memory at most. Documents of a thousand short keys fit in by the
+/// hundred.
 const DOCUMENT_BYTES_MAX: usize = 64 << 20;
 
-/// The places of one gateway.
+/// The concurrency limits of one gateway.
 pub(crate) struct Places {
-    /// Writes with a body.
+    /// Permits for writes with a body.
     uploads: Arc<Semaphore>,
-    /// Writes without one.
+    /// Permits for writes without a body.
     asks: Arc<Semaphore>,
     writes_max: usize,
-    /// One for each byte.
+    /// Permits for bytes of documents, one per byte.
     documents: Arc<Semaphore>,
     wait: Duration,
 }
@@ -45,7 +46,7 @@ impl Places {
         }
     }
 
-    /// For a write with this body, until it is over.
+    /// Permit for a write with this body, to be held until the write has ended.
     pub(crate) fn for_write<'a>(
         &'a self,
         body: &BoxBody,
@@ -53,7 +54,8 @@ impl Places {
         self.take(if body.is_end_stream() { &self.asks } else { &self.uploads }, 1)
     }
 
-    /// For a document of so many bytes, until nothing of it is needed any more.
+    /// Permits for a document of this size, to be held while the document or its names are in
+    /// memory.
     pub(crate) async fn for_document(&self, bytes: usize) -> Result<Permit, S3Error> {
         self.take(&self.documents, bytes).await
     }
@@ -64,7 +66,7 @@ impl Places {
         place.map(|place| place.expect("never closed")).map_err(|_| S3Error::slow_down())
     }
 
-    /// Waits until no write is under way.
+    /// Waits until no write is running.
     pub(crate) async fn writes_have_ended(&self) {
         let all = u32::try_from(self.writes_max).unwrap_or(u32::MAX);
         for places in [&self.uploads, &self.asks] {

@@ -1,48 +1,48 @@
 //! Rules by prefix of the object name: freshness and retention.
 
 use zonal_base::Nanos;
-use zonal_host::{Asking, Care, Freshness, PrefixRules, Trust};
+use zonal_host::{Freshness, FreshnessPolicy, OriginUse, PrefixRules, RetentionClass};
 
-/// How fresh answers must be.
+/// Freshness rules by prefix.
 pub type FreshnessRules = PrefixRules<FreshnessRule>;
 
-/// What is kept.
+/// Retention rules by prefix.
 pub type KeepRules = PrefixRules<Keep>;
 
-/// How fresh answers about an object must be.
+/// Freshness rule: how old an answer about an object may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreshnessRule {
-    /// Its version, for who reads its bytes.
+    /// Freshness of the head for a GET.
     pub object: Freshness,
-    /// What HEAD is answered; `None`: as `object`.
+    /// Freshness of the head for a HEAD; `None`: as `object`.
     pub head: Option<Freshness>,
-    /// For how long it is remembered that there is no such object. 0: not at all.
+    /// Lifetime of a negative entry (404). 0: none is kept.
     pub missing: Nanos,
-    /// For how long after its version was fresh it is served when the origin fails. 0: not at all.
+    /// How long after its freshness ended a version is served when the origin fails. 0: never.
     pub stale_if_error: Nanos,
 }
 
 impl From<Freshness> for FreshnessRule {
-    /// The same for GET and HEAD, and nothing else.
+    /// The same freshness for GET and HEAD; no negative entries, nothing stale.
     fn from(object: Freshness) -> Self {
         Self { object, head: None, missing: Nanos(0), stale_if_error: Nanos(0) }
     }
 }
 
 impl FreshnessRule {
-    /// What a GET trusts.
+    /// Freshness policy of a GET.
     #[must_use]
-    pub const fn of_get(self) -> Trust {
+    pub const fn of_get(self) -> FreshnessPolicy {
         let Self { object: head, missing: absence, stale_if_error: stale, .. } = self;
-        Trust { head, absence, stale, asking: Asking::Allowed }
+        FreshnessPolicy { head, absence, stale, asking: OriginUse::Allowed }
     }
 
-    /// What a HEAD trusts.
-    pub(crate) fn of_head(self) -> Trust {
-        Trust { head: self.head.unwrap_or(self.object), ..self.of_get() }
+    /// Freshness policy of a HEAD.
+    pub(crate) fn of_head(self) -> FreshnessPolicy {
+        FreshnessPolicy { head: self.head.unwrap_or(self.object), ..self.of_get() }
     }
 
-    /// Whether no version is ever served that the origin did not confirm for it.
+    /// True if the origin confirms every version before it is served.
     pub(crate) fn always_asks(self) -> bool {
         self.object.always_asks()
             && self.head.is_none_or(Freshness::always_asks)
@@ -50,23 +50,23 @@ impl FreshnessRule {
     }
 }
 
-/// What becomes of an object's bytes on flash.
+/// Retention rule: what happens to an object's bytes on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// Admission and policy decide.
+    /// Admission and eviction policy decide.
     Policy,
-    /// They stay, as far as there is room for what is pinned.
+    /// Pinned: stays on flash, as far as there is room for pins.
     Pin,
-    /// They are not kept: the origin answers.
+    /// Not cached: the origin answers.
     Never,
 }
 
 impl Keep {
-    /// What a read asks of the cache; `None` when it does not ask.
-    pub(crate) const fn care(self) -> Option<Care> {
+    /// Retention class for the cache; `None` if the cache is bypassed.
+    pub(crate) const fn care(self) -> Option<RetentionClass> {
         match self {
-            Self::Policy => Some(Care::Usual),
-            Self::Pin => Some(Care::Pinned),
+            Self::Policy => Some(RetentionClass::Usual),
+            Self::Pin => Some(RetentionClass::Pinned),
             Self::Never => None,
         }
     }

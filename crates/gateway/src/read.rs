@@ -1,12 +1,13 @@
-//! Object reads, shared by GetObject and HeadObject: which requests the cache may answer, and what happens to the
-//! others.
+//! Object reads, shared by GetObject and HeadObject: decides whether the cache may answer a
+//! request, and maps errors of the cache to responses.
 
 use std::time::SystemTime;
 
 use http::request::Parts;
 use zonal_base::Nanos;
 use zonal_host::{
-    Asking, Care, Freshness, Head, HeadSource, LookupError, ObjectName, OriginFault, Trust,
+    Freshness, FreshnessPolicy, Head, HeadSource, LookupError, ObjectName, OriginFault, OriginUse,
+    RetentionClass,
 };
 use zonal_s3::Query;
 use zonal_s3::S3Error;
@@ -27,11 +28,11 @@ use crate::stats::Outcome;
 /// Why a read is not answered from the cache.
 #[derive(Debug)]
 pub(crate) enum Unserved {
-    /// Let the origin answer: it knows the exact words.
+    /// Forward it: the origin has the exact response.
     Forward(BypassReason),
-    /// There is no such object, as the origin said lately.
+    /// Answer 404: a negative entry says that the object does not exist.
     Absent,
-    /// Answer this.
+    /// Answer with this error.
     Refuse(S3Error),
 }
 
@@ -41,7 +42,7 @@ impl From<S3Error> for Unserved {
     }
 }
 
-/// A read has no body. S3 holds the client to that: the stated hash must be that of nothing.
+/// Checks that a read has no body. As in S3, the signed payload hash must be that of zero bytes.
 pub(crate) fn check_payload(payload: &Payload) -> Result<(), S3Error> {
     match payload {
         Payload::Unsigned(_) | Payload::Empty => Ok(()),
@@ -53,7 +54,7 @@ pub(crate) fn check_payload(payload: &Payload) -> Result<(), S3Error> {
 impl From<LookupError> for Unserved {
     fn from(error: LookupError) -> Self {
         match error {
-            // The origin's own words for it are better than any that we could choose.
+            // Forwarded, because the origin's own error message is better than any of ours.
             LookupError::NotFound => Self::Forward(BypassReason::NotFound),
             LookupError::NoEtag => Self::Forward(BypassReason::NoEtag),
             LookupError::HeadersTooLong => Self::Forward(BypassReason::HeadersTooLong),
@@ -66,7 +67,8 @@ impl From<LookupError> for Unserved {
     }
 }
 
-/// What to do when the origin gave the cache nothing. What it refused, it may refuse to the client itself.
+/// Reaction to a failed fetch. A refusal by the origin is forwarded: the client may get the same
+/// refusal itself.
 pub(crate) fn unserved(fault: OriginFault) -> Unserved {
     let said = || fault.to_string();
     match fault {
@@ -82,7 +84,7 @@ pub(crate) fn unserved(fault: OriginFault) -> Unserved {
     }
 }
 
-/// What `X-Cache` says of an answer for which only the head was needed.
+/// `X-Cache` value of a response for which only the head was needed.
 pub(crate) const fn outcome_of_head(found: HeadSource) -> Outcome {
     match found {
         HeadSource::Hit => Outcome::Hit,
@@ -92,27 +94,27 @@ pub(crate) const fn outcome_of_head(found: HeadSource) -> Outcome {
     }
 }
 
-/// The parts of a read that its operation looks at.
+/// A read that the cache may answer.
 pub(crate) struct Read<'a> {
-    /// The head of the request.
+    /// Head of the request.
     pub(crate) request: &'a Parts,
-    /// Its query.
+    /// Parsed query.
     pub(crate) query: &'a Query<'a>,
-    /// The object.
+    /// Object name.
     pub(crate) name: &'a ObjectName,
-    /// What the cache is to make of it.
-    pub(crate) care: Care,
-    /// What is served without asking the origin.
-    pub(crate) trust: Trust,
-    /// It asks for the first part.
+    /// Retention class of the object.
+    pub(crate) care: RetentionClass,
+    /// Freshness policy: what may be served without asking the origin.
+    pub(crate) trust: FreshnessPolicy,
+    /// The request asks for part 1.
     pub(crate) is_first_part: bool,
-    /// The answer tells the checksum, where it is the whole object.
+    /// The response includes the checksum if it has the whole object.
     pub(crate) wants_checksum: bool,
 }
 
 impl<'a> Read<'a> {
     /// # Errors
-    /// Why the cache is not asked.
+    /// The reason why the cache may not answer.
     pub(crate) fn of(
         (terms, caching): (&Terms, Caching),
         (asked, judged): (&'a S3Request<'_>, &Judged),
@@ -135,8 +137,13 @@ impl<'a> Read<'a> {
             _ => rule.of_get(),
         };
         if is_another_to_some(name.as_str()) {
-            // A write of the name that the origin takes it for would not be seen: it is asked each time.
-            trust = Trust { absence: Nanos(0), stale: Nanos(0), ..Freshness::Revalidate.into() };
+            // The cache does not see a write under the other name that the origin takes this one
+            // for. So the origin is asked at each read.
+            trust = FreshnessPolicy {
+                absence: Nanos(0),
+                stale: Nanos(0),
+                ..Freshness::Revalidate.into()
+            };
         }
         let (trust, care) = CacheControl::of(&request.headers).narrow(trust, care);
         let Judged { is_first_part, wants_checksum, .. } = *judged;
@@ -144,13 +151,13 @@ impl<'a> Read<'a> {
         Ok(Self { request, query, name, care, trust, is_first_part, wants_checksum })
     }
 
-    /// What it gets of a version.
+    /// Status and range for a version.
     pub(crate) fn decide(&self, head: &Head, now: SystemTime) -> Decision {
         let decision = decide(&self.request.headers, head, now);
         if self.is_first_part { decision.of_part() } else { decision }
     }
 
-    /// Refuses a first part that only the origin can answer for.
+    /// Forwards a request for part 1 that only the origin can answer.
     pub(crate) fn check_parts(&self, head: &Head) -> Result<(), Unserved> {
         match self.is_first_part && needs_origin_for_part(head) {
             true => Err(Unserved::Forward(BypassReason::PartNumber)),
@@ -158,8 +165,8 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// What is not there without the origin is refused.
+    /// True for `only-if-cached`: refuse rather than ask the origin.
     pub(crate) fn takes_only_what_is_cached(&self) -> bool {
-        self.trust.asking == Asking::Forbidden
+        self.trust.asking == OriginUse::Forbidden
     }
 }

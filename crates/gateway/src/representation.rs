@@ -1,8 +1,9 @@
-//! Response head of a GET or HEAD: status, range and headers, decided from the object's head before any byte is read.
+//! Response head of a GET or HEAD: status, range and headers, decided from the object's head before
+//! any byte is read.
 //!
 //! 1. Conditions: 304 or 412.
 //! 2. The range: 206, 416, or the whole object.
-//! 3. The headers of the version, with what the request overrides.
+//! 3. The headers of the version, with the overrides of the request.
 
 use std::ops::Range;
 use std::time::SystemTime;
@@ -18,7 +19,7 @@ use zonal_s3::S3Error;
 use zonal_s3::conditions::{self, Verdict, Version};
 use zonal_s3::range::{self, Slice};
 
-/// What to answer.
+/// Outcome of conditions and range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// 304.
@@ -27,15 +28,15 @@ pub(crate) enum Decision {
     Whole,
     /// 206 with these bytes.
     Part(Range<u64>),
-    /// 206 with the only part, which is the whole object.
+    /// 206 with part 1, which is the whole object.
     OnlyPart,
-    /// 412, with the condition that failed.
+    /// 412. The value is the condition that failed.
     PreconditionFailed(&'static str),
-    /// 416, with the range that was asked for.
+    /// 416. The value is the requested range.
     Unsatisfiable(String),
 }
 
-/// Decides what a request with these headers gets of this version.
+/// Evaluates the conditions and the range of a request against a version.
 pub(crate) fn decide(request: &HeaderMap, head: &Head, now: SystemTime) -> Decision {
     let version = Version { etag: &head.etag, last_modified: &head.last_modified };
     match conditions::evaluate(request, version, now) {
@@ -53,9 +54,10 @@ pub(crate) fn decide(request: &HeaderMap, head: &Head, now: SystemTime) -> Decis
     }
 }
 
-/// Whether only the origin can answer for the first part of an object: it may have been uploaded in several parts, or it is
-/// empty, which some servers answer 200 and others 206. S3 has the MD5 of the bytes, or another number of as many digits, for
-/// the ETag of an object that was not uploaded in parts, and adds the number of parts to that of one that was.
+/// True if only the origin can answer a request for part 1. Either the object may have been
+/// uploaded in several parts, or it is empty, for which some servers answer 200 and others 206. The
+/// ETag of an object without parts is an MD5, or another value of 32 hexadecimal digits. The ETag
+/// of a multipart object also has the number of parts.
 pub(crate) fn needs_origin_for_part(head: &Head) -> bool {
     head.size == 0 || !has_etag_of_one_part(head)
 }
@@ -70,7 +72,7 @@ fn has_etag_of_one_part(head: &Head) -> bool {
 const MD5_DIGITS: usize = 32;
 
 impl Decision {
-    /// The same of the only part of an object.
+    /// The same outcome for a request for the only part.
     pub(crate) fn of_part(self) -> Self {
         match self {
             Self::Whole => Self::OnlyPart,
@@ -88,7 +90,7 @@ impl Decision {
         }
     }
 
-    /// The bytes of the object that a GET is answered with.
+    /// Bytes of the object in the response to a GET.
     pub(crate) fn range(&self, head: &Head) -> Range<u64> {
         match self {
             Self::Whole | Self::OnlyPart => 0..head.size,
@@ -97,7 +99,7 @@ impl Decision {
         }
     }
 
-    /// The document that explains a refusal.
+    /// Error document of a refusal.
     pub(crate) fn error(&self, head: &Head) -> Option<S3Error> {
         match self {
             Self::PreconditionFailed(condition) => Some(S3Error::precondition_failed(condition)),
@@ -106,7 +108,7 @@ impl Decision {
         }
     }
 
-    /// The headers that describe the version, and how much of it comes.
+    /// Headers that describe the version and the range.
     pub(crate) fn headers(
         &self,
         head: &Head,
@@ -126,7 +128,7 @@ impl Decision {
         if !head.last_modified.is_empty() {
             headers.insert(LAST_MODIFIED, text(&head.last_modified));
         }
-        // The checksum of the whole object on a part of it would make SDKs refuse the answer.
+        // An SDK would reject a partial response with the checksum of the whole object.
         let with_checksum = matches!(self, Self::Whole | Self::OnlyPart) && wants_checksum;
         for (name, value) in &head.headers {
             let handed_on = match self {
@@ -154,19 +156,20 @@ impl Decision {
     }
 }
 
-/// Headers beyond those of the version: length, range, ETag, date, and what every answer carries.
+/// Capacity for headers beyond those of the version: length, range, ETag, date, and those of every
+/// response.
 const HEADERS_EXPECTED: usize = 12;
 
-/// What came from the origin as a header can be one again; bytes that cannot are left out.
+/// A header value of the origin as a header value. One that is not legal becomes empty.
 fn text(value: &str) -> HeaderValue {
     HeaderValue::from_str(value).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// The headers that a request sets in its answer, by `response-*` parameters.
+/// Response headers that the request sets with `response-*` parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Overrides(Vec<(HeaderName, HeaderValue)>);
 
-/// The headers that can be set.
+/// Headers that can be overridden.
 const OVERRIDABLE: [HeaderName; 6] = [
     CACHE_CONTROL,
     http::header::CONTENT_DISPOSITION,
@@ -177,7 +180,7 @@ const OVERRIDABLE: [HeaderName; 6] = [
 ];
 
 impl Overrides {
-    /// Reads them; a value that no header can carry is refused.
+    /// Parses the overrides. A value that is illegal in a header is refused.
     pub(crate) fn of(query: &Query<'_>) -> Result<Self, S3Error> {
         let mut overrides = Vec::new();
         for (parameter, value) in query.iter() {

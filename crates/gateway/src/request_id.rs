@@ -1,4 +1,4 @@
-//! Request ids, which link a client's log to ours.
+//! Request ids, which link a client's log to the gateway's.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,23 +6,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::HeaderValue;
 use zonal_base::mix64;
 
-/// Sixteen hexadecimal digits, as S3 writes them.
+/// Request id: sixteen hexadecimal digits, in S3's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestId([u8; 16]);
 
-/// Gives out names; none twice in one process, and others in the next.
+/// Generator of request ids. They are unique within a process, and start at another value in the
+/// next one.
 #[derive(Debug)]
 pub(crate) struct RequestIds {
     next: AtomicU64,
 }
 
 impl RequestIds {
-    /// Names that begin at a place that nobody can guess.
+    /// Starts at a random value.
     pub(crate) fn new() -> Self {
         Self { next: AtomicU64::new(RandomState::new().build_hasher().finish()) }
     }
 
-    /// The next name.
+    /// The next request id.
     pub(crate) fn next(&self) -> RequestId {
         const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
         let mut rest = mix64(self.next.fetch_add(1, Ordering::Relaxed));

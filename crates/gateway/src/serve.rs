@@ -19,7 +19,7 @@ use crate::owners::{self, Confirming};
 use crate::read::{self, Read, Unserved};
 use crate::stats::Outcome;
 
-/// Serves a read from the cache; `Err` within when it is for the origin to answer.
+/// Serves a read from the cache. The inner `Err` is the reason to forward it to the origin.
 pub(crate) async fn serve(
     gateway: &Gateway,
     terms: &Terms,
@@ -49,7 +49,7 @@ pub(crate) async fn serve(
         Operation::HeadObject => head_object(gateway, &read).await,
         _ => get_object(gateway, &read).await,
     };
-    // What comes from the origin only now does not rest on what it said about its bucket before.
+    // Bytes that were just fetched from the origin need a confirmation that is just as new.
     if let (Ok(answer), Some(owner), Confirming::FromMemory) = (&served, owner, confirmed)
         && answer.outcome == Some(Outcome::Miss)
     {

@@ -1,9 +1,10 @@
 //! HTTP server: accepts connections and serves them until shutdown.
 //!
-//! 1. Accept; beyond the limit answer 503 and close.
-//! 2. Serve each connection as a task of the runtime that `serve` runs on; with a certificate, shake hands first. A panic there
-//!    ends the connection, and no other.
-//! 3. At the end let go: no new connections, no new requests on old ones, what is under way may end.
+//! 1. Accept. Connections beyond the limit get a 503 and are closed.
+//! 2. Serve each connection in a task of its own, with a TLS handshake first if there is a
+//!    certificate. A panic ends only its own connection.
+//! 3. Graceful shutdown: no new connections, no new requests on open ones; running requests may
+//!    end.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -30,28 +31,31 @@ use crate::config::Limits;
 use crate::gateway::Gateway;
 use crate::socket::{Exchange, Notes, Patience, Socket, Watch};
 
-/// Bytes of a request's head. S3 takes 8 KiB; a presigned URL with every override fits twice.
+/// Maximum size of a request head, in bytes. S3 takes 8 KiB; a presigned URL with every override
+/// fits twice.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// Headers of a request. S3's 2 KiB of user metadata in the smallest possible pieces are fewer.
+/// Maximum of headers in a request. S3's 2 KiB of user metadata in the smallest possible pieces are
+/// fewer.
 const HEADERS_MAX: usize = 128;
 
-/// Bytes that hyper buffers of a request, and of an answer beyond the piece that it is sending: a
-/// slow reader holds this and one piece.
+/// Maximum that hyper buffers of a request, and of a response beyond the piece that it is sending,
+/// in bytes. So a slow reader holds this and one piece.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 
-/// After `accept` failed, mostly for lack of file descriptors: until it is tried again.
+/// Pause after a failed `accept`. Usually the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Connections beyond the limit that are told so at once; further ones are just closed.
+/// Maximum of connections beyond the limit that receive a 503 at the same time. Further ones are
+/// closed without a response.
 const REFUSALS_AT_ONCE: usize = 64;
 
-/// How long a client may go on sending after our last byte, so that it can read why we stopped: 2 s,
-/// enough for what is under way on a long line.
+/// How long a client may go on sending after the last byte of the response, so that it can read the
+/// response: 2 s, enough for the data in flight on a slow line.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Serves `listener` until `shutdown` resolves, then lets what is under way end, for as long as
-/// [`Limits::drain`] at most.
+/// Serves `listener` until `shutdown` resolves. Then running requests may end, within
+/// [`Limits::drain`].
 pub async fn serve(listener: TcpListener, gateway: Gateway, shutdown: impl Future<Output = ()>) {
     let (stop, stopping) = watch::channel(());
     let refusals = Arc::new(Semaphore::new(REFUSALS_AT_ONCE));
@@ -88,7 +92,7 @@ pub async fn serve(listener: TcpListener, gateway: Gateway, shutdown: impl Futur
     drain(connections, &gateway).await;
 }
 
-/// Waits for connections, then for writes whose clients are gone.
+/// Waits for connections, then for writes whose clients have disconnected.
 async fn drain(mut connections: JoinSet<()>, gateway: &Gateway) {
     let ended = async {
         while connections.join_next().await.is_some() {}
@@ -97,7 +101,7 @@ async fn drain(mut connections: JoinSet<()>, gateway: &Gateway) {
     let _ = timeout(gateway.config().limits.drain, ended).await;
 }
 
-/// An open connection; it holds its place among them.
+/// An open connection, with its permit.
 struct Connection {
     gateway: Gateway,
     client: SocketAddr,
@@ -106,7 +110,8 @@ struct Connection {
 
 impl Connection {
     async fn serve(self, stream: TcpStream, mut stopping: watch::Receiver<()>) {
-        // An answer's last packet must not wait for an acknowledgement of the one before.
+        // Without Nagle's algorithm: the last packet of a response must not wait for an
+        // acknowledgement.
         let _ = stream.set_nodelay(true);
         let Some(certificate) = self.gateway.terms().certificate.clone() else {
             return self.converse(stream, stopping).await;
@@ -119,7 +124,7 @@ impl Connection {
         };
         match secured {
             Ok(Ok(stream)) => self.converse(stream, stopping).await,
-            // Clients that do not trust the certificate, that speak plain HTTP, or that only look whether we are there.
+            // A client that rejects the certificate, speaks plain HTTP, or probes the port.
             Ok(Err(_)) => self.gateway.stats().handshakes_failed.add(1),
             Err(_) => self.gateway.stats().connections_timed_out.add(1),
         }
@@ -151,7 +156,8 @@ impl Connection {
                 asked_to_stop = true;
                 connection.as_mut().graceful_shutdown();
             }
-            // Errors are the client's affair: garbage was answered 400, and whoever went away is gone.
+            // An error concerns this client only: a malformed request was answered 400, or the
+            // client disconnected.
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
@@ -172,12 +178,12 @@ const fn patience(limits: &Limits) -> Patience {
     Patience { idle, head, write, farewell: FAREWELL }
 }
 
-/// Tells a client beyond the limit that it is one, if there is room even for that.
+/// Answers 503 to a connection beyond the limit, if few such answers are running.
 fn refuse(stream: TcpStream, gateway: &Gateway, refusals: &Arc<Semaphore>) {
     let stats = gateway.stats();
     stats.connections_refused.add(1);
     stats.connections_closed.add(1);
-    // What is not encrypted would be noise to a client that wants to shake hands.
+    // A client that starts a TLS handshake could not read a plain response.
     if gateway.terms().certificate.is_some() {
         return;
     }

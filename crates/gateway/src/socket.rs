@@ -1,15 +1,15 @@
-//! Client socket with limits: idle and slow clients time out, and a fast one yields to others.
+//! Client socket with timeouts and fairness: idle and slow clients time out, and a fast one yields
+//! to others.
 //!
-//! 1. [`Socket`] notes what happens on the stream, and lets others send when it has sent enough; [`Exchange`] notes
-//!    when a request begins and its answer ends.
-//!    A head is looked at on the way ([`stated_length`]).
-//! 2. [`Watch`] is polled with the connection. It looks at the notes, and says when the client has been
-//!    waited for long enough.
+//! 1. [`Socket`] records reads and writes on the stream, and yields after it has sent enough. It
+//!    also scans each request head ([`stated_length`]). [`Exchange`] records when a request begins
+//!    and its response ends.
+//! 2. [`Watch`] is polled with the connection. It reads these records and reports a timeout.
 //!
-//! One timer per connection, and it is not touched while bytes flow: it is set when there is something
-//! to wait for, and when it rings too early it is set again to the real deadline. The limits are not
-//! kept by the stream itself, because a server does not read again after each answer: it waits to be
-//! woken by a read that it began long before.
+//! There is one timer per connection, and it is not touched while bytes flow. It is set when there
+//! is something to wait for, and when it fires too early, it is reset to the real deadline. The
+//! stream itself cannot keep the limits, because the server does not poll a read after each
+//! response: it waits for a read that it began long before.
 
 mod stated_length;
 
@@ -28,38 +28,38 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use stated_length::Scan;
 pub(crate) use stated_length::StatedLength;
 
-/// How long a client may be silent.
+/// Timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     /// Between two requests, and before the first.
     pub(crate) idle: Duration,
     /// From the first byte of a request to the end of its head.
     pub(crate) head: Duration,
-    /// While it takes none of the bytes that we have for it.
+    /// While the client takes none of the bytes of its response.
     pub(crate) write: Duration,
-    /// After our last byte, until it closes too.
+    /// From the end of our side of the connection until the client closes its own.
     pub(crate) farewell: Duration,
 }
 
-/// What happened on a connection. Written and read by its own task only; atomic because that task may
-/// move to another thread.
+/// Activity of a connection. Only the connection's own task writes and reads it. Atomic, because
+/// that task may move to another thread.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    /// Exchanges (a request and its answer) that began, and that ended: odd while one is under way.
+    /// Starts plus ends of exchanges (a request and its response): odd while one is running.
     exchanges: AtomicU32,
-    /// Reads that brought bytes, by the value of `exchanges` at the last one.
+    /// `exchanges + 1` at the last read that returned.
     read_in: AtomicU32,
-    /// [`StatedLength`] of the head that came since the last exchange.
+    /// [`StatedLength`] of the request head since the last exchange.
     stated_length: AtomicU8,
-    /// Writes that took bytes.
+    /// Number of writes that completed.
     writes: AtomicU32,
-    /// The last write has to wait.
+    /// True while the last write is blocked.
     write_waits: AtomicBool,
-    /// We have closed our side.
+    /// True after the gateway has closed its side.
     is_closed: AtomicBool,
 }
 
-/// One exchange; it ends when this is dropped, which the answer's body does.
+/// A request and its response. It ends when this is dropped, together with the response body.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     notes: Arc<Notes>,
@@ -81,17 +81,17 @@ impl Drop for Exchange {
     }
 }
 
-/// What a connection may send before others have their turn. A client that reads as fast as it can takes all that is
-/// written: without a limit it would keep the thread until its answer ends.
+/// Bytes that a connection may send before it yields to others. A client that reads as fast as it
+/// can never blocks a write: without this limit it would occupy the thread until its response ends.
 const TURN_BYTES: usize = 256 << 10;
 
-/// A stream that takes notes, and turns with others.
+/// A stream that records its activity, and yields to others.
 pub(crate) struct Socket<S> {
     stream: S,
     notes: Arc<Notes>,
-    /// Sent in this turn.
+    /// Bytes sent since the last yield.
     sent: usize,
-    /// Of the head that is coming.
+    /// Scanner of the request head that is arriving.
     scan: Scan,
 }
 
@@ -100,8 +100,9 @@ impl<S> Socket<S> {
         Self { stream, notes, sent: 0, scan: Scan::default() }
     }
 
-    /// Ready with what may still be sent in this turn; pending, once, when that is nothing. The task is woken when
-    /// other tasks ran and sockets were looked at. The client is not waited for meanwhile.
+    /// Bytes that may still be sent before the next yield. If there are none, it is pending once:
+    /// the task is woken after other tasks ran and sockets were polled. Such a pause does not count
+    /// as waiting for the client.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
         if self.sent < TURN_BYTES {
             return Poll::Ready(TURN_BYTES - self.sent);
@@ -111,7 +112,7 @@ impl<S> Socket<S> {
         Poll::Pending
     }
 
-    /// Looks at what came while no exchange was under way: that is a head.
+    /// Scans bytes that arrive between exchanges: they are a request head.
     fn note_head(&mut self, bytes: &[u8]) {
         let seen = &self.notes.stated_length;
         if seen.load(Ordering::Relaxed) == StatedLength::Unseen as u8 {
@@ -145,7 +146,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
                 self.note_head(&buffer.filled()[filled..]);
             }
             self.notes.read_in.store(exchange + 1, Ordering::Relaxed);
-            // It asks for something new: its turn begins anew.
+            // New bytes from the client: the send quota starts anew.
             self.sent = 0;
         }
         read
@@ -189,8 +190,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<S> {
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    /// Closes our side, and reads what still comes until the client closes its own: a socket that is
-    /// closed with unread bytes is reset, and the answer that refused an upload is lost with it.
+    /// Closes our side, then discards input until the client closes its own. A socket that is
+    /// closed with unread bytes is reset, and the client would lose the response that refused its
+    /// upload.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.notes.is_closed.load(Ordering::Relaxed) {
             ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
@@ -209,29 +211,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<S> {
     }
 }
 
-/// What comes after we have closed is read in pieces of this size.
+/// Buffer size for discarded input, in bytes.
 const IGNORED_BYTES: usize = 4096;
 
-/// So many pieces, then other connections have their turn.
+/// Reads of discarded input before the task yields to other connections.
 const IGNORED_READS: usize = 64;
 
-/// What the client is waited for. The numbers make each wait one of its own.
+/// What the connection waits for. The numbers distinguish one wait from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
-    /// For nothing: the answer is being made, or the request's body is coming, which is the forward
-    /// path's affair.
+    /// Nothing: the response is being made, or the request body is arriving, for which the forward
+    /// path has a timeout.
     Nothing,
-    /// To ask.
+    /// A request.
     Request(u32),
-    /// To finish asking.
+    /// The rest of a request head.
     RestOfHead(u32),
-    /// To take bytes.
+    /// The client to take bytes.
     Write(u32),
-    /// To close its side.
+    /// The client to close its side.
     Farewell,
 }
 
-/// Watches over a connection's silence.
+/// Timeout detector of a connection.
 pub(crate) struct Watch {
     notes: Arc<Notes>,
     patience: Patience,
@@ -247,8 +249,7 @@ impl Watch {
         Self { notes, patience, waiting: Waiting::Nothing, since: now, timer }
     }
 
-    /// Ready when the client was waited for long enough. Requires: it is polled after each poll of the
-    /// connection.
+    /// Ready when a timeout has expired. Requires: it is polled after each poll of the connection.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let waiting = self.notes.waiting();
         let patience = match waiting {

@@ -1,4 +1,5 @@
-//! Counters of the gateway. They only grow, but for one gauge.
+//! Counters of the gateway. Counters only grow; the gauge `connections_open` is the difference of
+//! two of them.
 
 use std::sync::Arc;
 
@@ -8,27 +9,27 @@ use zonal_origin::Counter;
 use crate::bypass::BypassReason;
 use crate::operation::Operation;
 
-/// Where an answer came from, as `X-Cache` says it.
+/// Cache status of a response, as in `X-Cache`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing went to the origin.
+    /// Served without a request to the origin.
     Hit,
-    /// The origin confirmed the version; all bytes were cached.
+    /// The origin confirmed the version, and all bytes were cached.
     Revalidated,
-    /// The head or some byte came from the origin.
+    /// The head or some of the bytes came from the origin.
     Miss,
-    /// The origin failed, and the version was not fresh any more.
+    /// The origin failed, and a version was served that was no longer fresh.
     Stale,
-    /// The origin answered; [`BypassReason`] says why.
+    /// The origin answered. [`BypassReason`] has the reason.
     Bypass,
 }
 
 impl Outcome {
-    /// All, in the order of the counters.
+    /// All values, in the order of the counters.
     pub const ALL: [Self; 5] =
         [Self::Hit, Self::Revalidated, Self::Miss, Self::Stale, Self::Bypass];
 
-    /// The value of `X-Cache`.
+    /// Value of `X-Cache`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,7 +42,7 @@ impl Outcome {
     }
 }
 
-/// Why a request was not let in, as its S3 error code says it.
+/// S3 error codes of failed authentication and authorization.
 const REFUSALS: [&str; 10] = [
     "AccessDenied",
     "AuthorizationHeaderMalformed",
@@ -55,7 +56,7 @@ const REFUSALS: [&str; 10] = [
     "SignatureDoesNotMatch",
 ];
 
-/// The classes of HTTP status that an answer can have: 2xx, 3xx, 4xx, 5xx.
+/// Classes of HTTP status: 2xx, 3xx, 4xx, 5xx.
 const STATUS_CLASSES: [u16; 4] = [2, 3, 4, 5];
 
 /// Counters of one gateway. Any thread may read them at any time.
@@ -65,49 +66,51 @@ pub struct Stats {
     outcomes: [Counter; Outcome::ALL.len()],
     bypasses: [Counter; BypassReason::ALL.len()],
     refusals: [Counter; REFUSALS.len()],
-    /// Bytes of response bodies that were handed to connections. Numerator of the mean answer.
+    /// Bytes of response bodies that were handed to connections. Numerator of the mean response
+    /// size.
     pub sent_bytes: Counter,
     /// Bytes of request bodies that were received.
     pub received_bytes: Counter,
-    /// Connections that were accepted. Requests divided by it tell how well clients keep them.
+    /// Accepted connections. Requests divided by this tell how well clients reuse connections.
     pub connections_accepted: Counter,
     /// Connections beyond the limit, answered 503 and closed. Divide by `connections_accepted`.
     pub connections_refused: Counter,
-    /// Connections that were closed because the client was silent or stopped reading for too long.
+    /// Connections that timed out: the client was silent or stopped reading for too long.
     pub connections_timed_out: Counter,
-    /// Requests that would be refused for what they carry, and were let through because the configuration says so.
+    /// Requests with something unknown that were forwarded because `would-refuse` is `log`.
     pub would_refuse: Counter,
-    /// Questions to an origin whether a bucket is the account's that a client expects. Divide by requests.
+    /// Requests to an origin to confirm the expected owner of a bucket. Divide by requests.
     pub owners_asked: Counter,
-    /// Requests of clients that an origin which judges them answered 304: it confirmed what is cached.
+    /// With `authorization = "origin"`: reads that the origin answered 304, which confirms the
+    /// cached version.
     pub confirmations: Counter,
-    /// Terms that took the place of others.
+    /// Configuration reloads that replaced the terms.
     pub terms_changed: Counter,
-    /// Terms that did not, because whoever wrote them made a mistake.
+    /// Configuration reloads that failed because of a mistake in the configuration.
     pub terms_refused: Counter,
-    /// TLS handshakes that came to nothing.
+    /// Failed TLS handshakes.
     pub handshakes_failed: Counter,
-    /// Connections that were closed. `connections_accepted` less this are open.
+    /// Closed connections. `connections_accepted` minus this are open.
     pub connections_closed: Counter,
-    /// `accept` failed, mostly for lack of file descriptors.
+    /// Failed calls of `accept`, usually for lack of file descriptors.
     pub accept_errors: Counter,
-    /// Responses that broke off after they had begun, because the rest could not be had.
+    /// Responses that broke off after they had begun, because the rest was not available.
     pub responses_cut: Counter,
-    /// Requests that found another version than the one they had opened, and opened again.
+    /// Reads whose version disappeared after it was opened, so that the object was opened again.
     pub versions_changed: Counter,
-    /// Objects that were invalidated for writes: once before and once after each.
+    /// Invalidations of objects for writes: one before and one after each write.
     pub removals: Counter,
-    /// Removals that did not reach flash. Divide by `removals`.
+    /// Invalidations that did not reach flash. Divide by `removals`.
     pub removals_failed: Counter,
-    /// Lists of buckets without those that an origin did not tell.
+    /// Lists of buckets that lack those of an origin, because that origin failed.
     pub bucket_lists_cut: Counter,
-    /// Lines of the access log that were not written: its writer was too far behind, or could not write. Divide by
-    /// all requests.
+    /// Entries of the access log that were not written: its writer was too slow, or could not
+    /// write. Divide by all requests.
     pub access_lines_lost: Arc<Counter>,
 }
 
 impl Stats {
-    /// Requests by operation and first digit of the status.
+    /// Requests by operation and by first digit of the status.
     pub fn requests(&self) -> impl Iterator<Item = (Operation, u16, u64)> {
         Operation::ALL.into_iter().flat_map(move |operation| {
             let row = &self.requests[operation as usize];
@@ -115,17 +118,19 @@ impl Stats {
         })
     }
 
-    /// Answers with an `X-Cache` header. Hit ratio: hits (and revalidations) by the sum of all.
+    /// Responses with an `X-Cache` header. Hit ratio: hits (and revalidations) divided by the sum
+    /// of all.
     pub fn outcomes(&self) -> impl Iterator<Item = (Outcome, u64)> {
         Outcome::ALL.into_iter().zip(self.outcomes.iter().map(Counter::get))
     }
 
-    /// Answers with `X-Cache: BYPASS` by `X-Cache-Reason`. Their sum is that outcome's.
+    /// Responses with `X-Cache: BYPASS` by `X-Cache-Reason`. Their sum is the count of that
+    /// outcome.
     pub fn bypasses(&self) -> impl Iterator<Item = (BypassReason, u64)> {
         BypassReason::ALL.into_iter().zip(self.bypasses.iter().map(Counter::get))
     }
 
-    /// Requests that were not let in, by S3 error code.
+    /// Requests that failed authentication or authorization, by S3 error code.
     pub fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
         REFUSALS.into_iter().zip(self.refusals.iter().map(Counter::get))
     }

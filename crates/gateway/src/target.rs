@@ -1,14 +1,14 @@
-//! Request target: the service, a bucket or an object, in path style (`/bucket/key`) or virtual-hosted style
-//! ([`Domains`](crate::Domains)).
+//! Request target: the service, a bucket or an object, in path style (`/bucket/key`) or
+//! virtual-hosted style ([`Domains`](crate::Domains)).
 //!
-//! Keys are bytes that happen to be UTF-8: nothing is normalised, so `a//b`, `./a`, `../a` and `a/`
-//! are four keys of their own, and a `+` is a plus.
+//! Keys are bytes that happen to be UTF-8. Nothing is normalised, so `a//b`, `./a`, `../a` and `a/`
+//! are four distinct keys, and a `+` is a plus.
 
 use std::borrow::Cow;
 
 use zonal_s3::sigv4::decode_path;
 
-/// What a request is about, decoded.
+/// Target of a request, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target<'a> {
     /// `/`.
@@ -24,21 +24,21 @@ pub(crate) enum Target<'a> {
     },
 }
 
-/// Why a path names nothing.
+/// Why a path names no target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadTarget {
-    /// Not a path, or its percent-encoding is broken, or it does not decode to UTF-8.
+    /// The path does not start with `/`, has invalid percent-encoding, or does not decode to UTF-8.
     Uri,
-    /// No bucket can have this name. Names with a `/` in them must not get through: they would
-    /// alias objects of another bucket.
+    /// Invalid bucket name. Names that contain a `/` must be refused: they would alias objects of
+    /// another bucket.
     BucketName,
 }
 
-/// The longest name of a bucket, from the time before S3 asked for DNS names.
+/// Longest bucket name in bytes, from the time before S3 required DNS names.
 const BUCKET_BYTES_MAX: usize = 255;
 
 impl<'a> Target<'a> {
-    /// Reads a path as it stood in the request line.
+    /// Parses the raw path of a path-style request.
     pub(crate) fn parse(raw_path: &'a str) -> Result<Self, BadTarget> {
         let path = raw_path.strip_prefix('/').ok_or(BadTarget::Uri)?;
         if path.is_empty() {
@@ -48,12 +48,12 @@ impl<'a> Target<'a> {
         Self::new(decode_path(bucket).ok_or(BadTarget::Uri)?, key)
     }
 
-    /// Reads a path all of which is a key, in a bucket that the host names.
+    /// Parses the raw path of a virtual-hosted request: the whole path is the key.
     pub(crate) fn within(bucket: String, raw_path: &'a str) -> Result<Self, BadTarget> {
         Self::new(bucket.into(), raw_path.strip_prefix('/').ok_or(BadTarget::Uri)?)
     }
 
-    /// The bucket that it is, or lies in.
+    /// The bucket of the target, if it has one.
     pub(crate) fn bucket(&self) -> Option<&str> {
         match self {
             Self::Service => None,
@@ -72,7 +72,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Whether a bucket can be called so.
+/// True for a legal bucket name.
 #[must_use]
 pub fn is_bucket_name(name: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);

@@ -11,20 +11,20 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// A certificate with what leads to it, and its private key. Cheap to clone.
+/// Certificate chain of the endpoint with its private key. Cheap to clone.
 #[derive(Clone)]
 pub struct Certificate(Arc<ServerConfig>);
 
-/// Why files are no [`Certificate`].
+/// Why a certificate or key cannot be used.
 #[derive(Debug)]
 pub enum CertificateError {
-    /// There is no certificate in PEM form.
+    /// The file has no certificate in PEM form.
     NoCertificate,
-    /// There is no private key in PEM form.
+    /// The file has no private key in PEM form.
     NoPrivateKey,
-    /// There is one, for which a password would be needed.
+    /// The private key is encrypted with a password.
     EncryptedPrivateKey,
-    /// They do not belong together, or cannot be used.
+    /// The certificate and the key do not match, or TLS rejects them.
     Unusable(rustls::Error),
 }
 
@@ -48,18 +48,19 @@ impl fmt::Display for CertificateError {
 impl std::error::Error for CertificateError {}
 
 impl fmt::Debug for Certificate {
-    /// Never prints a key.
+    /// Never prints the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Certificate(..)")
     }
 }
 
 impl Certificate {
-    /// Reads a chain of certificates, the endpoint's own first, and its private key (PKCS #8, PKCS #1 or SEC 1),
-    /// both in PEM form. Whether the certificate is still valid is for clients to judge.
+    /// Reads a certificate chain, the endpoint's own certificate first, and its private key (PKCS
+    /// #8, PKCS #1 or SEC 1), both in PEM form. It does not check whether the certificate has
+    /// expired: clients do.
     ///
     /// # Errors
-    /// One of them is not there, or they do not belong together.
+    /// The chain or the key is missing, or they do not match.
     pub fn from_pem(chain: &[u8], private_key: &[u8]) -> Result<Self, CertificateError> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
         let chain = chain.ok().filter(|chain| !chain.is_empty());
@@ -77,16 +78,17 @@ impl Certificate {
         Ok(Self(Arc::new(config)))
     }
 
-    /// Shakes hands.
+    /// Performs the TLS handshake.
     ///
     /// # Errors
-    /// The client does not speak TLS, does not trust the certificate, or went away.
+    /// The client does not speak TLS, rejects the certificate, or disconnects.
     pub async fn accept(self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         TlsAcceptor::from(self.0).accept(stream).await
     }
 }
 
-/// Why there is none in a file: PKCS #8 says in its label that it is encrypted, older forms in a header.
+/// Distinguishes an encrypted key from a missing one: PKCS #8 says so in its label, older forms in
+/// a header.
 fn no_private_key(pem: &[u8]) -> CertificateError {
     let says = |word: &[u8]| pem.windows(word.len()).any(|window| window == word);
     if says(b"BEGIN ENCRYPTED PRIVATE KEY") || says(b"Proc-Type: 4,ENCRYPTED") {

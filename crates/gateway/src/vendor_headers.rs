@@ -1,7 +1,8 @@
-//! Vendor headers outside the table of operations, and what the configuration says of them.
+//! Vendor headers outside the table of operations, configured as `harmless` or `passed`.
 //!
-//! A new SDK may send a header with its reads that changes nothing about what is read: `harmless`. An origin may have a
-//! header of its own for writes: `passed`. Without either, a read goes past the cache and a write is refused.
+//! A new SDK may send a header with its reads that does not change the result: declare it
+//! `harmless`. An origin may have a header of its own for writes: declare it `passed`. Otherwise a
+//! read with such a header bypasses the cache, and a write is refused.
 
 use std::error::Error;
 use std::fmt;
@@ -10,27 +11,29 @@ use http::HeaderName;
 
 use crate::api::{is_known, is_vendors, reads_know};
 
-/// See the module. Names in lower case.
+/// Configured vendor headers, with names in lower case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VendorHeaders {
     harmless: Box<[Box<str>]>,
     passed: Box<[Box<str>]>,
 }
 
-/// A header that the configuration has no say in.
+/// Why a header cannot be configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadVendorHeader {
-    /// No header has this name.
+    /// The name is not a legal header name.
     NotAHeader,
-    /// The table says what it means to reads; to writes, where some operation knows it.
+    /// The table of operations knows the header: for `harmless`, some read has it; for `passed`,
+    /// any operation.
     Known,
-    /// It has no vendor's prefix.
+    /// The name has no vendor's prefix.
     NotAVendors,
-    /// Some servers take an underscore for a hyphen, so no such header is sent to any.
+    /// The name has an underscore. Some servers take it for a hyphen, so such headers are never
+    /// forwarded.
     HasUnderscore,
-    /// It is the beginning of names.
+    /// The name is a prefix.
     Prefix,
-    /// It makes the origin change more than the request names.
+    /// The header makes the origin change more than the objects that the request names.
     ReachesFurther,
 }
 
@@ -53,7 +56,8 @@ impl fmt::Display for BadVendorHeader {
 
 impl Error for BadVendorHeader {}
 
-/// Prefixes of headers by which origins replicate among themselves, unpack archives, or delete what is below a name.
+/// Prefixes of headers with which origins replicate among themselves, unpack archives, or delete
+/// everything below a name.
 const REACH_FURTHER: [&str; 8] = [
     "rgwx-",
     "x-amz-meta-minio-",
@@ -66,19 +70,21 @@ const REACH_FURTHER: [&str; 8] = [
 ];
 
 impl VendorHeaders {
-    /// Reads with this header are answered from the cache; the header is dropped.
+    /// Declares a header harmless: reads with it are answered from the cache, and the header is
+    /// dropped.
     ///
     /// # Errors
-    /// It is no name of a header, or one that needs no entry.
+    /// The name is not a header name, or the header needs no entry.
     pub fn with_harmless(mut self, name: &str) -> Result<Self, BadVendorHeader> {
         self.harmless = and(self.harmless, checked(name, reads_know)?);
         Ok(self)
     }
 
-    /// Writes may carry this header; it is handed on as it is.
+    /// Declares a header passed: writes may carry it, and it is forwarded unchanged.
     ///
     /// # Errors
-    /// It is no name of a header, one that needs no entry, or one with which an origin does more than a key may.
+    /// The name is not a header name, the header needs no entry, or it makes an origin do more than
+    /// a key may.
     pub fn with_passed(mut self, name: &str) -> Result<Self, BadVendorHeader> {
         let of_name = name.trim().to_ascii_lowercase();
         if REACH_FURTHER.iter().any(|prefix| of_name.starts_with(prefix)) {
@@ -89,7 +95,7 @@ impl VendorHeaders {
         Ok(self)
     }
 
-    /// Whether writes could be told to carry it.
+    /// True if the configuration could pass this header with writes.
     pub(crate) fn can_pass(name: &str) -> bool {
         Self::default().with_passed(name).is_ok()
     }
@@ -150,7 +156,7 @@ mod tests {
     #[test]
     fn a_write_carries_nothing_that_decides_what_it_does() {
         for (name, bad) in [
-            // Another operation has it, and looks at it.
+            // Another operation has this header, and the gateway interprets it.
             ("x-amz-copy-source", BadVendorHeader::Known),
             ("x-amz-grant-full-control", BadVendorHeader::Known),
             ("x-amz-meta-snowball-auto-extract", BadVendorHeader::ReachesFurther),

@@ -1,22 +1,26 @@
-//! Write-through: forwards requests that change objects, and invalidates the objects before and after.
+//! Write-through: forwards requests that change objects, and invalidates the objects before and
+//! after.
 //!
-//! 1. Find a place, or tell the client to come back later: nothing has happened yet.
-//! 2. Remove, durably. From here on nothing old can be served, whatever happens to the write.
-//! 3. Forward. A task of its own does it, so that the rest happens even when the client goes away.
-//! 4. When the answer is complete, or will never come, remove again: a read in between may have
-//!    cached what the write has just replaced. Only then does the client get the end of the answer.
+//! 1. Take a permit, or answer `SlowDown`: nothing has happened yet.
+//! 2. Invalidate, durably. From here on no old bytes can be served, whatever happens to the write.
+//! 3. Forward in a task of its own, so that the remaining steps run even when the client
+//!    disconnects.
+//! 4. When the response is complete, or will never come, invalidate again: a read in between may
+//!    have cached the bytes that the write replaced. Only then does the client get the end of the
+//!    response.
 //!
-//! Most answers are short and are taken whole before the second removal. One of unknown length is
-//! handed on as it comes, all but its last piece: S3 may begin to answer long before it has done the
-//! work, and keeps the client awake with spaces.
+//! Most responses are short, and are read whole before the second invalidation. A response of
+//! unknown length is streamed, except its last piece: S3 may begin to answer long before it has
+//! done the work, and sends spaces to keep the connection alive.
 //!
-//! What the origin judges ([`AsSigned`]) is removed only after it, and not when it was refused: anybody could have what is
-//! cached removed otherwise. Nothing old is served all the same, for the origin confirms each version to each reader.
+//! A write that the origin authorizes ([`AsSigned`]) is invalidated only afterwards, and not at all
+//! if it was refused. Otherwise any client could remove cached objects. No old bytes are served in
+//! between either, because the origin confirms each version to each reader.
 //!
-//! When a removal does not reach flash, a crash could bring the old bytes back. Under `revalidate` the
-//! origin would be asked before they are served, so the write goes on and the failure is counted.
-//! Under `ttl` and `immutable` they would be served: then the write is refused before it is
-//! forwarded, or, when the second removal fails, it is not acknowledged.
+//! If an invalidation does not reach flash, a crash could bring the old bytes back. Under
+//! `revalidate` the origin is asked before they are served, so the write proceeds and the failure
+//! is counted. Under `ttl` and `immutable` they would be served. Then the write is refused before
+//! it is forwarded, or, if the second invalidation fails, it is not acknowledged.
 
 use std::borrow::Cow;
 
@@ -49,24 +53,24 @@ use crate::operation::Operation;
 use crate::places::Permit;
 use crate::target::Target;
 
-/// The longest answer that is taken whole: 64 KiB. Answers to writes are a page of XML at most.
+/// Longest response that is read whole: 64 KiB. Responses to writes are a page of XML at most.
 const WHOLE_BYTES_MAX: u64 = 64 << 10;
 
-/// Pieces of an answer to a write that wait for the client. Answers to writes are short.
+/// Queue length for pieces of a streamed response. Responses to writes are short.
 const FRAMES_MAX: usize = 1;
 
-/// Objects that one request removes at once. They share flushes of the log; a thousand in a
-/// DeleteObjects take about as long as sixteen alone.
+/// Concurrent invalidations of one request. They share flushes of the log: a thousand in a
+/// DeleteObjects take about as long as sixteen one after another.
 const REMOVALS_AT_ONCE: usize = 64;
 
 type Frames = mpsc::Sender<Result<Frame<Bytes>, Cut>>;
 type Begun = (response::Parts, Source);
 
-/// What a write changes.
+/// Objects that a write changes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     objects: Vec<ObjectName>,
-    /// All objects of this bucket.
+    /// All objects of this bucket change as well.
     bucket: Option<String>,
 }
 
@@ -78,7 +82,7 @@ impl From<Vec<ObjectName>> for Changes {
 }
 
 impl Changes {
-    /// What an operation on the path changes.
+    /// Objects that an operation with this path and these headers changes.
     pub(crate) fn of(api: &ApiOperation, asked: &S3Request<'_>, headers: &HeaderMap) -> Self {
         let object = asked.object();
         match api.invalidates {
@@ -90,7 +94,7 @@ impl Changes {
             Invalidates::Upload => upload(asked).into_iter().collect::<Vec<_>>().into(),
             Invalidates::ObjectAndRenamed => {
                 let source = headers.get(RENAME_SOURCE).and_then(|source| source.to_str().ok());
-                // What goes on as it was signed may have it in its query.
+                // A request that is forwarded as signed may have the header in its query.
                 let mut in_query = asked.query.iter();
                 let in_query = in_query.find(|(name, _)| name.eq_ignore_ascii_case(RENAME_SOURCE));
                 let source = source.or(in_query.map(|(_, source)| source));
@@ -107,14 +111,15 @@ impl Changes {
     }
 }
 
-/// What an upload's id is to an origin that keeps uploads beside objects.
+/// The object whose name is the upload id, for an origin that keeps uploads beside objects.
 fn upload(asked: &S3Request<'_>) -> Option<ObjectName> {
     let bucket = asked.object()?;
     asked.query.get("uploadId").map(|id| ObjectName::new(bucket.bucket(), id))
 }
 
-/// The object that an origin which normalises paths takes an odd name for: to it `a//b`, `a/./b` and `a/x/../b` are
-/// `a/b`, and `a/` may be `a`, or `a__XLDIR__`. Odd names are never served without asking, so it is enough that the plain one is forgotten.
+/// The object that a path-normalising origin takes an odd name for: `a//b`, `a/./b` and `a/x/../b`
+/// are `a/b` to it, and `a/` may be `a`, or `a__XLDIR__`. Odd names are never served without asking
+/// the origin, so it is enough to invalidate the plain name.
 fn normalised(name: &ObjectName) -> Option<ObjectName> {
     if !is_another_to_some(name.as_str()) {
         return None;
@@ -133,8 +138,8 @@ fn normalised(name: &ObjectName) -> Option<ObjectName> {
 
 const RENAME_SOURCE: &str = "x-amz-rename-source";
 
-/// The source of a rename is a key of the same bucket, or a path with the bucket in front. Both are
-/// removed: one object too many costs a miss.
+/// The source of a rename: a key of the same bucket, or a path with the bucket in front. Both are
+/// invalidated: a wrong one costs only a miss.
 fn renamed(asked: &S3Request<'_>, source: &str) -> Vec<ObjectName> {
     let key = decode_path(source).unwrap_or(Cow::Borrowed(source));
     let mut names = Vec::new();
@@ -148,7 +153,8 @@ fn renamed(asked: &S3Request<'_>, source: &str) -> Vec<ObjectName> {
     names
 }
 
-/// Forwards a request that makes `changes`; `location` is where clients find the object in the path. When they come from a document, its place is held while they are needed.
+/// Forwards a request that makes `changes`. `location` is the client's URL of the object in the
+/// path. `document` holds the memory permit of a request body from which `changes` come.
 pub(crate) async fn write(
     gateway: &Gateway,
     request: Request<BoxBody>,
@@ -171,16 +177,16 @@ pub(crate) async fn write(
     Ok(Answer::of_origin(parts, source, BypassReason::Operation.into()))
 }
 
-/// A write under way. It runs to its end whether or not anybody waits for it.
+/// A running write. It runs to its end even if the client disconnects.
 struct Write {
     gateway: Gateway,
     changes: Changes,
     location: Option<String>,
-    /// Its client was found to be allowed to write. Otherwise the origin judges it.
+    /// The gateway has authorized the client. Otherwise the origin does.
     is_judged: bool,
 }
 
-/// The URL of what a multipart upload becomes, as its client knows it.
+/// The URL of a completed multipart upload, as the client addresses it.
 pub(crate) fn location(
     gateway: &Gateway,
     asked: &S3Request<'_>,
@@ -194,7 +200,8 @@ pub(crate) fn location(
     Some(format!("{scheme}://{host}{}", asked.path))
 }
 
-/// The answer to CompleteMultipartUpload names the object's URL: to clients it is here, and not at the origin.
+/// Replaces the URL in the response to CompleteMultipartUpload: clients find the object here, and
+/// not at the origin.
 fn relocated(document: Bytes, location: &str) -> Bytes {
     let (begin, end) = ("<Location>", "</Location>");
     let found = || -> Option<String> {
@@ -240,8 +247,8 @@ impl Write {
         (parts, Source::from(document))
     }
 
-    /// Removes, then answers. A write that failed may have happened all the same, but not one that was refused to
-    /// somebody who may be anybody.
+    /// Invalidates, then answers. A failed write may still have changed the object. A write of an
+    /// unauthenticated client that the origin refused did not.
     async fn end(
         self,
         answer: Result<Begun, S3Error>,
@@ -257,8 +264,8 @@ impl Write {
     }
 }
 
-/// Hands frames on, all but the last. When the client is gone, the answer is read to its end
-/// nevertheless: that is when the write is over.
+/// Streams all frames except the last. If the client disconnects, the response is still read to its
+/// end, because only then has the write ended.
 async fn pump(mut body: BoxBody, frames: &Frames) -> Result<Option<Frame<Bytes>>, Cut> {
     let mut held = None;
     while let Some(frame) = body.frame().await {
@@ -270,7 +277,7 @@ async fn pump(mut body: BoxBody, frames: &Frames) -> Result<Option<Frame<Bytes>>
     Ok(held)
 }
 
-/// Removes what is cached of what changes.
+/// Invalidates the changed objects.
 async fn forget(gateway: &Gateway, changes: &Changes) -> Result<(), S3Error> {
     let objects = &changes.objects[..];
     let mut failed = match objects {
@@ -286,7 +293,7 @@ async fn forget(gateway: &Gateway, changes: &Changes) -> Result<(), S3Error> {
     gateway.stats().removals.add(count as u64);
     gateway.stats().removals_failed.add(failed as u64);
     let freshness = &gateway.terms().freshness;
-    // What the origin judges it also confirms, for each reader.
+    // With origin authorization, the origin confirms each version to each reader.
     let is_confirmed = gateway.config().authorization == Authorization::Origin;
     let below = changes.bucket.as_ref().map(|bucket| format!("{bucket}/"));
     let mut rules = objects.iter().map(|name| freshness.of(name)).collect::<Vec<_>>();
@@ -298,7 +305,7 @@ async fn forget(gateway: &Gateway, changes: &Changes) -> Result<(), S3Error> {
     }
 }
 
-/// Removes many at a time; how many failed.
+/// Invalidates many objects concurrently. Returns the number of failures.
 async fn remove_all(gateway: &Gateway, names: &[ObjectName]) -> usize {
     let (mut names, mut tasks, mut failed) = (names.iter(), JoinSet::new(), 0);
     loop {
@@ -307,7 +314,7 @@ async fn remove_all(gateway: &Gateway, names: &[ObjectName]) -> usize {
             tasks.spawn(async move { client.remove(&name).await });
         }
         let Some(removed) = tasks.join_next().await else { return failed };
-        // A removal that panicked did not happen.
+        // A panicked invalidation counts as failed.
         failed += usize::from(!matches!(removed, Ok(Ok(()))));
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 use zonal_cache::{
-    Care, ChunkRules, Doomed, Head, Keeping, LookupError, ObjectName, Opened, ReadError,
-    RemoveError, STRIPE, Trust, Whereabouts,
+    ChunkRules, FreshnessPolicy, Head, InvalidationTarget, LookupError, ObjectName, Opened,
+    ReadError, ReadHints, RemoveError, Residency, RetentionClass, STRIPE,
 };
 use zonal_policy::Lot;
 
@@ -45,8 +45,8 @@ impl Client {
     pub async fn open(
         &self,
         object: &ObjectName,
-        trust: impl Into<Trust>,
-        care: Care,
+        trust: impl Into<FreshnessPolicy>,
+        care: RetentionClass,
     ) -> Result<Opened, LookupError> {
         let (reply, answer) = oneshot::channel();
         let trust = trust.into();
@@ -64,7 +64,7 @@ impl Client {
     pub async fn get(
         &self,
         object: &ObjectName,
-        (trust, care): (impl Into<Trust>, Care),
+        (trust, care): (impl Into<FreshnessPolicy>, RetentionClass),
         range_of: impl FnOnce(&Opened) -> Range<u64> + Send + 'static,
     ) -> Result<(Opened, Result<Reading, ReadError>), LookupError> {
         let ((to, from), (reply, mut answer)) = (pipe(), oneshot::channel());
@@ -101,14 +101,14 @@ impl Client {
         object: &ObjectName,
         head: &Arc<Head>,
         range: Range<u64>,
-        care: Care,
+        care: RetentionClass,
     ) -> Result<Reading, ReadError> {
         self.read_for(keeping(care), object, head, range).await
     }
 
     async fn read_for(
         &self,
-        keeping: Keeping,
+        keeping: ReadHints,
         object: &ObjectName,
         head: &Arc<Head>,
         range: Range<u64>,
@@ -158,7 +158,7 @@ impl Client {
         object: &ObjectName,
         head: &Arc<Head>,
         range: Range<u64>,
-        care: Care,
+        care: RetentionClass,
     ) {
         for (stripe, range) in stripes_of(&range) {
             let (reply, answer) = oneshot::channel();
@@ -201,7 +201,7 @@ impl Client {
     /// When the removal is not durable on flash.
     pub async fn remove(&self, object: &ObjectName) -> Result<(), RemoveError> {
         let (reply, answer) = oneshot::channel();
-        let remove = Request::Remove { doomed: Doomed::Object(object.clone()), reply };
+        let remove = Request::Remove { doomed: InvalidationTarget::Object(object.clone()), reply };
         self.home(object).send(remove).await.map_err(|_| RemoveError)?;
         answer.await.unwrap_or(Err(RemoveError))
     }
@@ -215,7 +215,7 @@ impl Client {
     /// # Errors
     /// When the removal is not durable on all shards.
     pub async fn remove_below(&self, bucket: &str, prefix: &str) -> Result<(), RemoveError> {
-        let doomed = Doomed::below(bucket, prefix);
+        let doomed = InvalidationTarget::below(bucket, prefix);
         let mut answers = Vec::with_capacity(self.shards.len());
         for shard in self.shards.iter() {
             let (reply, answer) = oneshot::channel();
@@ -274,7 +274,7 @@ impl Client {
         object: &ObjectName,
         head: &Arc<Head>,
         range: Range<u64>,
-        keeping: Keeping,
+        keeping: ReadHints,
     ) -> Rest {
         Rest { client: self.clone(), object: object.clone(), head: head.clone(), range, keeping }
     }
@@ -319,8 +319,8 @@ impl Client {
 
 /// Read hints with a new random admission rank, so that all stripes of a read are admitted or
 /// rejected together, on every shard.
-fn keeping(care: Care) -> Keeping {
-    Keeping { care, lot: Lot::of(fastrand::u64(..)) }
+fn keeping(care: RetentionClass) -> ReadHints {
+    ReadHints { care, lot: Lot::of(fastrand::u64(..)) }
 }
 
 /// Stripes that a range touches, each with its part of the range.
@@ -335,7 +335,7 @@ fn stripes_of(range: &Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> + u
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Located {
     /// Where the bytes of the range are.
-    pub whereabouts: Whereabouts,
+    pub whereabouts: Residency,
     /// Bytes admitted and not yet on flash, of all objects of the shard with the largest backlog.
     pub backlog: zonal_base::Bytes,
     /// Limit of that backlog: beyond it, admissions are refused.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::WeakSender;
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::timeout;
-use zonal_cache::Homes;
+use zonal_cache::PlacementEpochs;
 use zonal_zonelog::{Generations, OpenMode};
 
 use crate::StartError;
@@ -80,12 +80,12 @@ impl Convention {
     }
 
     /// Placement epochs that the buckets would have after a change.
-    pub(crate) async fn homes_after(&self, change: Change) -> Homes {
+    pub(crate) async fn homes_after(&self, change: Change) -> PlacementEpochs {
         self.0.lock().await.roster.with(change, Id::default()).since()
     }
 
     /// Placement epochs of the buckets.
-    pub(crate) async fn homes(&self) -> Homes {
+    pub(crate) async fn homes(&self) -> PlacementEpochs {
         self.0.lock().await.roster.since()
     }
 }

@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
 use zonal_base::Nanos;
-use zonal_cache::{Cache, Doomed, Missed, RemoveError};
+use zonal_cache::{Cache, InvalidationTarget, PendingInvalidations, RemoveError};
 use zonal_runtime::{Buffers, Executor};
 
 use crate::alarm::Alarm;
@@ -68,7 +68,7 @@ pub(crate) struct Crank {
     pub(crate) cache: Option<Cache>,
     pub(crate) alarm: Alarm,
     pub(crate) standing: Arc<Standing>,
-    pub(crate) missed: Rc<Missed>,
+    pub(crate) missed: Rc<PendingInvalidations>,
     /// Callers that wait until the device is closed.
     pub(crate) releases: Vec<oneshot::Sender<()>>,
     /// A request to reopen the device, not handled yet.
@@ -268,7 +268,7 @@ impl Crank {
         }
     }
 
-    fn start_removal(&self, cache: Cache, doomed: Doomed, reply: Removed) {
+    fn start_removal(&self, cache: Cache, doomed: InvalidationTarget, reply: Removed) {
         let away = Away { standing: self.standing.clone(), missed: self.missed.clone() };
         self.executor.spawner().spawn(async move {
             let removed = match cache.remove_any(&doomed).await {
@@ -322,13 +322,13 @@ type Removed = oneshot::Sender<Result<(), RemoveError>>;
 /// Handles removals while the device is offline.
 struct Away {
     standing: Arc<Standing>,
-    missed: Rc<Missed>,
+    missed: Rc<PendingInvalidations>,
 }
 
 impl Away {
     /// Records a removal in memory for replay. It is acknowledged only if the other devices know
     /// that this device is offline, so that it also holds after a restart.
-    async fn note(&self, doomed: &Doomed) -> Result<(), RemoveError> {
+    async fn note(&self, doomed: &InvalidationTarget) -> Result<(), RemoveError> {
         self.missed.note(doomed)?;
         if self.missed.has_overflowed() {
             self.standing.note_overflow();

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::WeakSender;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 use zonal_base::Nanos;
-use zonal_cache::Homes;
+use zonal_cache::PlacementEpochs;
 use zonal_hostdev::{DeviceSpec, Drive};
 use zonal_zonelog::{Generations, OpenMode};
 
@@ -95,7 +95,7 @@ impl Keeper {
         self.release().await;
         let Some(drive) = drive else { return Ok(()) };
         self.drive = Some(drive.clone());
-        self.come_up(&drive, (log, OpenMode::Format), Homes::default()).await?;
+        self.come_up(&drive, (log, OpenMode::Format), PlacementEpochs::default()).await?;
         self.log = log;
         Ok(())
     }
@@ -222,7 +222,7 @@ impl Keeper {
         &self,
         drive: &Arc<Drive>,
         (log, mode): (Id, OpenMode),
-        homes: Homes,
+        homes: PlacementEpochs,
     ) -> Result<(), StartError> {
         let mut replies = Vec::with_capacity(self.shards.len());
         self.each_shard(|_| {

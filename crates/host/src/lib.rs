@@ -51,7 +51,7 @@ pub use origin::{Backend, BodyStream, BoxFuture};
 pub use reading::Reading;
 pub use stats::ShardStats;
 pub use zonal_cache::{
-    Asking, Care, Chunk, ChunkRules, Freshness, Head, HeadSource, LookupError, ObjectName, Opened,
-    OriginFault, OriginHead, PREFIX_BYTES_MAX, PrefixRules, ReadError, RemoveError, Trust,
-    Whereabouts, prefetch_window,
+    Chunk, ChunkRules, Freshness, FreshnessPolicy, Head, HeadSource, LookupError, ObjectName,
+    Opened, OriginFault, OriginHead, OriginUse, PREFIX_BYTES_MAX, PrefixRules, ReadError,
+    RemoveError, Residency, RetentionClass, prefetch_window,
 };

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use zonal_base::{Nanos, low_u32};
-use zonal_cache::{Cache, ChunkRules, Missed, Ports, RemoveError};
+use zonal_cache::{Cache, ChunkRules, PendingInvalidations, Ports, RemoveError};
 use zonal_device::{DeviceError, Geometry};
 use zonal_hostdev::{DeviceSpec, Drive, QUEUE_DEPTH, ShardOptions};
 use zonal_runtime::{Buffers, Executor, Port};
@@ -167,7 +167,7 @@ impl Crank {
     }
 
     /// Replays the removals that the previous instance could not write.
-    async fn make_up(&mut self, missed: &Rc<Missed>) -> Result<(), RemoveError> {
+    async fn make_up(&mut self, missed: &Rc<PendingInvalidations>) -> Result<(), RemoveError> {
         let (cache, missed) = (self.cache().clone(), missed.clone());
         self.carry_out(async move { cache.make_up(&missed).await }).await
     }

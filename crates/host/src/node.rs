@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zonal_base::{Bytes, Nanos};
-use zonal_cache::{ChunkRules, Regained};
+use zonal_cache::{ChunkRules, RecoveryStats};
 use zonal_device::DeviceKind;
 use zonal_hostdev::{DeviceSpec, Drive};
 use zonal_zonelog::{Generations, Identity, OpenMode};
@@ -362,8 +362,8 @@ fn tell_of_recovery((devices, begun): (&[Device], &[Begun]), took: Duration) {
     let mut shards = begun.iter();
     for Device { settings, shard_count, is_new, .. } in devices {
         let of_device = shards.by_ref().take((*shard_count).into());
-        let found = of_device.fold(Regained::default(), |all, one| all.and(one.regained));
-        let Regained { heads, pieces, bytes } = found;
+        let found = of_device.fold(RecoveryStats::default(), |all, one| all.and(one.regained));
+        let RecoveryStats { heads, pieces, bytes } = found;
         let (device, seconds) = (&settings.spec, took.as_secs_f64());
         match is_new {
             true => tracing::info!(%device, shards = shard_count, seconds, "formatted"),

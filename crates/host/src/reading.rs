@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use zonal_cache::{Head, Keeping, ObjectName, Piece, ReadError, STRIPE};
+use zonal_cache::{Head, ObjectName, Piece, ReadError, ReadHints, STRIPE};
 
 use crate::Client;
 use crate::origin::BoxFuture;
@@ -61,7 +61,7 @@ pub(crate) struct Rest {
     pub(crate) object: ObjectName,
     pub(crate) head: Arc<Head>,
     pub(crate) range: Range<u64>,
-    pub(crate) keeping: Keeping,
+    pub(crate) keeping: ReadHints,
 }
 
 impl Rest {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use zonal_cache::{
-    Care, ChunkRules, Doomed, Head, Homes, Keeping, LookupError, ObjectName, Opened, RemoveError,
-    RosterLost, STRIPE, Trust,
+    ChunkRules, FreshnessPolicy, Head, InvalidationTarget, LookupError, ObjectName, Opened,
+    PlacementEpochs, ReadHints, RemoveError, RetentionClass, RosterLost, STRIPE,
 };
 use zonal_hostdev::Drive;
 use zonal_policy::Wasted;
@@ -30,15 +30,15 @@ pub(crate) fn with_head(range: &Range<u64>) -> Range<u64> {
 pub(crate) enum Request {
     Open {
         object: ObjectName,
-        trust: Trust,
-        care: Care,
+        trust: FreshnessPolicy,
+        care: RetentionClass,
         reply: oneshot::Sender<Result<Opened, LookupError>>,
     },
     /// Open, and read the part of the chosen range in the first stripe.
     Get {
         object: ObjectName,
-        trust: Trust,
-        keeping: Keeping,
+        trust: FreshnessPolicy,
+        keeping: ReadHints,
         range_of: RangeOf,
         /// Sent before the first piece.
         reply: oneshot::Sender<Result<Chosen, LookupError>>,
@@ -48,7 +48,7 @@ pub(crate) enum Request {
         object: ObjectName,
         head: Arc<Head>,
         range: Range<u64>,
-        keeping: Keeping,
+        keeping: ReadHints,
         to: PipeWriter,
     },
     /// Hint: fetch the missing part of the range, if there is room, because a reader may need it.
@@ -77,7 +77,7 @@ pub(crate) enum Request {
         object: ObjectName,
         head: Arc<Head>,
         range: Range<u64>,
-        care: Care,
+        care: RetentionClass,
         reply: oneshot::Sender<()>,
     },
     /// The origin has sent an ETag for this object.
@@ -85,7 +85,7 @@ pub(crate) enum Request {
         object: ObjectName,
     },
     Remove {
-        doomed: Doomed,
+        doomed: InvalidationTarget,
         reply: oneshot::Sender<Result<(), RemoveError>>,
     },
     Stats {
@@ -101,7 +101,7 @@ pub(crate) enum Request {
         reply: oneshot::Sender<Result<(), RosterLost>>,
     },
     /// Set the placement epochs. Sent before any other request.
-    SetHomes(Homes),
+    SetHomes(PlacementEpochs),
     /// Set the chunk size rules for objects fetched from now on.
     SetChunks(Arc<ChunkRules>),
     /// Stop using the device, because it is failing.
@@ -123,7 +123,7 @@ pub(crate) struct Rejoin {
     /// found.
     pub(crate) log: [u8; 16],
     pub(crate) mode: OpenMode,
-    pub(crate) homes: Homes,
+    pub(crate) homes: PlacementEpochs,
     /// Reply with the outcome of the reopening.
     pub(crate) reply: oneshot::Sender<Result<(), StartError>>,
 }

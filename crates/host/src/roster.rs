@@ -12,7 +12,7 @@
 //! The layout is in `docs/formats/roster.md`: little-endian, versioned, golden bytes in the tests
 //! below.
 
-use zonal_cache::{BUCKETS, Homes, ROSTER_BYTES_MAX};
+use zonal_cache::{BUCKETS, PlacementEpochs, ROSTER_BYTES_MAX};
 
 /// Identity of a log, or of one state of the roster.
 pub(crate) type Id = [u8; 16];
@@ -232,8 +232,8 @@ impl Roster {
     }
 
     /// By bucket: its placement epoch.
-    pub(crate) fn since(&self) -> Homes {
-        Homes::since(self.buckets.iter().map(|bucket| bucket.since).collect())
+    pub(crate) fn since(&self) -> PlacementEpochs {
+        PlacementEpochs::since(self.buckets.iter().map(|bucket| bucket.since).collect())
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {

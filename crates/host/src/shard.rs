@@ -6,7 +6,7 @@ use std::thread::{Builder, JoinHandle};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
-use zonal_cache::{ChunkRules, Regained};
+use zonal_cache::{ChunkRules, RecoveryStats};
 use zonal_hostdev::Drive;
 use zonal_zonelog::{Generations, Identity, OpenMode};
 
@@ -45,7 +45,7 @@ pub(crate) struct Share {
 pub(crate) struct Begun {
     pub(crate) log: Id,
     pub(crate) roster: Option<Vec<u8>>,
-    pub(crate) regained: Regained,
+    pub(crate) regained: RecoveryStats,
 }
 
 /// Parameters of a shard's thread.

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use zonal_base::Bytes as Size;
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, Care, ChunkRules, DeviceSettings, Freshness, Head, Node,
-    NodeSettings, ObjectName, OriginFault, OriginHead, PATIENCE, REJOIN, StartError,
+    Backend, BodyStream, BoxFuture, ChunkRules, DeviceSettings, Freshness, Head, Node,
+    NodeSettings, ObjectName, OriginFault, OriginHead, PATIENCE, REJOIN, RetentionClass,
+    StartError,
 };
 use zonal_zonelog::OpenMode;
 
@@ -96,7 +97,7 @@ async fn read_all(node: &Node, store: &Store) -> u64 {
     let mut missed = 0;
     for number in 0..OBJECTS {
         let asked = store.asked.load(Ordering::Relaxed);
-        let freshness = (Freshness::Immutable, Care::Usual);
+        let freshness = (Freshness::Immutable, RetentionClass::Usual);
         let get = node.client().get(&object(number), freshness, |_| 0..OBJECT_BYTES).await;
         let (mut reading, mut bytes) = (get.unwrap().1.unwrap(), Vec::new());
         while let Some(piece) = std::future::poll_fn(|cx| reading.poll_next(cx)).await {

@@ -15,8 +15,8 @@ use tempfile::TempDir;
 use zonal_base::Bytes as Size;
 use zonal_base::Nanos;
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, Care, ChunkRules, Client, DeviceSettings, Freshness, Head,
-    LookupError, Node, NodeSettings, ObjectName, OriginFault, OriginHead,
+    Backend, BodyStream, BoxFuture, ChunkRules, Client, DeviceSettings, Freshness, Head,
+    LookupError, Node, NodeSettings, ObjectName, OriginFault, OriginHead, RetentionClass,
 };
 use zonal_zonelog::OpenMode;
 
@@ -124,7 +124,7 @@ impl Bench {
 
     async fn read(&self, object: &ObjectName) {
         let range = 0..OBJECT_BYTES;
-        let asked = (Freshness::Immutable, Care::Usual);
+        let asked = (Freshness::Immutable, RetentionClass::Usual);
         let (_, reading) = match self.client().get(object, asked, move |_| range).await {
             Ok(read) => read,
             // Cache bypass: the caller would read from the origin itself.

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use zonal_base::Bytes as Size;
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, Care, Chunk, ChunkRules, Client, DeviceSettings, Freshness,
-    Head, HeadSource, LookupError, Node, NodeSettings, ObjectName, OriginFault, OriginHead,
-    StartError,
+    Backend, BodyStream, BoxFuture, Chunk, ChunkRules, Client, DeviceSettings, Freshness, Head,
+    HeadSource, LookupError, Node, NodeSettings, ObjectName, OriginFault, OriginHead,
+    RetentionClass, StartError,
 };
 use zonal_zonelog::OpenMode;
 
@@ -117,8 +117,10 @@ async fn pieces(client: &Client) -> Pieces {
 }
 
 async fn read(client: &Client, object: &ObjectName, range: Range<u64>) -> (bool, Bytes) {
-    let (_, reading) =
-        client.get(object, (Freshness::Immutable, Care::Usual), move |_| range).await.unwrap();
+    let (_, reading) = client
+        .get(object, (Freshness::Immutable, RetentionClass::Usual), move |_| range)
+        .await
+        .unwrap();
     let mut reading = reading.unwrap();
     let mut bytes = Vec::new();
     let all_cached = reading.all_cached;
@@ -160,9 +162,9 @@ async fn what_was_read_once_is_cached_across_stripes_and_restarts() {
     assert_eq!(asked, missed + found, "each piece is counted once");
     assert!(160 <= missed, "each of 160 was missing at first");
     let none = ObjectName::new("bucket", "none");
-    let missing = node.client().open(&none, Freshness::Immutable, Care::Usual);
+    let missing = node.client().open(&none, Freshness::Immutable, RetentionClass::Usual);
     assert_eq!(missing.await.unwrap_err(), LookupError::NotFound);
-    let missing = node.client().get(&none, (Freshness::Immutable, Care::Usual), |_| 0..1);
+    let missing = node.client().get(&none, (Freshness::Immutable, RetentionClass::Usual), |_| 0..1);
     assert_eq!(missing.await.err(), Some(LookupError::NotFound));
     node.stop().await;
 
@@ -174,7 +176,8 @@ async fn what_was_read_once_is_cached_across_stripes_and_restarts() {
     assert_eq!(store.gets.load(Ordering::Relaxed), gets);
     assert_eq!(store.heads.load(Ordering::Relaxed), 3, "the object, and twice what is not there");
     node.client().remove(&object).await.unwrap();
-    let again = node.client().open(&object, Freshness::Revalidate, Care::Usual).await.unwrap();
+    let again =
+        node.client().open(&object, Freshness::Revalidate, RetentionClass::Usual).await.unwrap();
     assert_eq!(again.found, HeadSource::Miss);
     assert!(again.head.salt != 0, "what was stored before the removal stays out of reach");
     node.stop().await;
@@ -212,7 +215,8 @@ async fn a_piece_is_never_taken_for_one_of_another_rule() {
             node.client().remove(&object).await.unwrap();
         }
         read_until_cached(node.client(), &object, &[0..SHORT_BYTES, 65_000..131_073]).await;
-        let opened = node.client().open(&object, Freshness::Immutable, Care::Usual).await.unwrap();
+        let opened =
+            node.client().open(&object, Freshness::Immutable, RetentionClass::Usual).await.unwrap();
         assert_eq!(opened.head.chunk == rule, is_new, "{kib} KiB");
         node.stop().await;
     }
@@ -226,7 +230,7 @@ async fn an_answer_of_the_origin_that_makes_us_panic_is_one_fetch_that_failed() 
     let node = Node::start(&settings, Arc::<Store>::default(), None).await.unwrap();
     for (key, expected) in [("panics", Err(OriginFault::Lied)), ("short", Ok(SHORT_BYTES))] {
         let object = ObjectName::new("bucket", key);
-        let opened = node.client().open(&object, Freshness::Immutable, Care::Usual).await;
+        let opened = node.client().open(&object, Freshness::Immutable, RetentionClass::Usual).await;
         let expected = expected.map_err(LookupError::Origin);
         assert_eq!(opened.map(|opened| opened.head.size), expected, "{key}");
     }
@@ -241,10 +245,18 @@ async fn a_reader_that_goes_away_leaves_nothing_behind() {
             .await
             .unwrap();
     let object = ObjectName::new("bucket", "key");
-    let head = node.client().open(&object, Freshness::Immutable, Care::Usual).await.unwrap().head;
+    let head = node
+        .client()
+        .open(&object, Freshness::Immutable, RetentionClass::Usual)
+        .await
+        .unwrap()
+        .head;
     for _ in 0..20 {
-        let mut reading =
-            node.client().read(&object, &head, 0..OBJECT_BYTES, Care::Usual).await.unwrap();
+        let mut reading = node
+            .client()
+            .read(&object, &head, 0..OBJECT_BYTES, RetentionClass::Usual)
+            .await
+            .unwrap();
         let first = std::future::poll_fn(|cx| match reading.poll_next(cx) {
             Poll::Ready(piece) => Poll::Ready(piece),
             Poll::Pending => Poll::Pending,
@@ -270,8 +282,14 @@ async fn a_read_under_way_outlives_the_removal_of_its_object() {
     // Many pieces of one fetch, all within its read-ahead.
     let range = 0..4_000_000;
 
-    let head = node.client().open(&object, Freshness::Immutable, Care::Usual).await.unwrap().head;
-    let mut reading = node.client().read(&object, &head, range.clone(), Care::Usual).await.unwrap();
+    let head = node
+        .client()
+        .open(&object, Freshness::Immutable, RetentionClass::Usual)
+        .await
+        .unwrap()
+        .head;
+    let mut reading =
+        node.client().read(&object, &head, range.clone(), RetentionClass::Usual).await.unwrap();
     store.is_gone.store(true, Ordering::Relaxed);
     node.client().remove(&object).await.unwrap();
 
@@ -334,12 +352,12 @@ async fn what_is_pinned_stays_over_restarts_until_no_rule_pins_it_or_it_is_remov
     let whole = 0..OBJECT_BYTES;
 
     let node = Node::start(&pinning, store.clone(), None).await.unwrap();
-    let pinned = node.client().open(&object, freshness, Care::Pinned).await.unwrap();
+    let pinned = node.client().open(&object, freshness, RetentionClass::Pinned).await.unwrap();
     let is_cached =
         async |client: &Client| client.is_cached(&object, &pinned.head, 0..OBJECT_BYTES).await;
     while !is_cached(node.client()).await {
         let range = whole.clone();
-        let get = node.client().get(&object, (freshness, Care::Pinned), move |_| range);
+        let get = node.client().get(&object, (freshness, RetentionClass::Pinned), move |_| range);
         let (_, reading) = get.await.unwrap();
         let mut reading = reading.unwrap();
         while let Some(piece) = std::future::poll_fn(|cx| reading.poll_next(cx)).await {
@@ -358,7 +376,7 @@ async fn what_is_pinned_stays_over_restarts_until_no_rule_pins_it_or_it_is_remov
     churn(node.client(), 8).await;
     assert!(is_cached(node.client()).await, "after a restart, too");
     let heads = store.heads.load(Ordering::Relaxed);
-    let again = node.client().open(&object, freshness, Care::Pinned).await.unwrap();
+    let again = node.client().open(&object, freshness, RetentionClass::Pinned).await.unwrap();
     assert_eq!(again.found, HeadSource::Hit, "with the head that leads to it");
     assert_eq!(store.heads.load(Ordering::Relaxed), heads);
     node.client().remove(&object).await.unwrap();
@@ -411,7 +429,7 @@ async fn where_the_bytes_of_a_range_are_is_told_stripe_by_stripe() {
     let node = Node::start(&settings, Arc::new(Store::default()), None).await.unwrap();
     let client = node.client();
     let object = ObjectName::new("bucket", "a");
-    let opened = client.open(&object, Freshness::Immutable, Care::Warmed).await.unwrap();
+    let opened = client.open(&object, Freshness::Immutable, RetentionClass::Warmed).await.unwrap();
     let on_flash = async |range: Range<u64>| {
         client.locate(&object, &opened.head, range).await.unwrap().whereabouts.on_flash
     };
@@ -455,13 +473,15 @@ async fn what_is_read_again_or_warmed_while_it_waits_goes_to_flash_and_the_rest_
     let chunk = 0..256 << 10;
     let named = |name: &str| ObjectName::new("bucket", name);
     let warm = async |object: &ObjectName| {
-        let head = client.open(object, Freshness::Immutable, Care::Usual).await.unwrap().head;
-        let warming = client.read(object, &head, chunk.clone(), Care::Warmed).await;
+        let head =
+            client.open(object, Freshness::Immutable, RetentionClass::Usual).await.unwrap().head;
+        let warming = client.read(object, &head, chunk.clone(), RetentionClass::Warmed).await;
         let mut reading = warming.unwrap();
         while std::future::poll_fn(|cx| reading.poll_next(cx)).await.is_some() {}
     };
     let whereabouts = async |object: &ObjectName| {
-        let head = client.open(object, Freshness::Immutable, Care::Usual).await.unwrap().head;
+        let head =
+            client.open(object, Freshness::Immutable, RetentionClass::Usual).await.unwrap().head;
         client.locate(object, &head, chunk.clone()).await.unwrap().whereabouts
     };
     let [once, twice, warmed] = ["once", "twice", "warmed"].map(named);

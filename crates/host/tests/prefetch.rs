@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use zonal_base::{Bytes as Size, Rng};
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, Care, ChunkRules, Client, DeviceSettings, Freshness, Head,
-    Node, NodeSettings, ObjectName, OriginFault, OriginHead, Reading,
+    Backend, BodyStream, BoxFuture, ChunkRules, Client, DeviceSettings, Freshness, Head, Node,
+    NodeSettings, ObjectName, OriginFault, OriginHead, Reading, RetentionClass,
 };
 use zonal_zonelog::OpenMode;
 
@@ -155,7 +155,7 @@ impl Far {
     }
 
     async fn get(&self, range: Range<u64>) -> Reading {
-        let (fresh, usual) = (Freshness::Immutable, Care::Usual);
+        let (fresh, usual) = (Freshness::Immutable, RetentionClass::Usual);
         let got = self.client().get(&self.object, (fresh, usual), move |_| range).await;
         got.unwrap().1.unwrap()
     }

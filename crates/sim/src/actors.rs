@@ -10,8 +10,8 @@ use std::task::Poll;
 
 use zonal_base::{Nanos, mix64};
 use zonal_cache::{
-    Cache, Care, Doomed, Freshness, Head, Keeping, LookupError, Missed, ObjectName, ReadError,
-    RemoveError, Trust,
+    Cache, Freshness, FreshnessPolicy, Head, InvalidationTarget, LookupError, ObjectName,
+    PendingInvalidations, ReadError, ReadHints, RemoveError, RetentionClass,
 };
 use zonal_policy::Lot;
 use zonal_runtime::{Clock, Spawner};
@@ -30,7 +30,7 @@ use crate::violation::{ViolationKind, Wrong};
 pub(crate) struct Stage {
     pub(crate) cache: Cache,
     /// Removals while the device is away.
-    pub(crate) missed: Rc<Missed>,
+    pub(crate) missed: Rc<PendingInvalidations>,
     pub(crate) clock: Clock,
     pub(crate) spawner: Spawner,
     /// By their number in the history.
@@ -93,10 +93,10 @@ impl Stage {
 
     /// As the host does it: what an isolated share cannot be told is noted. That other devices say so is not played.
     async fn remove(&self, name: &ObjectName) -> Result<(), RemoveError> {
-        self.remove_any(&Doomed::Object(name.clone())).await
+        self.remove_any(&InvalidationTarget::Object(name.clone())).await
     }
 
-    async fn remove_any(&self, doomed: &Doomed) -> Result<(), RemoveError> {
+    async fn remove_any(&self, doomed: &InvalidationTarget) -> Result<(), RemoveError> {
         match self.cache.remove_any(doomed).await {
             Err(RemoveError) => self.missed.note(doomed),
             removed => removed,
@@ -154,7 +154,7 @@ async fn perform_read(
     let name = &stage.names[step.object];
     let begun = stage.objects.borrow()[name].clone();
     let (absence, stale) = (step.absence, step.stale);
-    let mut trust = Trust { absence, stale, ..step.freshness.into() };
+    let mut trust = FreshnessPolicy { absence, stale, ..step.freshness.into() };
     for _ in 0..OPENS_MAX {
         let opening = stage.cache.open(name, trust, begun.care());
         let opened = match step.head_patience {
@@ -235,7 +235,7 @@ fn start_read(
     stage: &Stage,
     step: &ReadStep,
     (head, range): (&Arc<Head>, Range<u64>),
-    care: Care,
+    care: RetentionClass,
 ) -> Rc<Heard> {
     let name = &stage.names[step.object];
     if let Some(ahead) = stage.cache.note_asked(name, head, &range) {
@@ -244,7 +244,7 @@ fn start_read(
     let (consumer, heard) = Ear::new(stage.clock.clone(), step);
     let (cache, name, head) = (stage.cache.clone(), name.clone(), head.clone());
     let (clock, drop_after) = (stage.clock.clone(), step.drop_after);
-    let keeping = Keeping { care, lot: Lot::of(mix64(clock.now().0)) };
+    let keeping = ReadHints { care, lot: Lot::of(mix64(clock.now().0)) };
     // A task of its own, as in the real host; some are dropped in the middle.
     stage.spawner.spawn(async move {
         let reading = cache.read(&name, &head, range, keeping, Box::new(consumer));
@@ -315,7 +315,7 @@ async fn purge_below(stage: &Stage, (name, cut): (&ObjectName, usize), pause: Na
     others().for_each(|other| stage.change(other, |object| object.writes_begun += 1));
     let contents: Vec<_> = below.iter().map(|other| stage.change(other, Object::repair)).collect();
     stage.pause(pause).await;
-    let is_removed = stage.remove_any(&Doomed::Below(prefix.into())).await.is_ok();
+    let is_removed = stage.remove_any(&InvalidationTarget::Below(prefix.into())).await.is_ok();
     for (other, content) in below.iter().zip(contents) {
         if let Some(content) = content.filter(|_| is_removed) {
             stage.change(other, |object| object.acknowledged(content));

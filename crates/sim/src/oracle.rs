@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use zonal_base::{index, mix64};
-use zonal_cache::{Care, Head, OriginHead};
+use zonal_cache::{Head, OriginHead, RetentionClass};
 
 use crate::history::NewObject;
 use crate::violation::{ViolationKind, Wrong};
@@ -72,8 +72,8 @@ impl Object {
     }
 
     /// How whoever reads it wants it to be cared for.
-    pub(crate) const fn care(&self) -> Care {
-        if self.is_pinned { Care::Pinned } else { Care::Usual }
+    pub(crate) const fn care(&self) -> RetentionClass {
+        if self.is_pinned { RetentionClass::Pinned } else { RetentionClass::Usual }
     }
 
     pub(crate) const fn is_being_written(&self) -> bool {

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use zonal_base::{Bytes, Nanos, Rng};
-use zonal_cache::{Cache, Missed, ObjectName, StartError};
+use zonal_cache::{Cache, ObjectName, PendingInvalidations, StartError};
 use zonal_device::ram::Crash;
 use zonal_device::{DeviceKind, Patient};
 use zonal_policy::{Policy, Rules};
@@ -103,7 +103,7 @@ struct Play<'a> {
     medium_is_whole: bool,
     vigil: Rc<RefCell<Vigil>>,
     /// What the share has missed in the life before, if its device was used again.
-    missed: Option<Rc<Missed>>,
+    missed: Option<Rc<PendingInvalidations>>,
     /// It was away at the end of the life before.
     is_to_be_emptied: bool,
 }

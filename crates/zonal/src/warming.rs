@@ -1,7 +1,7 @@
 //! JSON of `zonal cache warm` and its admin endpoint.
 
 use serde::{Deserialize, Serialize};
-use zonal_host::Whereabouts;
+use zonal_host::Residency;
 
 use crate::reports::{self, Listed};
 
@@ -51,8 +51,8 @@ pub(crate) struct Sum {
 
 impl Sum {
     /// Counts an object, and where it is at the end; `None`: there is none.
-    pub(crate) fn add(&mut self, told: &WarmResult, now: Option<Whereabouts>) {
-        let Whereabouts { on_flash, pinned, .. } = now.unwrap_or_default();
+    pub(crate) fn add(&mut self, told: &WarmResult, now: Option<Residency>) {
+        let Residency { on_flash, pinned, .. } = now.unwrap_or_default();
         let is_all = |bytes: u64| now.is_some() && bytes == told.size;
         self.objects += 1;
         self.objects_on_flash += u64::from(is_all(on_flash));
@@ -83,8 +83,8 @@ mod tests {
             ..WarmResult::default()
         };
         let mut sum = Sum::default();
-        sum.add(&told, Some(Whereabouts { on_flash: 10, pinned: 10, in_memory: 0 }));
-        sum.add(&told, Some(Whereabouts { on_flash: 7, pinned: 6, in_memory: 0 }));
+        sum.add(&told, Some(Residency { on_flash: 10, pinned: 10, in_memory: 0 }));
+        sum.add(&told, Some(Residency { on_flash: 7, pinned: 6, in_memory: 0 }));
         assert_eq!((sum.objects, sum.objects_on_flash, sum.on_flash), (2, 1, 17));
         assert_eq!((sum.objects_pinned, sum.pinned), (1, 16));
         assert_eq!((sum.objects_evicted, sum.evicted), (1, 3));

@@ -7,7 +7,7 @@ use zonal_policy::Mark;
 use zonal_zonelog::Kind;
 
 use super::entry;
-use super::{IndexEntry, Spot, Stand};
+use super::{EntryPosition, EntryRef, IndexEntry};
 
 /// Growth step of an open zone's arena: 4096 bytes, or an eighth of the arena when that is more.
 /// Doubling would leave half of the arena unused, and each growth copies all of it. A sealed zone
@@ -28,8 +28,8 @@ impl Arena {
         self.bytes.len()
     }
 
-    pub(super) fn stand(&self, at: usize) -> Stand {
-        Stand { at: low_u32(at), round: self.round }
+    pub(super) fn stand(&self, at: usize) -> EntryPosition {
+        EntryPosition { at: low_u32(at), round: self.round }
     }
 
     /// Requires: [`Arena::next_to_drain`] has no more.
@@ -56,12 +56,12 @@ impl Arena {
         entry::decode((zone, self.stand(at)), &self.bytes[at..])
     }
 
-    pub(crate) fn glance(&self, zone: ZoneId, at: usize) -> (Spot, Kind, Mark) {
+    pub(crate) fn glance(&self, zone: ZoneId, at: usize) -> (EntryRef, Kind, Mark) {
         entry::glance((zone, self.stand(at)), &self.bytes[at..])
     }
 
     /// Prefetches the CPU cache line of an entry.
-    pub(super) fn prefetch(&self, Stand { at, .. }: Stand) {
+    pub(super) fn prefetch(&self, EntryPosition { at, .. }: EntryPosition) {
         prefetch_cacheline(
             self.bytes.get(at as usize..).and_then(|bytes| bytes.get(..1)).unwrap_or_default(),
         );
@@ -122,18 +122,21 @@ impl Arena {
     }
 
     /// Kind and mark of an entry. `None` when the entry was removed, or its zone emptied.
-    pub(super) fn kind_and_mark(&self, Stand { at, round }: Stand) -> Option<(Kind, Mark)> {
+    pub(super) fn kind_and_mark(
+        &self,
+        EntryPosition { at, round }: EntryPosition,
+    ) -> Option<(Kind, Mark)> {
         let bytes = self.bytes.get(at as usize..).filter(|bytes| !bytes.is_empty())?;
         let is_there = round == self.round && !entry::is_forgotten(bytes);
         is_there.then(|| (entry::kind(bytes), entry::mark(bytes)))
     }
 
-    pub(super) fn set_kind(&mut self, stand: Stand, kind: Kind) {
+    pub(super) fn set_kind(&mut self, stand: EntryPosition, kind: Kind) {
         assert_eq!(stand.round, self.round, "the entry is there");
         entry::set_kind(&mut self.bytes[stand.at as usize..], kind);
     }
 
-    pub(super) fn set_mark(&mut self, stand: Stand, mark: Mark) {
+    pub(super) fn set_mark(&mut self, stand: EntryPosition, mark: Mark) {
         assert_eq!(stand.round, self.round, "the entry is there");
         entry::set_mark(&mut self.bytes[stand.at as usize..], mark);
     }

@@ -15,7 +15,7 @@ use zonal_base::{BLOCK_BYTES, ZoneId, mix64};
 use zonal_policy::Mark;
 use zonal_zonelog::{Checks, Extent, GRANULES_MAX, Key, Kind, Record, granule_count};
 
-use super::{IndexEntry, Spot, Stand};
+use super::{EntryPosition, EntryRef, IndexEntry};
 
 const FIXED_BYTES: usize = 10;
 
@@ -122,8 +122,8 @@ pub(crate) fn size(bytes: &[u8]) -> usize {
 }
 
 /// Decodes an entry with its checksums.
-pub(super) fn decode(place: (ZoneId, Stand), bytes: &[u8]) -> IndexEntry {
-    let (Spot { extent, stand }, kind, mark) = glance(place, bytes);
+pub(super) fn decode(place: (ZoneId, EntryPosition), bytes: &[u8]) -> IndexEntry {
+    let (EntryRef { extent, stand }, kind, mark) = glance(place, bytes);
     let checks = bytes[FIXED_BYTES..FIXED_BYTES + 4 * granule_count(extent.len)].chunks_exact(4);
     let checks: Checks =
         checks.map(|check| u32::from_le_bytes([check[0], check[1], check[2], check[3]])).collect();
@@ -131,9 +131,12 @@ pub(super) fn decode(place: (ZoneId, Stand), bytes: &[u8]) -> IndexEntry {
 }
 
 /// Decodes an entry without its checksums.
-pub(super) fn glance((zone, stand): (ZoneId, Stand), bytes: &[u8]) -> (Spot, Kind, Mark) {
+pub(super) fn glance(
+    (zone, stand): (ZoneId, EntryPosition),
+    bytes: &[u8],
+) -> (EntryRef, Kind, Mark) {
     let (offset, len) = place(bytes);
-    (Spot { extent: Extent { zone, offset, len }, stand }, kind(bytes), mark(bytes))
+    (EntryRef { extent: Extent { zone, offset, len }, stand }, kind(bytes), mark(bytes))
 }
 
 fn word(bytes: &[u8]) -> u64 {

@@ -44,12 +44,12 @@ pub(crate) struct IndexEntry {
     /// Mark of the policy. For records that no policy knows: [`WANTED`](crate::pins::WANTED) or
     /// none.
     pub(crate) mark: Mark,
-    stand: Stand,
+    stand: EntryPosition,
 }
 
 /// Position of an entry, with the means to detect that it is stale.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stand {
+struct EntryPosition {
     /// Byte position in the zone's arena.
     at: u32,
     /// Number of times that the zone was emptied before.
@@ -58,14 +58,14 @@ struct Stand {
 
 /// Reference to an entry: the record's extent and the entry's position. It may become stale.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spot {
+pub(crate) struct EntryRef {
     pub(crate) extent: Extent,
-    stand: Stand,
+    stand: EntryPosition,
 }
 
 /// Result of an insertion.
 pub(crate) struct Inserted {
-    pub(crate) spot: Spot,
+    pub(crate) spot: EntryRef,
     /// Previous entry of the key.
     pub(crate) replaced: Option<IndexEntry>,
 }
@@ -73,19 +73,19 @@ pub(crate) struct Inserted {
 impl IndexEntry {
     /// Entry for a record that is not in the index yet.
     pub(crate) fn new(extent: Extent, kind: Kind, checks: Checks) -> Self {
-        Self { extent, kind, checks, mark: Mark::default(), stand: Stand::default() }
+        Self { extent, kind, checks, mark: Mark::default(), stand: EntryPosition::default() }
     }
 
     pub(crate) fn with_mark(self, mark: Mark) -> Self {
         Self { mark, ..self }
     }
 
-    pub(crate) const fn spot(&self) -> Spot {
-        Spot { extent: self.extent, stand: self.stand }
+    pub(crate) const fn spot(&self) -> EntryRef {
+        EntryRef { extent: self.extent, stand: self.stand }
     }
 }
 
-impl Spot {
+impl EntryRef {
     /// Byte position in the zone's arena.
     pub(crate) const fn at(&self) -> u32 {
         self.stand.at
@@ -119,7 +119,7 @@ impl Index {
         let place = self.shape.place(found.extent.zone, at);
         let (table, arenas, shape) = (&mut self.table, &self.arenas, self.shape);
         table.insert(hash, place, &|place| rest_at(arenas, shape, place));
-        let spot = Spot { extent: found.extent, stand: self.arenas[zone].stand(at) };
+        let spot = EntryRef { extent: found.extent, stand: self.arenas[zone].stand(at) };
         Some(Inserted { spot, replaced })
     }
 
@@ -129,7 +129,7 @@ impl Index {
     }
 
     /// Prefetches the CPU cache line of an entry.
-    pub(crate) fn prefetch_spot(&self, spot: &Spot) {
+    pub(crate) fn prefetch_spot(&self, spot: &EntryRef) {
         self.arenas[index(u64::from(spot.extent.zone.0))].prefetch(spot.stand);
     }
 
@@ -140,7 +140,7 @@ impl Index {
     }
 
     /// Like [`Index::lookup`], without checksums: enough to decide whether the record may be read.
-    pub(crate) fn glance(&self, key: Key) -> Option<(Spot, Kind, Mark)> {
+    pub(crate) fn glance(&self, key: Key) -> Option<(EntryRef, Kind, Mark)> {
         let (zone, at) = self.find(key)?;
         Some(self.arenas[index(u64::from(zone.0))].glance(zone, at))
     }
@@ -164,17 +164,17 @@ impl Index {
 
     /// Present kind and mark of an entry; `None` when it was removed. The zone may have been
     /// emptied and refilled since the lookup: read-ahead pins a zone only while the device reads.
-    pub(crate) fn kind_and_mark(&self, spot: &Spot) -> Option<(Kind, Mark)> {
+    pub(crate) fn kind_and_mark(&self, spot: &EntryRef) -> Option<(Kind, Mark)> {
         self.arenas[index(u64::from(spot.extent.zone.0))].kind_and_mark(spot.stand)
     }
 
     /// Changes the kind of an entry. Requires: the entry was not removed.
-    pub(crate) fn set_kind(&mut self, spot: &Spot, kind: Kind) {
+    pub(crate) fn set_kind(&mut self, spot: &EntryRef, kind: Kind) {
         self.arenas[index(u64::from(spot.extent.zone.0))].set_kind(spot.stand, kind);
     }
 
     /// Changes the mark of an entry. Requires: the entry was not removed.
-    pub(crate) fn set_mark(&mut self, spot: &Spot, mark: Mark) {
+    pub(crate) fn set_mark(&mut self, spot: &EntryRef, mark: Mark) {
         self.arenas[index(u64::from(spot.extent.zone.0))].set_mark(spot.stand, mark);
     }
 
@@ -233,13 +233,13 @@ impl Index {
         (next < arena.len()).then_some(zonal_base::low_u32(next))
     }
 
-    /// Entry at a position from [`Spot::at`]. Requires: the entry was not removed.
+    /// Entry at a position from [`EntryRef::at`]. Requires: the entry was not removed.
     pub(crate) fn at(&self, zone: ZoneId, at: u32) -> IndexEntry {
         self.arenas[index(u64::from(zone.0))].get(zone, at as usize)
     }
 
     /// Removes an entry. Requires: the entry was not removed before.
-    pub(crate) fn remove_spot(&mut self, spot: &Spot) {
+    pub(crate) fn remove_spot(&mut self, spot: &EntryRef) {
         let (zone, at) = (spot.extent.zone, spot.stand.at as usize);
         let arena = &mut self.arenas[index(u64::from(zone.0))];
         self.table.remove(arena.rest(at), self.shape.place(zone, at));

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes as Frame;
 use zonal_base::{Blocks, Bytes, Checksum, Nanos, PoolClass, Ticket, index};
 use zonal_cache::{
-    Cache, Care, Consumer, Fetch, Fetched, Freshness, Gone, Head, Keeping, ObjectName, OriginHead,
-    Piece, Ports, ReadError, Settings, StreamId,
+    Cache, Consumer, Fetch, Fetched, Freshness, Gone, Head, ObjectName, OriginHead, Piece, Ports,
+    ReadError, ReadHints, RetentionClass, Settings, StreamId,
 };
 use zonal_device::ram::{RamDevice, RamOptions};
 use zonal_device::{DeviceKind, Geometry, ZonedDevice};
@@ -206,9 +206,9 @@ impl Rig {
         let reader = Reader { taps: Rc::default(), object: object.clone() };
         let (cache, tap) = (self.cache.clone(), Tap(reader.taps.clone(), object.clone()));
         self.executor.spawner().spawn(async move {
-            let opened = cache.open(&object, Freshness::Immutable, Care::Usual).await;
+            let opened = cache.open(&object, Freshness::Immutable, RetentionClass::Usual).await;
             let head: Arc<Head> = opened.expect("the origin has it").head;
-            let keeping = Keeping { care: Care::Usual, lot: Lot::of(0) };
+            let keeping = ReadHints { care: RetentionClass::Usual, lot: Lot::of(0) };
             cache.read(&object, &head, 0..OBJECT_BYTES, keeping, Box::new(tap)).await;
         });
         reader
@@ -222,7 +222,7 @@ impl Rig {
             self.executor.spawner().spawn(async move {
                 let object = ObjectName::new("b", &format!("opened-{n}"));
                 cache
-                    .open(&object, Freshness::Immutable, Care::Usual)
+                    .open(&object, Freshness::Immutable, RetentionClass::Usual)
                     .await
                     .expect("the origin has it");
                 answered.set(answered.get() + 1);

@@ -1,4 +1,4 @@
-//! What each request needs, and the ways around a rule.
+//! Rights that each request needs, and attempts to bypass a prefix rule.
 
 use http::Request;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::domains::Domains;
 use crate::vendor_headers::VendorHeaders;
 
-/// Reads `lake/` but for `lake/private/`, and writes `lake/in/`, where it cannot read.
+/// Reads `lake/` except `lake/private/`; writes `lake/in/` without reading it.
 fn limited() -> AccessRules {
     AccessRules::all(Access::None)
         .with("lake/", Access::Read)
@@ -102,7 +102,7 @@ fn what_they_do_not_allow_is_refused() {
             "POST /lake/a?uploadId=1",
             "DELETE /lake/a?uploadId=1",
             "GET /lake/in/a?uploadId=1",
-            // A copy and a rename have two ends.
+            // A copy and a rename need rights to two objects.
             "PUT /lake/in/a <- /lake/private/a",
             "PUT /lake/in/a <- lake/private/a",
             "PUT /lake/in/a <- %2Flake%2Fprivate%2Fa",
@@ -117,7 +117,7 @@ fn what_they_do_not_allow_is_refused() {
             "PUT /lake/own/a?renameObject <- private/b",
             "PUT /lake/own/a?renameObject <- in/b",
             "PUT /lake/private/a?renameObject <- own/b",
-            // A setting of all of it.
+            // A setting of the whole bucket.
             "GET /lake?policy&prefix=own/",
             // Names that an origin may take for others.
             "GET /lake//private/a",
@@ -133,13 +133,13 @@ fn what_they_do_not_allow_is_refused() {
             "GET /lake/own/private__XLDIR__",
             "PUT /lake/in/private__XLDIR__",
             "PUT /lake/in/a__XLDIR__/b",
-            // What origins keep beside objects.
+            // Data that origins keep beside objects.
             "GET /lake/.sgwtmp/multipart/a/b/1",
             "GET /lake/.mpus-a",
             "GET /lake?prefix=.sgwtmp/multipart/",
             "GET /lake?prefix=.s",
             "GET /lake?versions&prefix=.mpus-",
-            // Lists that reveal more than may be read.
+            // Lists that show more than the key may read.
             "GET /lake",
             "GET /lake?prefix=",
             "GET /lake?prefix=p",
@@ -149,7 +149,7 @@ fn what_they_do_not_allow_is_refused() {
             "GET /lake?versions",
             "GET /lake?uploads",
             "GET /lake2?prefix=a",
-            // What concerns the whole bucket, or all of them.
+            // Operations on the whole bucket, or on all buckets.
             "GET /lake?policy",
             "GET /lake?acl",
             "PUT /lake",
@@ -177,7 +177,7 @@ fn each_object_that_is_deleted_must_be_writable() {
     for keys in [&["in/a", "a"][..], &["private/a"], &["in/../private/a"]] {
         assert!(!check(keys, ""), "{keys:?}");
     }
-    // Whoever names a version learns whether it is there.
+    // The result of a request with a version tells whether that version exists.
     let version = "<VersionId>7</VersionId>";
     assert!(check(&["own/b"], version) && !check(&["in/a"], version));
     let elsewhere = "<VersionId>7/../../private/a</VersionId>";
@@ -185,7 +185,8 @@ fn each_object_that_is_deleted_must_be_writable() {
     assert!(check_with(&AccessRules::all(Access::ReadWrite), &["own/b"], elsewhere));
 }
 
-/// An origin joined the id to the folder of versions: it led to other objects, and out of the bucket.
+/// Path traversal: an origin appended the version id to its folder of versions, so an id led to
+/// other objects and out of the bucket.
 #[test]
 fn an_id_is_no_way_to_another_object() {
     for id in ["../private/a", "7/../../a", "..", "7%5C..%5Ca", "7%00"] {
@@ -237,7 +238,7 @@ fn what_can_be_read_in_two_ways_is_for_nobody() {
     }
 }
 
-/// Over MinIO an object `secret` took the place of all that lay below `secret/`.
+/// MinIO replaces everything below `secret/` when an object `secret` is written.
 #[test]
 fn an_object_is_written_only_where_a_folder_of_its_name_may_be() {
     let rules = AccessRules::all(Access::ReadWrite).with("lake/secret/", Access::None);

@@ -1,4 +1,4 @@
-//! What gets into a line, and what does not; and where lines go when nobody takes them.
+//! Access log: the content of an entry, and the loss of entries when no writer takes them.
 
 use http::Request;
 

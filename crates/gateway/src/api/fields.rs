@@ -3,18 +3,18 @@
 use super::row::Field;
 use crate::bypass::BypassReason;
 
-/// Any operation may carry these. Those that each request has come first.
+/// Headers that any operation may carry. Those that every request has come first.
 pub(super) const COMMON: &[Field] = &[
     Field::opaque("x-amz-content-sha256"),
     Field::dropped("x-amz-date"),
     Field::opaque("content-length"),
     Field::opaque("user-agent"),
-    // What the request is counted to, where the origin traces as well.
+    // Trace context, for an origin that traces as well.
     Field::opaque("traceparent"),
     Field::opaque("tracestate"),
     Field::owner("x-amz-expected-bucket-owner"),
     Field::payer("x-amz-request-payer"),
-    // Said to us, and not handed on.
+    // For the gateway only, and not forwarded.
     Field::dropped("x-amz-api-version"),
     Field::dropped("x-amz-security-token"),
     Field::dropped("x-amz-trace-id"),
@@ -38,14 +38,14 @@ pub(super) const READ: &[Field] = &[
     Field::opaque("pragma"),
     Field::opaque("range"),
     Field::checksum_mode("x-amz-checksum-mode"),
-    // The AWS SDKs for Java and JavaScript say of a read what they say of an upload. `x-amz-te` would have the origin append an
-    // MD5 to the body.
+    // The AWS SDKs for Java and JavaScript send the checksum headers of an upload with a read as
+    // well. `x-amz-te` would make the origin append an MD5 to the body.
     Field::dropped("x-amz-checksum-*"),
     Field::dropped("x-amz-sdk-checksum-algorithm"),
     Field::dropped("x-amz-te"),
 ];
 
-/// The answer to a write with a condition tells whether the object is there, and which version.
+/// Conditions of a write. The result tells whether the object exists, and which version.
 pub(super) const CONDITIONS_OF_WRITE: &[Field] = &[
     Field::probing("if-match"),
     Field::probing("if-modified-since"),
@@ -61,7 +61,7 @@ pub(super) const CONDITIONS_OF_DELETE: &[Field] = &[
     Field::governing("x-amz-mfa"),
 ];
 
-/// A body, and how it can be checked.
+/// Body headers, with its checksums.
 pub(super) const BODY: &[Field] = &[
     Field::opaque("content-encoding"),
     Field::opaque("content-md5"),
@@ -72,7 +72,7 @@ pub(super) const BODY: &[Field] = &[
     Field::trailer("x-amz-trailer"),
 ];
 
-/// What an object is made with.
+/// Properties of a new object.
 pub(super) const MAKING: &[Field] = &[
     Field::opaque("cache-control"),
     Field::opaque("content-disposition"),
@@ -88,7 +88,7 @@ pub(super) const MAKING: &[Field] = &[
     Field::metadata("x-amz-meta-*"),
 ];
 
-/// Rights for others, and what nobody can take back.
+/// Grants to other accounts, and Object Lock settings that cannot be undone.
 pub(super) const GOVERNING: &[Field] = &[
     Field::acl("x-amz-acl"),
     Field::governing("x-amz-grant-*"),
@@ -104,7 +104,7 @@ pub(super) const ENCRYPTION: &[Field] = &[
     Field::opaque("x-amz-server-side-encryption-context"),
 ];
 
-/// Encryption with keys that come along.
+/// Encryption with keys that the client sends (SSE-C).
 pub(super) const CUSTOMER_KEY: &[Field] = &[
     Field::opaque("x-amz-server-side-encryption-customer-algorithm")
         .past_cache(BypassReason::CustomerKey),
@@ -114,7 +114,7 @@ pub(super) const CUSTOMER_KEY: &[Field] = &[
         .past_cache(BypassReason::CustomerKey),
 ];
 
-/// Parameters of a read with which the cache does not answer, but for the first part of an object without parts.
+/// Parameters with which a read bypasses the cache, except part 1 of an object without parts.
 pub(super) const PARAMETERS_PAST_CACHE: &[(&str, BypassReason)] =
     &[("partNumber", BypassReason::PartNumber), ("versionId", BypassReason::VersionId)];
 
@@ -135,7 +135,7 @@ pub(super) const COPY_OF_OBJECT: &[Field] =
 
 pub(super) const COPY_OF_PART: &[Field] = &[Field::opaque("x-amz-copy-source-range")];
 
-/// Appending: an offset that does not fit tells the size of what is there.
+/// Appends. The answer to a wrong offset tells the size of the object.
 pub(super) const APPENDING: &[Field] = &[Field::probing("x-amz-write-offset-bytes")];
 
 pub(super) const COMPLETING: &[Field] = &[Field::opaque("x-amz-mp-object-size")];
@@ -183,9 +183,9 @@ pub(super) const SETTING: &[Field] = &[
 
 pub(super) const OF_BUCKET: &[&[Field]] = &[BODY, SETTING];
 
-/// Settings of an object that others may have rights on.
+/// Settings of an object that can give other accounts rights to it.
 pub(super) const OF_OBJECT: &[&[Field]] = &[BODY, GOVERNING, CONDITIONS_OF_DELETE];
 
-/// Anything, but what names objects as strictly as ever.
+/// Any header. Copy sources and trailers are checked as strictly as elsewhere.
 pub(super) const ANY_HEADER: &[&[Field]] =
     &[COPY, &[Field::trailer("x-amz-trailer"), Field::opaque("*")]];

@@ -2,7 +2,7 @@
 
 use crate::auth::PRESIGN_PARAMETERS;
 
-/// The names of which several may be there: they are lists, and are joined.
+/// Headers that may occur several times: their values are lists, and are joined.
 pub(super) const LISTS: [&str; 9] = [
     "accept-encoding",
     "cache-control",
@@ -15,7 +15,7 @@ pub(super) const LISTS: [&str; 9] = [
     "user-agent",
 ];
 
-/// Prefixes of names that mean something to one kind of origin or another.
+/// Prefixes of header names that have a meaning to some kind of origin.
 pub(super) const VENDORS: [&str; 16] = [
     "rgwx-",
     "x-amz-",
@@ -41,31 +41,33 @@ pub(crate) fn is_vendors(name: &str) -> bool {
     })
 }
 
-/// Whether a header of a read can be more than the operation's own, which decide nothing: one with a vendor's prefix.
+/// True if a header of a read can decide anything: only one with a vendor's prefix can. The
+/// operation's other headers decide nothing.
 pub(super) fn may_decide_a_read(name: &str) -> bool {
     name.starts_with("x-") || name.starts_with("rgwx-")
 }
 
-/// Whether some servers take a header for another: CGI and WSGI have no hyphens in names, so `x_amz_acl` and `x-amz-acl` are
-/// one to them. Of the names of metadata clients choose all but the prefix.
+/// True if some servers take the header for another: CGI and WSGI have no hyphens in names, so
+/// `x_amz_acl` and `x-amz-acl` are the same to them. Below the metadata prefix, clients choose the
+/// name.
 pub(super) fn has_ambiguous_underscore(name: &str) -> bool {
     name.contains('_') && !name.starts_with(METADATA)
 }
 
-/// Whether some servers take a header for one with a vendor's prefix.
+/// True if some servers take the header for one with a vendor's prefix.
 pub(crate) fn may_be_a_vendors(name: &str) -> bool {
     has_ambiguous_underscore(name) && is_vendors(&name.replace('_', "-"))
 }
 
 const METADATA: &str = "x-amz-meta-";
 
-/// What a client says about its own object. An operation that makes none has no use for it.
+/// True for the client's own metadata. An operation that creates no object drops it.
 pub(super) fn is_metadata(name: &str) -> bool {
     name.starts_with(METADATA) && !is_order_in_metadata(name)
 }
 
-/// Metadata by which some origins are told to do something else: to unpack an archive over other objects, to take bytes
-/// for a copy of another site's. An underscore is a hyphen to some.
+/// True for metadata that some origins obey as a command: to unpack an archive over other objects,
+/// or to accept bytes as a replica from another site. Some servers take an underscore for a hyphen.
 pub(super) fn is_order_in_metadata(name: &str) -> bool {
     let Some(rest) = name.strip_prefix(METADATA) else { return false };
     let hyphened = |byte: u8| if byte == b'_' { b'-' } else { byte };
@@ -73,27 +75,28 @@ pub(super) fn is_order_in_metadata(name: &str) -> bool {
     ["minio-", "snowball-", "x-minio-"].iter().any(is_order)
 }
 
-/// Whether a trailer is announced that says something about the bytes and nothing else.
+/// True if `x-amz-trailer` announces a checksum of the body, or nothing.
 pub(super) fn is_checksum(trailer: &[u8]) -> bool {
     let name = trailer.trim_ascii().to_ascii_lowercase();
     let is_token = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
     name.is_empty() || (is_token && name.starts_with(b"x-amz-checksum-"))
 }
 
-/// The header that a presigned URL carries as a parameter, in lower case.
+/// The header that a presigned URL carries as this parameter, in lower case.
 pub(super) fn hoisted(parameter: &str) -> Option<String> {
     let is_amz = parameter.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("x-amz-"));
     (is_amz && !is_of_signature(parameter)).then(|| parameter.to_ascii_lowercase())
 }
 
-/// Whether origins take no notice of a header that a presigned URL carries as a parameter. When the SDK for JavaScript
-/// makes such a URL there is no body yet: it names the checksum of nothing.
+/// True for a header that origins ignore as a parameter of a presigned URL. The SDK for JavaScript
+/// signs such a URL before there is a body, so it states the checksum of an empty one.
 pub(super) fn is_ignored_in_query(header: &str) -> bool {
     let checksum = header.strip_prefix("x-amz-checksum-");
     checksum.is_some_and(|rest| rest != "mode") || header == "x-amz-sdk-checksum-algorithm"
 }
 
-/// Parameters that change nothing about what is asked: the signature, and the name that SDKs add.
+/// True for parameters that do not change the request: those of the signature, and `x-id`, which
+/// SDKs add.
 pub(super) fn is_of_signature(parameter: &str) -> bool {
     matches!(parameter, "x-id" | "X-Amz-Content-Sha256" | "X-Amz-Security-Token")
         || PRESIGN_PARAMETERS.contains(&parameter)

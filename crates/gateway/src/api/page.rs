@@ -40,7 +40,7 @@ parsed, judged and written anew; the origin gets what was judged and nothing els
 
 ";
 
-/// What one need is called.
+/// Description of a right.
 const fn need(need: Need) -> &'static str {
     match need {
         Need::ReadObject => "read the object",
@@ -90,7 +90,7 @@ fn request(operation: &ApiOperation) -> String {
     text
 }
 
-/// Where a header of an operation needs more than the operation.
+/// Headers of an operation that need more rights than the operation does.
 fn more(operation: &ApiOperation) -> String {
     let of = |kind: Kind| -> Vec<String> {
         let fields = operation.headers.iter().copied().flatten();
@@ -113,7 +113,7 @@ fn names(fields: &[Field]) -> String {
     fields.iter().map(|field| format!("`{}`", field.name)).collect::<Vec<_>>().join(" ")
 }
 
-/// What the headers and parameters of a read mean to the cache.
+/// The table of headers and parameters of a read, with their meaning to the cache.
 fn reads() -> String {
     let read = ApiOperation::all().iter().find(|row| row.cached == Cached::Answers);
     let read = read.expect("there are reads");

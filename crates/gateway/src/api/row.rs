@@ -6,7 +6,7 @@ use crate::bypass::BypassReason;
 use crate::operation::Operation;
 use crate::target::Target;
 
-/// The methods of S3.
+/// HTTP methods that S3 uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
@@ -17,7 +17,7 @@ pub(crate) enum Verb {
     Options,
 }
 
-/// What a path names.
+/// Level of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     Service,
@@ -25,44 +25,46 @@ pub(crate) enum Level {
     Object,
 }
 
-/// What a key must have for an operation.
+/// Right that a key must have for an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     ReadObject,
     WriteObject,
-    /// To read what is copied.
+    /// Read the source of a copy.
     ReadSource,
-    /// To read all that begins with the prefix which is listed.
+    /// Read every object that begins with the listed prefix.
     ListPrefix,
-    /// To do something in the bucket.
+    /// Do anything in the bucket.
     SomeOfBucket,
-    /// To read all of the bucket.
+    /// Read the whole bucket.
     ReadBucket,
-    /// To write all of the bucket.
+    /// Write the whole bucket.
     WriteBucket,
-    /// To read and write all of the bucket.
+    /// Read and write the whole bucket.
     AllOfBucket,
-    /// To do something anywhere.
+    /// Do anything in some bucket.
     Anything,
-    /// To read and write all of every bucket.
+    /// Read and write every bucket.
     Everything,
-    /// The objects are in the body; they are checked when it is there.
+    /// Rights to the objects in the body. They are checked when the body has arrived.
     NamedInBody,
-    /// The source of a rename can be read in two ways: its key must have the same rights everywhere.
+    /// The source of a rename can be read in two ways, so the key must have the same rights
+    /// everywhere.
     Rename,
 }
 
-/// What is cached of what an operation changes.
+/// Cached objects that an operation changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Invalidates {
     Nothing,
     /// The object in the path.
     Object,
-    /// That, and one that is called as the upload: some origins take its id for the name of an object.
+    /// The object in the path, and the object whose name is the upload id: some origins take the id
+    /// for an object name.
     ObjectAndUpload,
-    /// Only the latter.
+    /// Only the object whose name is the upload id.
     Upload,
-    /// The object in the path, and the one that gave its name up.
+    /// The object in the path, and the source of the rename.
     ObjectAndRenamed,
     /// All objects of the bucket in the path.
     Bucket,
@@ -70,62 +72,64 @@ pub(crate) enum Invalidates {
     NamedInBody,
 }
 
-/// Whether the cache may answer.
+/// Whether the cache may answer an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cached {
-    /// It may, where no header and no parameter says otherwise.
+    /// The cache may answer, unless a header or parameter forbids it.
     Answers,
     Untouched,
 }
 
-/// What the gateway does with an operation.
+/// How the gateway carries out an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handling {
-    /// Serve it, from the cache where possible.
+    /// Serve it from the cache where possible.
     Serve,
-    /// Ask every origin for its part of the answer.
+    /// Merge the answers of all origins.
     Gather,
-    /// Forward it, and invalidate what it changes.
+    /// Forward it, and invalidate the objects that it changes.
     Write,
-    /// The same, with the objects in its body.
+    /// Forward it, and invalidate the objects in its body.
     DeleteObjects,
-    /// Forward it; nothing that is cached changes.
+    /// Forward it. Nothing is invalidated.
     Forward,
 }
 
-/// A header that an operation may carry. A name that ends with `*` stands for all that begin so.
+/// A header that an operation may carry. A name that ends with `*` is a prefix.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
     is_prefix: bool,
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    /// A read that carries it goes past the cache.
+    /// A read with this header bypasses the cache, for this reason.
     pub(super) bypass: Option<BypassReason>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Its value decides nothing here: the origin judges it.
+    /// Decides nothing in the gateway: the origin interprets it.
     Opaque,
-    /// Said to the gateway, and not handed on.
+    /// For the gateway only, and not forwarded.
     Dropped,
-    /// What a copy reads: written anew.
+    /// The source of a copy: parsed and rewritten.
     CopySource,
-    /// The header that comes behind the body. Some origins take it for one of the head: only a checksum may.
+    /// Announces a trailer behind the body. Some origins treat a trailer as a header of the
+    /// request, so only a checksum is allowed.
     Trailer,
-    /// The client's own words about an object.
+    /// The client's own metadata of an object.
     Metadata,
-    /// With it the answer tells what is there: its key must be able to read the object.
+    /// The result tells whether the object exists, so the key must be able to read the object.
     Probing,
-    /// It gives rights to others, or takes them from everybody: its key must have all of the bucket.
+    /// Gives rights to other accounts, or takes them from everybody: the key must be able to read
+    /// and write the whole bucket.
     Governing,
-    /// A canned access list; one that gives nobody else rights needs nothing.
+    /// A canned ACL. One that gives no other account rights needs no additional right.
     Acl,
-    /// The account that is to own the bucket: the origin judges it.
+    /// Account that the client expects to own the bucket. The origin checks it.
     Owner,
-    /// The client takes it that who asks pays.
+    /// The client accepts to pay (requester pays).
     Payer,
-    /// Whether the checksum of a whole object is told with it.
+    /// Asks for the checksum of a whole object.
     ChecksumMode,
 }
 
@@ -192,7 +196,7 @@ impl Field {
         }
     }
 
-    /// What its value needs besides what the operation needs.
+    /// Rights that this header, with this value, needs in addition to the operation's.
     pub(super) fn needs(&self, value: &str) -> &'static [Need] {
         match self.kind {
             Kind::Probing => &[Need::ReadObject],
@@ -203,32 +207,32 @@ impl Field {
     }
 }
 
-/// Canned access lists that give rights to nobody but who owns the bucket or the object.
+/// Canned ACLs that give rights only to the owner of the bucket or the object.
 const OWN_ACLS: [&str; 3] = ["private", "bucket-owner-read", "bucket-owner-full-control"];
 
 /// One operation of S3.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiOperation {
-    /// S3's name for it.
+    /// Name in the S3 API.
     pub(crate) name: &'static str,
     pub(crate) method: Verb,
     pub(crate) level: Level,
-    /// Parameters that all must be there for it to be this operation, in alphabetical order.
+    /// Parameters that must all be present to select this operation, in alphabetical order.
     pub(super) selectors: &'static [&'static str],
-    /// It names what it copies, in a header.
+    /// The operation has a copy source, in a header.
     pub(crate) is_copy: bool,
     pub(crate) needs: &'static [Need],
-    /// Which others it may carry.
+    /// Parameters that it may carry besides the selectors.
     pub(super) parameters: &'static [&'static str],
     pub(super) headers: &'static [&'static [Field]],
     pub(crate) invalidates: Invalidates,
     pub(crate) cached: Cached,
     pub(crate) handling: Handling,
-    /// Under which name it is counted.
+    /// Label in the metrics.
     pub(crate) counted: Operation,
 }
 
-/// An operation of the table, or one that was changed for one request.
+/// A row of the table, or one that was changed for one request.
 #[derive(Debug)]
 pub(crate) enum MatchedOperation {
     Row(&'static ApiOperation),
@@ -246,7 +250,7 @@ impl Deref for MatchedOperation {
     }
 }
 
-/// How the table's rows are written.
+/// Builder methods for the rows of the table.
 impl ApiOperation {
     pub(super) const fn copies(self) -> Self {
         Self { is_copy: true, ..self }

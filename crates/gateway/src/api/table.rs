@@ -1,7 +1,8 @@
-//! Table of S3 operations: what each one may carry, and what it reads, writes and invalidates. There is no other
-//! list.
+//! Table of S3 operations: what each one may carry, and what it reads, writes and invalidates.
+//! There is no other list.
 //!
-//! Authorization, invalidation, forwarding and `docs/s3-operations.md` follow from it. What is not here is answered 501.
+//! Authorization, invalidation, forwarding and `docs/s3-operations.md` follow from it. An operation
+//! that is not in the table is answered 501.
 
 use std::sync::LazyLock;
 
@@ -47,7 +48,7 @@ const READ_PARAMETERS: &[&str] = &[
 
 const VERSION: &[&str] = &["versionId"];
 
-/// An operation that needs nothing, carries nothing and changes nothing, until told otherwise.
+/// A row without rights, fields or invalidation. The builder methods add them.
 const fn operation(
     name: &'static str,
     method: super::row::Verb,
@@ -70,7 +71,7 @@ const fn operation(
     }
 }
 
-/// A setting of a bucket, or a list of such settings, that is read.
+/// Reads a setting of a bucket, or a list of such settings.
 const fn bucket_setting(name: &'static str, selector: &'static [&'static str]) -> ApiOperation {
     operation(name, Get, Bucket, selector).needs(&[ReadBucket])
 }
@@ -79,7 +80,7 @@ const fn set(name: &'static str, selector: &'static [&'static str]) -> ApiOperat
     operation(name, Put, Bucket, selector).needs(&[AllOfBucket]).headers(OF_BUCKET)
 }
 
-/// A setting that has the origin write to other buckets, or to others.
+/// Changes a setting that makes the origin write to other buckets, or send to other services.
 const fn set_outward(name: &'static str, selector: &'static [&'static str]) -> ApiOperation {
     operation(name, Put, Bucket, selector).needs(&[Everything]).headers(OF_BUCKET)
 }
@@ -92,8 +93,8 @@ const fn unknown(method: super::row::Verb, level: super::Level) -> ApiOperation 
     operation("(unknown)", method, level, &[]).parameters(&["*"]).headers(ANY_HEADER)
 }
 
-/// What is done with an operation that is not known, where the configuration says that it is handed on: a reading method
-/// reads all that the path names, any other writes it.
+/// Rows for unknown operations, where the configuration lets them pass. A reading method reads
+/// everything that the path names. Any other method writes it.
 pub(super) const UNKNOWN: &[ApiOperation] = &[
     unknown(Get, Object).needs(&[ReadObject]),
     unknown(Put, Object).needs(&[ReadObject, WriteObject]).changes_object(Operation::ChangeObject),
@@ -103,7 +104,7 @@ pub(super) const UNKNOWN: &[ApiOperation] = &[
     unknown(Put, Service).needs(&[Everything]),
 ];
 
-/// Those of a method at a level: a request looks at no others.
+/// The rows of one method and level: a request is compared with no others.
 pub(super) fn rows(
     method: super::row::Verb,
     level: super::row::Level,
@@ -118,7 +119,8 @@ pub(super) fn rows(
     &ROWS[method as usize][level as usize]
 }
 
-/// All of them. Of those that a request fits, the one with the most selectors is it, and the first of several.
+/// All operations. Of the rows that fit a request, the one with the most selectors wins, and the
+/// first of several with as many. A copy wins over the same row without a copy source.
 pub(super) const TABLE: &[ApiOperation] = &[
     // Objects.
     operation("GetObject", Get, Object, &[])
@@ -147,7 +149,7 @@ pub(super) const TABLE: &[ApiOperation] = &[
             APPENDING,
         ])
         .changes_object(Operation::PutObject),
-    // What a copy reads is needed by the header that names it.
+    // The header that names the source adds the right to read it.
     operation("CopyObject", Put, Object, &[])
         .copies()
         .needs(&[WriteObject])
@@ -214,8 +216,8 @@ pub(super) const TABLE: &[ApiOperation] = &[
         .needs(&[ReadObject, WriteObject])
         .parameters(VERSION)
         .changes_object(Operation::ChangeObject),
-    // Behind those that may name a version as well.
-    // Whoever names a version learns whether it is there.
+    // Behind the other deletes, which may name a version as well. The result tells whether the
+    // version exists, so the key needs the right to read.
     operation("DeleteObject (of a version)", Delete, Object, &["versionId"])
         .needs(&[ReadObject, WriteObject])
         .headers(&[CONDITIONS_OF_DELETE])
@@ -251,7 +253,7 @@ pub(super) const TABLE: &[ApiOperation] = &[
         .parameters(VERSION)
         .headers(OF_OBJECT)
         .changes_object(Operation::ChangeObject),
-    // Its body can name a bucket where the restored bytes go.
+    // The body can name a bucket for the restored bytes.
     operation("RestoreObject", Post, Object, &["restore"])
         .needs(&[Everything])
         .parameters(VERSION)
@@ -294,7 +296,7 @@ pub(super) const TABLE: &[ApiOperation] = &[
     operation("CreateBucket", Put, Bucket, &[])
         .needs(&[WriteBucket])
         .headers(&[BODY, MAKING_BUCKET]),
-    // Whether it can be deleted tells whether it is empty.
+    // The result tells whether the bucket is empty.
     operation("DeleteBucket", Delete, Bucket, &[])
         .needs(&[AllOfBucket])
         .invalidates(Invalidates::Bucket)

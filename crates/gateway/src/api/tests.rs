@@ -1,4 +1,4 @@
-//! The table is walked, and requests are judged and written anew.
+//! Operation dispatch: every row of the table, and requests that are judged and rewritten.
 
 use proptest::prelude::*;
 
@@ -23,10 +23,10 @@ fn name(method: &str, uri: &str) -> Option<&'static str> {
     parts(method, uri, &[]).0.map(|api| api.name)
 }
 
-/// What its headers need, its query, and its headers.
+/// The rights that the headers need, the query, and the headers.
 type HandedOn = (Vec<Need>, String, Vec<(String, String)>);
 
-/// What is handed on, or the code and the name that is refused.
+/// The forwarded query and headers, or the error code and name of a refusal.
 fn judged(
     method: &str,
     uri: &str,
@@ -141,7 +141,7 @@ fn what_may_name_another_operation_is_refused() {
     ] {
         refused(method, uri, &[], "NotImplemented", unknown);
     }
-    // AWS takes no notice of these either.
+    // AWS ignores these as well.
     handed_on("GET", "/b/k?_=17&versionId=1", &[], "versionId=1", &[]);
     handed_on("GET", "/b?Prefix=a&prefix=b", &[], "prefix=b", &[]);
 }
@@ -200,7 +200,7 @@ fn headers_fall_into_three_lists() {
         let code = if header.starts_with("x-amz-") { "InvalidArgument" } else { "NotImplemented" };
         refused("PUT", &hoisted, &[], code, header);
     }
-    // Metadata means nothing to a read.
+    // Metadata has no meaning for a read.
     handed_on(
         "GET",
         "/b/k",
@@ -222,7 +222,7 @@ fn what_a_presigned_url_carries_is_a_header() {
     let query = "/b/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date=1&x-amz-acl=private&X-Amz-Meta-A=b%20c\
          &X-Amz-Security-Token=secret&X-Amz-Signature=00&x-id=PutObject";
     handed_on("PUT", query, &[], "", &[("x-amz-acl", "private"), ("x-amz-meta-a", "b c")]);
-    // Of a checksum, origins take no notice there.
+    // Origins ignore a checksum in the query.
     for ignored in ["crc32=AAAAAA%3D%3D", "algorithm=CRC32", "type=COMPOSITE"] {
         let uri = format!("/b/k?uploads&x-amz-checksum-{ignored}");
         handed_on("POST", &uri, &[], "uploads", &[]);
@@ -234,7 +234,8 @@ fn what_a_presigned_url_carries_is_a_header() {
         "",
         &[("x-amz-checksum-mode", "ENABLED")],
     );
-    // What can be no header, or is another to some, is not lost without a word.
+    // A parameter that cannot be a header, or that some servers take for another one, is refused
+    // rather than dropped.
     refused("PUT", "/b/k?X-Amz-Meta-A=b%0Ac", &[], "InvalidArgument", "X-Amz-Meta-A");
     refused("PUT", "/b/k?x-amz-meta-a%20b=c", &[], "NotImplemented", "x-amz-meta-a b");
     refused("PUT", "/b/k?x-amz-copy_source=lake", &[], "NotImplemented", "x-amz-copy_source");
@@ -359,7 +360,8 @@ fn the_table_is_in_order() {
         let mut fields = row.headers.iter().copied().flatten();
         let is_common = |field: &Field| fields::COMMON.iter().any(|it| field.fits(it.name));
         assert!(!fields.any(is_common), "{name}: what is common is looked for first");
-        // What writes an object, or names what others may do with it, takes the right to write.
+        // A request that writes an object, or changes the rights of others, needs the right to
+        // write.
         let is_write = |need: &Need| {
             !matches!(
                 need,
@@ -390,14 +392,14 @@ fn the_page_in_the_documentation_is_the_table() {
     );
 }
 
-/// Text that could be a query or a header, with what matters in it.
+/// Random text with the characters that matter in a query or a header.
 fn words() -> impl Strategy<Value = String> {
     "(lake|private|pub|/|//|%2F|\\.\\.|\\?versionId=|&|=|[a-z]|#|:|@|\\+|%20){0,8}"
 }
 
 proptest! {
-    /// What goes out, parsed by another parser, means what was judged: the same operation, the same prefix, the same
-    /// source, and no name that the operation may not carry.
+    /// The forwarded request, parsed by another parser, means the same as the judged one: the same
+    /// operation, prefix and source, and no name that the operation may not carry.
     #[test]
     fn what_is_handed_on_means_what_was_judged(
         method in prop::sample::select(&["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"][..]),
@@ -437,7 +439,7 @@ proptest! {
             return Ok(());
         }
         let out = api.rewrite(&asked, &map, &judged);
-        // Another parser: that of URLs on the web.
+        // The other parser: URLs as browsers read them.
         let pairs: Vec<(String, String)> =
             url::form_urlencoded::parse(out.query.as_bytes()).into_owned().collect();
         for (name, value) in &pairs {
@@ -457,7 +459,7 @@ proptest! {
         let source = out.headers.get("x-amz-copy-source").map(|value| value.to_str().unwrap().to_owned());
         prop_assert_eq!(source.is_some(), judged.source.is_some());
         if let (Some(text), Some(source)) = (source, judged.source) {
-            // As Go reads it: a URL, whose path is decoded, and cut at its first slash.
+            // Go's way: parse as a URL, decode the path, and split at its first slash.
             let base = url::Url::parse("http://origin/").unwrap();
             let url = base.join(&format!("/{text}")).unwrap();
             prop_assert_eq!(url.host_str(), Some("origin"));

@@ -1,7 +1,7 @@
-//! Signed request fields: access key, date, scope, signed headers and signature, from the header or the query.
+//! Signed request fields: access key, date, scope, signed headers and signature.
 //!
-//! The claim stands in the `Authorization` header or, for presigned requests, in the query. This
-//! module reads both and judges everything that needs no key.
+//! They are in the `Authorization` header, or in the query of a presigned URL. This module parses
+//! both and checks everything that needs no key.
 
 use http::header::{AUTHORIZATION, DATE, HeaderMap, HeaderName};
 use zonal_s3::Query;
@@ -9,38 +9,39 @@ use zonal_s3::sigv4::{ALGORITHM, Timestamp};
 
 use super::error::{AuthError, SKEW_SECONDS_MAX, Scheme};
 
-/// The other algorithm that S3 knows. Its keys do not exist here.
+/// S3's asymmetric algorithm (SigV4A). It is not supported: its keys do not exist here.
 const ALGORITHM_ECDSA: &str = "AWS4-ECDSA-P256-SHA256";
 
-/// The longest life of a presigned request: 7 days, S3's own bound.
+/// Maximum validity of a presigned URL: 7 days, S3's own limit.
 const EXPIRES_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
 
-/// Where the claim stood. The string that was signed differs in its query and its payload hash.
+/// Where the signature is. The canonical query and the payload hash depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SignatureSource {
     /// The `Authorization` header.
     Header,
-    /// The query: a presigned request.
+    /// The query of a presigned URL.
     Query,
 }
 
-/// A claim that reads well and is in time. Whether it is true, the key will tell.
+/// Signature fields that are well-formed and within their time. The signature itself is not
+/// verified yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim<'a> {
-    /// Where it stood.
+    /// Where the signature is.
     pub(crate) place: SignatureSource,
-    /// Who signed.
+    /// Access key id.
     pub(crate) access_key: &'a str,
-    /// The names of the signed headers as the client wrote them, `;` between them.
+    /// Names of the signed headers as the client wrote them, separated by `;`.
     pub(crate) signed_headers: &'a str,
-    /// In hexadecimal, as the client wrote it.
+    /// Signature in hexadecimal, as the client wrote it.
     pub(crate) signature: &'a str,
-    /// When it was signed, as the client wrote it: `yyyyMMddTHHmmssZ`.
+    /// Time of signing as the client wrote it: `yyyyMMddTHHmmssZ`.
     pub(crate) date: &'a str,
 }
 
 impl<'a> Claim<'a> {
-    /// Finds and judges the claim of a request to the endpoint in `region`, at `now`.
+    /// Finds and checks the signature fields of a request to the endpoint in `region`, at `now`.
     pub(crate) fn of(
         headers: &'a HeaderMap,
         query: &'a Query<'_>,
@@ -104,7 +105,7 @@ impl<'a> Claim<'a> {
         if algorithm != ALGORITHM {
             let supported = match algorithm {
                 ALGORITHM_ECDSA => ALGORITHM,
-                // S3's own words.
+                // S3's own message.
                 _ => "AWS4-HMAC-SHA256 and AWS4-ECDSA-P256-SHA256",
             };
             let why = format!("X-Amz-Algorithm only supports \"{supported}\"");
@@ -135,7 +136,8 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// A presigned request is good from its date (give or take the skew) until it expires.
+/// Checks the validity of a presigned URL: from its date (minus the permitted clock skew) until it
+/// expires.
 fn in_time(signed_at: Timestamp, expires: &str, now: Timestamp) -> Result<(), AuthError> {
     let query = |why: &str| Err(AuthError::Query(why.to_owned()));
     let is_number = !expires.starts_with('+');
@@ -164,7 +166,7 @@ fn in_time(signed_at: Timestamp, expires: &str, now: Timestamp) -> Result<(), Au
     Ok(())
 }
 
-/// When the request was signed: `x-amz-date`, or `Date` in the same form.
+/// Time of signing: `x-amz-date`, or else a `Date` header in the same form.
 fn date_of(headers: &HeaderMap) -> Result<&str, AuthError> {
     match single(headers, &AMZ_DATE)? {
         Some(date) => Ok(date),
@@ -174,10 +176,10 @@ fn date_of(headers: &HeaderMap) -> Result<&str, AuthError> {
 
 const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 
-/// The day in a date: `yyyyMMdd`.
+/// Length of the day in a date: `yyyyMMdd`.
 pub(crate) const DAY_CHARS: usize = 8;
 
-/// A header that decides about access must not be there twice: we and the origin could read
+/// A header of the signature. It must not occur twice: the gateway and the origin could read
 /// different ones.
 pub(crate) fn single<'a>(
     headers: &'a HeaderMap,
@@ -192,8 +194,9 @@ pub(crate) fn single<'a>(
     value.to_str().map(Some).map_err(|_| not_text)
 }
 
-/// The names of the headers that are signed, where the `Authorization` header is one of Version 4; none where it does
-/// not say. Whatever else is wrong with it is for somebody else to judge.
+/// Names of the signed headers in a Version 4 `Authorization` header. Empty if the header does not
+/// list them; `None` for another kind of signature or none. The origin judges everything else about
+/// the header.
 pub(super) fn signed_in_header(headers: &HeaderMap) -> Result<Option<&str>, AuthError> {
     let Some(header) = single(headers, &AUTHORIZATION)? else { return Ok(None) };
     let (scheme, components) = header.trim().split_once(' ').unwrap_or((header, ""));
@@ -208,7 +211,7 @@ pub(super) fn signed_in_header(headers: &HeaderMap) -> Result<Option<&str>, Auth
     }
 }
 
-/// The same for a presigned request.
+/// The same for a presigned URL.
 pub(super) fn signed_in_query<'a>(query: &'a Query<'_>) -> Result<Option<&'a str>, AuthError> {
     let mut named = query.iter().filter(|(name, _)| *name == "X-Amz-SignedHeaders");
     let names = named.next().map(|(_, names)| names);
@@ -257,7 +260,7 @@ impl<'a> Authorization<'a> {
     }
 }
 
-/// `AKID/yyyyMMdd/region/s3/aws4_request`.
+/// Credential scope: `AKID/yyyyMMdd/region/s3/aws4_request`.
 struct Scope<'a> {
     access_key: &'a str,
     day: &'a str,
@@ -294,7 +297,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The parameters of a presigned request, in the order in which `in_query` takes them.
+/// Parameters of a presigned URL, in the order in which `in_query` takes them.
 pub(crate) const PARAMETERS: [&str; 6] = [
     "X-Amz-Algorithm",
     "X-Amz-Credential",
@@ -304,7 +307,7 @@ pub(crate) const PARAMETERS: [&str; 6] = [
     "X-Amz-Signature",
 ];
 
-/// The parameters that only a Signature Version 2 presigned request has.
+/// Parameters that only a Signature Version 2 presigned URL has.
 const PARAMETERS_V2: [&str; 2] = ["AWSAccessKeyId", "Signature"];
 
 const TWO_MECHANISMS: &str = "Only one auth mechanism allowed; only the X-Amz-Algorithm query \

@@ -1,53 +1,55 @@
-//! Authentication errors, as S3 words them.
+//! Authentication errors, with S3's codes and messages.
 
 use http::StatusCode;
 use zonal_s3::S3Error;
 use zonal_s3::sigv4::Timestamp;
 
-/// A request that is not let in. Nobody retries these unchanged, so the variants follow what the
-/// client has to mend.
+/// Why authentication failed. No request of this kind can succeed unchanged, so each variant is
+/// something for the client to correct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AuthError {
-    /// No signature at all: sign the request.
+    /// No signature: sign the request.
     Anonymous,
-    /// No signature at all, and headers of the answer are asked for: S3 has words of its own for that.
+    /// No signature, and `response-*` parameters: S3 has a message of its own for that. Sign the
+    /// request.
     AnonymousOverrides,
-    /// Signed in the header and in the query at once, or a header that must be single is not.
+    /// Signed both in the header and in the query, or a header of the signature is given twice.
     Ambiguous(&'static str),
-    /// Signature Version 2 and other schemes: sign with `AWS4-HMAC-SHA256`.
+    /// Signature Version 2 or another scheme: sign with `AWS4-HMAC-SHA256`.
     Unsupported(Scheme),
-    /// The `Authorization` header cannot be read, or its scope is not this endpoint's.
+    /// The `Authorization` header cannot be parsed, or its scope is for another endpoint.
     Header {
-        /// What is wrong, for people.
+        /// What is wrong with it.
         why: String,
-        /// The region of this endpoint, when another was signed for: clients try again with it.
+        /// The region of this endpoint, if the request is signed for another one: clients retry
+        /// with it.
         region: Option<String>,
     },
-    /// The query of a presigned request cannot be read, or its scope is not this endpoint's.
+    /// The query of a presigned URL cannot be parsed, or its scope is for another endpoint.
     Query(String),
-    /// No `x-amz-date` and no `Date`, or one that is not a date.
+    /// `x-amz-date` and `Date` are missing or invalid.
     NoDate,
-    /// The clocks of client and gateway differ too much.
+    /// The clocks of client and gateway differ by more than 15 minutes.
     Skewed {
-        /// As the client wrote it.
+        /// Time of signing, as the client wrote it.
         request_time: String,
-        /// By the gateway's clock.
+        /// Time on the gateway's clock.
         now: Timestamp,
     },
-    /// A presigned request is used after its time.
+    /// The presigned URL has expired.
     Expired {
-        /// What was granted.
+        /// Its validity in seconds.
         expires_seconds: u64,
-        /// The last second in which it was good.
+        /// The last second in which it was valid.
         expired_at: Timestamp,
-        /// By the gateway's clock.
+        /// Time on the gateway's clock.
         now: Timestamp,
     },
-    /// A presigned request is used before its time.
+    /// The date of the presigned URL is in the future.
     NotYet,
-    /// No such access key.
+    /// The access key does not exist.
     UnknownKey(String),
-    /// Temporary credentials, of which this endpoint has none.
+    /// Temporary credentials with a session token, which this endpoint does not issue.
     Token,
     /// These headers must be signed and are not.
     NotSigned(Vec<String>),
@@ -55,37 +57,37 @@ pub(crate) enum AuthError {
     TakenAway(String),
     /// `x-amz-content-sha256` is missing.
     NoPayloadHash,
-    /// `x-amz-content-sha256` is neither a hash nor one of S3's words.
+    /// `x-amz-content-sha256` is neither a SHA-256 nor one of S3's placeholders.
     BadPayloadHash(String),
-    /// Everything reads well, and the signature is not the one that the secret key makes.
+    /// The request is well-formed, but the signature does not match the secret key.
     Mismatch(Box<Mismatch>),
 }
 
-/// A way to sign that this endpoint does not take.
+/// Signature scheme that this endpoint does not support.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
     /// `AWS key:signature`, or its parameters in the query.
     Version2,
-    /// Some other word in front of the first space.
+    /// Another word before the first space.
     Other(String),
-    /// No word at all.
+    /// No space, so no scheme. The value is the whole header.
     None(String),
 }
 
 /// What the gateway signed, so that the client can compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mismatch {
-    /// As the client wrote it.
+    /// Access key of the client.
     pub(crate) access_key: String,
-    /// As the client wrote it.
+    /// Signature of the client.
     pub(crate) signature: String,
-    /// What the gateway signed.
+    /// The string to sign, as the gateway computed it.
     pub(crate) string_to_sign: String,
-    /// What the string to sign has the hash of.
+    /// The canonical request whose hash is in the string to sign.
     pub(crate) canonical_request: String,
 }
 
-/// The largest difference between the clocks: 15 minutes, S3's own.
+/// Permitted clock skew: 15 minutes, S3's own limit.
 pub(super) const SKEW_SECONDS_MAX: u64 = 15 * 60;
 
 impl From<AuthError> for S3Error {
@@ -203,7 +205,7 @@ fn does_not_match(mismatch: Mismatch) -> S3Error {
         .with("CanonicalRequest", mismatch.canonical_request)
 }
 
-/// Bytes as S3 prints them, so that a client sees a difference in white space too.
+/// Bytes in hexadecimal, as S3 prints them, so that differences in white space are visible.
 fn hex_bytes(text: &str) -> String {
     let bytes: Vec<String> = text.bytes().map(|byte| format!("{byte:02x}")).collect();
     bytes.join(" ")

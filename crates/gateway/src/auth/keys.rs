@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::access::AccessRules;
 
-/// Access keys, each with its secret and what it may do.
+/// Access keys with their secrets and access rules.
 #[derive(Clone, Default)]
 pub struct AccessKeys {
     keys: BTreeMap<String, Key>,
@@ -19,7 +19,7 @@ struct Key {
 }
 
 impl AccessKeys {
-    /// Lets one more key in. Of two with one name the later counts.
+    /// Adds a key. A later key with the same name replaces it.
     #[must_use]
     pub fn with(mut self, access_key: &str, secret_key: &str, rules: AccessRules) -> Self {
         let key = Key { secret: secret_key.to_owned(), rules: Arc::new(rules) };
@@ -27,14 +27,14 @@ impl AccessKeys {
         self
     }
 
-    /// The secret of a key, and what the key may do.
+    /// The secret and the access rules of a key.
     pub(super) fn get(&self, access_key: &str) -> Option<(&str, &Arc<AccessRules>)> {
         self.keys.get(access_key).map(|key| (key.secret.as_str(), &key.rules))
     }
 }
 
 impl fmt::Debug for AccessKeys {
-    /// Never prints a secret.
+    /// Prints the names of the keys, never a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.keys.keys()).finish()
     }

@@ -1,4 +1,5 @@
-//! The examples of the S3 documentation, and every way in which a signed request can be wrong.
+//! Signature verification: the examples of the S3 documentation, and every way in which a signed
+//! request can be wrong.
 
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use proptest::prelude::*;
@@ -49,7 +50,7 @@ fn signer(access_key: &str, secret_key: &str, region: &str) -> Signer {
     Signer::new(Credentials { access_key, secret_key, session_token: None }, region.into()).unwrap()
 }
 
-/// A GET that is signed in its headers.
+/// A GET signed in its headers.
 fn signed() -> Parts {
     let headers = [("host", "h"), ("x-amz-checksum-mode", "ENABLED"), ("range", "bytes=0-9")];
     let mut request = parts("GET", "/b/k%20x?x-id=GetObject&acl", &headers);
@@ -57,7 +58,7 @@ fn signed() -> Parts {
     request
 }
 
-/// A GET that is presigned for a day.
+/// A presigned GET, valid for a day.
 fn presigned() -> Parts {
     let url = Uri::from_static("http://h/b/k%20x?x-id=GetObject");
     let signer = signer(ACCESS_KEY, SECRET_KEY, REGION);
@@ -490,7 +491,7 @@ fn bytes_that_are_not_text_are_refused() {
     }
 }
 
-/// A request as clients make them: method, path and query, encoded, and headers.
+/// A request as clients build it: encoded method, path and query, with headers.
 fn any_request() -> impl Strategy<Value = Parts> {
     let method = prop::sample::select(vec!["GET", "HEAD", "PUT", "POST", "DELETE"]);
     let pairs = prop::collection::vec(("[a-z!*' é]{1,4}", ".{0,4}"), 0..4);
@@ -508,7 +509,7 @@ fn any_request() -> impl Strategy<Value = Parts> {
     })
 }
 
-/// The same with one thing changed that was signed; `None`: that thing is not there.
+/// The request with one signed property changed. `None` if the request does not have that property.
 fn changed(request: &Parts, what: u8) -> Option<Parts> {
     let mut request = request.clone();
     let uri = request.uri.to_string();
@@ -546,7 +547,7 @@ fn changed(request: &Parts, what: u8) -> Option<Parts> {
         10 => {
             drop(request.headers.insert("x-amz-date", HeaderValue::from_static("20130524T000001Z")))
         }
-        // One without a value counts as not there.
+        // A parameter without a value counts as missing.
         11 => drop(request.headers.remove("range").filter(|value| !value.is_empty())?),
         _ => {
             let authorization = request.headers["authorization"].to_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! Which headers go with which answer.
+//! Response heads: the headers of each kind of response.
 
 use http::header::RANGE;
 
@@ -27,7 +27,7 @@ fn request(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
     pairs.map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v))).collect()
 }
 
-/// The answer to a request: status, and its headers as sorted lines.
+/// The response as text: status, and sorted header lines.
 fn answer(pairs: &[(&'static str, &'static str)], query: &str) -> (u16, Vec<String>) {
     let (request, head) = (request(pairs), head());
     let decision = decide(&request, &head, SystemTime::now());

@@ -1,13 +1,13 @@
-//! Detects a `Content-Length` beside a `Transfer-Encoding` in the raw bytes: hyper drops the length, and a proxy in
-//! front may believe it (request smuggling).
+//! Detects a `Content-Length` beside a `Transfer-Encoding` in the raw bytes. hyper drops the length
+//! in this case, but a proxy in front may use it (request smuggling).
 
 use memchr::{memchr, memchr_iter};
 
-/// What was seen of a head.
+/// Whether the request head has a `Content-Length`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum StatedLength {
-    /// Not this head: it came together with the request before.
+    /// Unknown: the head arrived together with the previous request, so it was not scanned.
     Unseen,
     None,
     Some,
@@ -23,10 +23,10 @@ impl StatedLength {
     }
 }
 
-/// Reads a head that comes in pieces.
+/// Scanner of a request head that arrives in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    /// Bytes of the line so far; of those, as many as fit the name.
+    /// Bytes of the current line so far. `matched` of them match `NAME`.
     line: usize,
     matched: usize,
     has_begun: bool,
@@ -50,7 +50,7 @@ impl Scan {
             let line = &bytes[..end.unwrap_or(bytes.len())];
             self.read_line(line);
             let Some(end) = end else { return };
-            // Empty lines before a request are passed over.
+            // Empty lines before a request are ignored.
             self.is_over = self.line == 0 && self.has_begun;
             self.has_begun |= self.line != 0;
             (self.line, self.matched) = (0, 0);
@@ -58,7 +58,7 @@ impl Scan {
         }
     }
 
-    /// Nearly every head comes in one piece, and then its lines need not be put together.
+    /// Fast path: nearly every head arrives in one piece.
     fn read_whole(&mut self, bytes: &[u8]) {
         let mut ends = memchr_iter(b'\n', bytes);
         let lines = std::iter::once(0).chain(ends.by_ref().map(|end| end + 1));
@@ -68,7 +68,7 @@ impl Scan {
                     let name = line.get(..NAME.len());
                     self.has_length |= name.is_some_and(|name| name.eq_ignore_ascii_case(NAME));
                 }
-                // Empty lines before a request are passed over.
+                // Empty lines before a request are ignored.
                 [b'\r' | b'\n', ..] if self.has_begun => break,
                 [b'\r' | b'\n', ..] | [] => continue,
                 _ => {}

@@ -1,4 +1,4 @@
-//! Silence in every phase of a connection, in paused time.
+//! Timeouts in every phase of a connection, in paused time.
 
 use std::future::{Future, poll_fn};
 
@@ -14,14 +14,14 @@ const PATIENCE: Patience = Patience {
     farewell: Duration::from_secs(2),
 };
 
-/// Our end of a connection.
+/// The gateway's end of a connection.
 struct Server {
     socket: Socket<DuplexStream>,
     notes: Arc<Notes>,
     watch: Watch,
 }
 
-/// The server and its client; the pipe between them holds 16 bytes.
+/// The two ends of a connection. The pipe between them holds 16 bytes.
 fn connection() -> (Server, DuplexStream) {
     let (ours, client) = duplex(16);
     let notes = Arc::new(Notes::default());
@@ -30,7 +30,7 @@ fn connection() -> (Server, DuplexStream) {
 }
 
 impl Server {
-    /// What comes of `work` on the socket; `None` when the client was given up first.
+    /// Runs `work` on the socket. `None` if a timeout came first.
     async fn watched<'a, F: Future>(
         &'a mut self,
         work: impl FnOnce(&'a mut Socket<DuplexStream>) -> F,
@@ -44,7 +44,7 @@ impl Server {
         .await
     }
 
-    /// Reads until the client is given up; how many seconds that took.
+    /// Reads until the timeout, and returns its seconds.
     async fn patience(&mut self) -> u64 {
         let begin = Instant::now();
         assert!(self.watched(Socket::read_u8).await.is_none(), "the client is silent");
@@ -141,8 +141,8 @@ async fn after_the_last_byte_the_client_may_send_a_while_and_is_then_left() {
     assert!(server.watched(Socket::shutdown).await.unwrap().is_ok(), "it has closed");
 }
 
-/// How often others could run while `bytes` were sent to a client that takes all of them at once, in slices of this
-/// length, and what came.
+/// Sends `bytes` in slices of this length to a client that reads everything at once. Returns how
+/// often other tasks could run, and the received bytes.
 async fn turns_of_others(bytes: &[u8], slice: usize) -> (usize, Vec<u8>) {
     let (ours, mut client) = duplex(bytes.len());
     let mut socket = Socket::new(ours, Arc::default());

@@ -1,4 +1,4 @@
-//! Which objects a write changes.
+//! Invalidation: the objects that each write changes.
 
 use http::{HeaderMap, HeaderValue, Request};
 

@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use zonal_base::{BLOCK_BYTES, Nanos, Rng, Tag, index, mix64};
 use zonal_cache::{
-    Cache, Care, Consumer, Freshness, Gone, HeadSource, Keeping, ObjectName, Opened, Piece, STRIPE,
+    Cache, Consumer, Freshness, Gone, HeadSource, ObjectName, Opened, Piece, ReadHints,
+    RetentionClass, STRIPE,
 };
 use zonal_policy::Lot;
 use zonal_runtime::{Clock, Executor};
@@ -182,7 +183,7 @@ impl Readers {
     }
 
     async fn open(&self, cache: &Cache, name: &ObjectName, fresh: Freshness) -> Option<Opened> {
-        match cache.open(name, fresh, Care::Usual).await {
+        match cache.open(name, fresh, RetentionClass::Usual).await {
             Ok(opened) => Some(opened),
             Err(error) => {
                 self.note(&format!("{name}: {error:?}"));
@@ -200,8 +201,10 @@ impl Readers {
         range: Range<u64>,
     ) -> Option<Came> {
         let seen = Rc::new(Cell::new(GetOutcome::default()));
-        let keeping =
-            Keeping { care: Care::Usual, lot: Lot::of(self.lots.borrow_mut().next_u64()) };
+        let keeping = ReadHints {
+            care: RetentionClass::Usual,
+            lot: Lot::of(self.lots.borrow_mut().next_u64()),
+        };
         let (mut rest, mut stripes) = (range.clone(), 0);
         while rest.start < rest.end {
             let end = rest.end.min((rest.start / STRIPE.0 + 1) * STRIPE.0);

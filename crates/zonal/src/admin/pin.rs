@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use zonal_base::Nanos;
 use zonal_gateway::{Keep, Terms};
-use zonal_host::{Asking, Care, Client, Freshness, ObjectName, Trust};
+use zonal_host::{Client, Freshness, FreshnessPolicy, ObjectName, OriginUse, RetentionClass};
 
 use super::Phase;
 use super::names::{Names, Next};
@@ -15,11 +15,11 @@ use super::report::{is_serving, tell};
 use crate::unpinning::{Sum, UnpinLine, UnpinResult};
 
 /// What is cached counts, and nobody is asked.
-const KNOWN: Trust = Trust {
+const KNOWN: FreshnessPolicy = FreshnessPolicy {
     head: Freshness::Immutable,
     absence: Nanos(0),
     stale: Nanos(0),
-    asking: Asking::Forbidden,
+    asking: OriginUse::Forbidden,
 };
 
 /// Pins what is on flash of all that is named, one after the other. A record that came to be pinned after it was written
@@ -27,7 +27,7 @@ const KNOWN: Trust = Trust {
 pub(super) async fn pin_again(client: Client, terms: Arc<Terms>) {
     for object in terms.pins.objects() {
         if terms.keep_of(object) == Keep::Pin {
-            set_care(&client, object, Care::Pinned).await;
+            set_care(&client, object, RetentionClass::Pinned).await;
         }
     }
 }
@@ -72,11 +72,11 @@ async fn release_one(client: &Client, terms: &Terms, object: &ObjectName) -> Unp
         };
         return UnpinResult { name, released: 0, why: Some(why) };
     }
-    UnpinResult { name, released: set_care(client, object, Care::Usual).await, why: None }
+    UnpinResult { name, released: set_care(client, object, RetentionClass::Usual).await, why: None }
 }
 
 /// Says how what is cached of an object is cared for. Bytes that were pinned before and are not any more.
-async fn set_care(client: &Client, object: &ObjectName, care: Care) -> u64 {
+async fn set_care(client: &Client, object: &ObjectName, care: RetentionClass) -> u64 {
     let Ok(opened) = client.open(object, KNOWN, care).await else { return 0 };
     let (head, all) = (&opened.head, 0..opened.head.size);
     let pinned = async || {

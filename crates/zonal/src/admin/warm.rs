@@ -18,8 +18,8 @@ use tokio::time::{Instant, sleep, timeout};
 use zonal_base::Bytes as Size;
 use zonal_gateway::{Keep, Terms};
 use zonal_host::{
-    Care, Client, Head, Located, LookupError, ObjectName, Opened, ReadError, ShardStats, Trust,
-    Whereabouts, contained,
+    Client, FreshnessPolicy, Head, Located, LookupError, ObjectName, Opened, ReadError, Residency,
+    RetentionClass, ShardStats, contained,
 };
 
 use super::Phase;
@@ -77,7 +77,7 @@ struct Version {
     object: ObjectName,
     head: Arc<Head>,
     range: Range<u64>,
-    care: Care,
+    care: RetentionClass,
     /// So much is read at once: all that are fetched at once fill half of the write queue.
     part: u64,
 }
@@ -203,13 +203,14 @@ impl Warmer {
         let mut version = None;
         let outcome = self.put_on_flash((&object, range), turn, &mut told, &mut version).await;
         if let Some(version) = &version {
-            if version.care == Care::Pinned {
+            if version.care == RetentionClass::Pinned {
                 self.pin(version).await;
             }
-            let Whereabouts { on_flash, pinned, .. } = self.whereabouts(version).await;
+            let Residency { on_flash, pinned, .. } = self.whereabouts(version).await;
             (told.on_flash, told.pinned) = (on_flash, pinned);
         }
-        let is_to_be_pinned = version.as_ref().is_some_and(|version| version.care == Care::Pinned);
+        let is_to_be_pinned =
+            version.as_ref().is_some_and(|version| version.care == RetentionClass::Pinned);
         let is_whole = version.is_some() && told.on_flash == told.size;
         told.why = outcome.err().filter(|_| !is_whole);
         if is_to_be_pinned && told.pinned < told.size {
@@ -302,8 +303,8 @@ impl Warmer {
         (object, wanted): &(&ObjectName, Option<Range<u64>>),
     ) -> Result<Version, String> {
         let care = match self.terms.keep_of(object) {
-            Keep::Policy => Care::Warmed,
-            Keep::Pin => Care::Pinned,
+            Keep::Policy => RetentionClass::Warmed,
+            Keep::Pin => RetentionClass::Pinned,
             Keep::Never => return Err("never: a rule keeps it out of the cache".to_owned()),
         };
         let Opened { head, .. } =
@@ -321,7 +322,12 @@ impl Warmer {
         Ok(Version { object: (*object).clone(), head, range, care, part })
     }
 
-    async fn head(&self, object: &ObjectName, trust: Trust, care: Care) -> Result<Opened, String> {
+    async fn head(
+        &self,
+        object: &ObjectName,
+        trust: FreshnessPolicy,
+        care: RetentionClass,
+    ) -> Result<Opened, String> {
         for _ in 1..ATTEMPTS {
             match self.client.open(object, trust, care).await {
                 Err(LookupError::Overloaded) => sleep(FLASH_PATIENCE).await,
@@ -355,7 +361,7 @@ impl Warmer {
         &self,
         version: &Version,
         range: Range<u64>,
-    ) -> Result<Whereabouts, ReadError> {
+    ) -> Result<Residency, ReadError> {
         let until = Instant::now() + ROOM_PATIENCE;
         loop {
             let located = self.client.locate(&version.object, &version.head, range.clone()).await;
@@ -375,7 +381,7 @@ impl Warmer {
         loop {
             let located = self.client.locate(object, head, range.clone()).await;
             let Located { whereabouts, backlog, .. } = located.unwrap_or_default();
-            let Whereabouts { on_flash, in_memory, .. } = whereabouts;
+            let Residency { on_flash, in_memory, .. } = whereabouts;
             let patience = match backlog.0 {
                 _ if on_flash == size => return Landed::Whole,
                 _ if on_flash + in_memory < size => MISSING_PATIENCE,
@@ -393,7 +399,7 @@ impl Warmer {
     }
 
     /// Nothing is anywhere once the cache goes down.
-    async fn whereabouts(&self, version: &Version) -> Whereabouts {
+    async fn whereabouts(&self, version: &Version) -> Residency {
         let Version { object, head, range, .. } = version;
         let located = self.client.locate(object, head, range.clone()).await;
         located.unwrap_or_default().whereabouts

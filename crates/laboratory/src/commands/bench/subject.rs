@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 use zonal_base::Bytes;
 use zonal_emulator::Model;
-use zonal_host::{Care, Client, Front, Head, Node, NodeSettings, ShardStats, StartError};
+use zonal_host::{Client, Front, Head, Node, NodeSettings, RetentionClass, ShardStats, StartError};
 use zonal_hostdev::DeviceLocation;
 use zonal_lab::bench::{Counters, Error, Source, Subject, Work, write_bandwidth};
 use zonal_lab::{Check, Generator};
@@ -99,8 +99,11 @@ impl Subject for NodeSubject {
 
     async fn get(&self, key: u64, range: Range<u64>, check: &mut Check) -> Result<Source, String> {
         let failed = |error| format!("get of key {key:x}: {error:?}");
-        let mut reading =
-            self.client.read(&object(key), &self.head, range, Care::Usual).await.map_err(failed)?;
+        let mut reading = self
+            .client
+            .read(&object(key), &self.head, range, RetentionClass::Usual)
+            .await
+            .map_err(failed)?;
         while let Some(bytes) = poll_fn(|cx| reading.poll_next(cx)).await {
             check.take(&bytes.map_err(failed)?);
         }

@@ -20,7 +20,7 @@ const OUTAGES_MAX: usize = 64;
 
 /// Outages by bucket.
 #[derive(Default)]
-pub(crate) struct Outages {
+pub(crate) struct OriginBackoff {
     by_bucket: BTreeMap<Box<str>, Outage>,
 }
 
@@ -33,7 +33,7 @@ struct Outage {
 
 /// Decision for a reader that may be served stale data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Advice {
+pub(crate) enum StaleDecision {
     /// Send a request and wait for the answer.
     Wait,
     /// Serve stale data, and send a request in the background.
@@ -42,7 +42,7 @@ pub(crate) enum Advice {
     Take,
 }
 
-impl Outages {
+impl OriginBackoff {
     /// Registers that the origin could not be reached.
     pub(crate) fn note_failed(&mut self, bucket: &str, now: Nanos) {
         if let Some(outage) = self.by_bucket.get_mut(bucket) {
@@ -59,17 +59,17 @@ impl Outages {
         self.by_bucket.remove(bucket);
     }
 
-    /// Decides for a reader. Requires: on [`Advice::Ask`] the caller sends a request.
-    pub(crate) fn advise(&mut self, bucket: &str, now: Nanos) -> Advice {
-        let Some(outage) = self.by_bucket.get_mut(bucket) else { return Advice::Wait };
+    /// Decides for a reader. Requires: on [`StaleDecision::Ask`] the caller sends a request.
+    pub(crate) fn advise(&mut self, bucket: &str, now: Nanos) -> StaleDecision {
+        let Some(outage) = self.by_bucket.get_mut(bucket) else { return StaleDecision::Wait };
         if !outage.is_believed(now) {
-            return Advice::Wait;
+            return StaleDecision::Wait;
         }
         if now.since(outage.asked_at) < ASK_EVERY {
-            return Advice::Take;
+            return StaleDecision::Take;
         }
         outage.asked_at = now;
-        Advice::Ask
+        StaleDecision::Ask
     }
 }
 
@@ -85,30 +85,38 @@ mod tests {
 
     #[test]
     fn while_an_origin_is_away_one_question_is_put_now_and_then() {
-        let mut outages = Outages::default();
+        let mut outages = OriginBackoff::default();
         let (start, minute) = (Nanos::secs(100), Nanos::secs(60));
-        assert_eq!(outages.advise("b", start), Advice::Wait);
+        assert_eq!(outages.advise("b", start), StaleDecision::Wait);
         outages.note_failed("b", start);
-        assert_eq!(outages.advise("b", start), Advice::Take);
-        assert_eq!(outages.advise("c", start), Advice::Wait, "another bucket");
-        assert_eq!(outages.advise("b", start + ASK_EVERY), Advice::Ask);
-        assert_eq!(outages.advise("b", start + ASK_EVERY), Advice::Take, "it is being asked");
-        assert_eq!(outages.advise("b", start + minute), Advice::Wait, "too long ago to say");
+        assert_eq!(outages.advise("b", start), StaleDecision::Take);
+        assert_eq!(outages.advise("c", start), StaleDecision::Wait, "another bucket");
+        assert_eq!(outages.advise("b", start + ASK_EVERY), StaleDecision::Ask);
+        assert_eq!(
+            outages.advise("b", start + ASK_EVERY),
+            StaleDecision::Take,
+            "it is being asked"
+        );
+        assert_eq!(outages.advise("b", start + minute), StaleDecision::Wait, "too long ago to say");
         outages.note_failed("b", start + minute);
-        assert_eq!(outages.advise("b", start + minute), Advice::Ask);
+        assert_eq!(outages.advise("b", start + minute), StaleDecision::Ask);
         outages.note_answered("b");
-        assert_eq!(outages.advise("b", start + minute), Advice::Wait);
+        assert_eq!(outages.advise("b", start + minute), StaleDecision::Wait);
     }
 
     #[test]
     fn so_many_outages_are_remembered_and_no_more() {
-        let mut outages = Outages::default();
+        let mut outages = OriginBackoff::default();
         for n in 0..OUTAGES_MAX + 2 {
             outages.note_failed(&alloc::format!("{n}"), Nanos::secs(1));
         }
         assert_eq!(outages.by_bucket.len(), OUTAGES_MAX);
         outages.note_failed("late", Nanos::secs(100));
         outages.note_failed("late", Nanos::secs(100));
-        assert_eq!(outages.advise("late", Nanos::secs(100)), Advice::Take, "the old ones are over");
+        assert_eq!(
+            outages.advise("late", Nanos::secs(100)),
+            StaleDecision::Take,
+            "the old ones are over"
+        );
     }
 }

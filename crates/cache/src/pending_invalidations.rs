@@ -14,7 +14,7 @@ use core::pin::Pin;
 use core::task::Poll;
 
 use crate::planted::Planted;
-use crate::{Cache, Doomed, RemoveError};
+use crate::{Cache, InvalidationTarget, RemoveError};
 
 /// Limit of recorded names and prefixes: 64 Ki, some 10 MB. At 100 removals per second it lasts for
 /// ten minutes. After that the shard starts empty, which costs misses.
@@ -25,16 +25,16 @@ const AT_ONCE: usize = 64;
 
 /// Pending invalidations of one shard.
 #[derive(Debug, Default)]
-pub struct Missed(RefCell<Noted>);
+pub struct PendingInvalidations(RefCell<Noted>);
 
 #[derive(Debug, Default)]
 struct Noted {
-    doomed: BTreeSet<Doomed>,
+    doomed: BTreeSet<InvalidationTarget>,
     has_overflowed: bool,
     is_open: bool,
 }
 
-impl Missed {
+impl PendingInvalidations {
     /// Starts to record removals: the device is offline.
     pub fn open(&self) {
         self.0.borrow_mut().is_open = true;
@@ -45,7 +45,7 @@ impl Missed {
     /// # Errors
     /// When the device is not offline, or the shard is up again: then the caller sends the removal
     /// to the shard.
-    pub fn note(&self, doomed: &Doomed) -> Result<(), RemoveError> {
+    pub fn note(&self, doomed: &InvalidationTarget) -> Result<(), RemoveError> {
         let mut noted = self.0.borrow_mut();
         if !noted.is_open {
             return Err(RemoveError);
@@ -82,7 +82,7 @@ impl Cache {
     ///
     /// # Errors
     /// When a removal is not on flash. The removals that are not replayed yet stay recorded.
-    pub async fn make_up(&self, missed: &Missed) -> Result<(), RemoveError> {
+    pub async fn make_up(&self, missed: &PendingInvalidations) -> Result<(), RemoveError> {
         loop {
             let some = missed.0.borrow().doomed.iter().take(AT_ONCE).cloned().collect::<Vec<_>>();
             if some.is_empty() {
@@ -96,7 +96,7 @@ impl Cache {
         }
     }
 
-    async fn remove_all(&self, doomed: &[Doomed]) -> Result<(), RemoveError> {
+    async fn remove_all(&self, doomed: &[InvalidationTarget]) -> Result<(), RemoveError> {
         let mut removals: Vec<Pin<Box<_>>> =
             doomed.iter().map(|doomed| Box::pin(self.remove_any(doomed))).collect();
         let mut outcome = Ok(());

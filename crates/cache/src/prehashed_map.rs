@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use zonal_base::mix64;
 
 /// Hash table whose keys were hashed with a secret, so that an attacker cannot produce collisions.
-pub(crate) type Hashed<K, V> = HashMap<K, V, AsIs>;
+pub(crate) type PrehashedMap<K, V> = HashMap<K, V, AsIs>;
 
 /// Hasher for keys that are hashes already.
 #[derive(Clone, Copy, Default)]

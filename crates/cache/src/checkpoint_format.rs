@@ -1,6 +1,6 @@
 //! Policy checkpoint format: marks, evicted records and ages of a zone.
 //!
-//! The layout is in `docs/formats/order.md`: little-endian, versioned, golden bytes in the tests
+//! The layout is in `docs/formats/checkpoint.md`: little-endian, versioned, golden bytes in the tests
 //! below.
 
 use alloc::vec::Vec;
@@ -10,11 +10,11 @@ use zonal_policy::Mark;
 use zonal_zonelog::{Key, Kind};
 
 /// Record kind of policy checkpoints. They are not in the index.
-pub(crate) const ORDER: Kind = Kind(5);
+pub(crate) const CHECKPOINT: Kind = Kind(5);
 
 /// Policy state of one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fact {
+pub(crate) struct PieceState {
     /// Offset of the piece in its zone, in units of `Extent::UNIT`.
     pub(crate) offset: u32,
     pub(crate) mark: Mark,
@@ -29,13 +29,13 @@ pub(crate) struct Age(u8);
 
 /// One checkpoint record: a part of a zone's policy state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct CheckpointRecord {
     pub(crate) zone: ZoneId,
     /// Sequence number of the zone's fill.
     pub(crate) sequence: u64,
     /// Age of the zone as a whole.
     pub(crate) age: Option<Age>,
-    pub(crate) facts: Vec<Fact>,
+    pub(crate) facts: Vec<PieceState>,
 }
 
 /// Facts per record: 800 keep it shorter than a block, so that it is packed with other records.
@@ -51,7 +51,7 @@ const FACT_BYTES: usize = 5;
 const OFFSET_BITS: u32 = 28;
 const EVICTED: u32 = 1 << 30;
 
-impl Fact {
+impl PieceState {
     /// False when the fact equals the default of an unknown piece.
     pub(crate) fn is_news(&self) -> bool {
         self.is_evicted || self.mark != Mark::default() || self.age.is_some()
@@ -104,7 +104,7 @@ pub(crate) fn key(zone: ZoneId, part: u32) -> Key {
     Key(u128::from(zone.0) << 32 | u128::from(part))
 }
 
-impl Order {
+impl CheckpointRecord {
     /// Encodes a record. Requires: at most [`FACTS_MAX`] facts.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(FIXED_BYTES + FACT_BYTES * self.facts.len());
@@ -112,7 +112,7 @@ impl Order {
         out.extend_from_slice(&[Age::encode(self.age), 0]);
         out.extend_from_slice(&self.zone.0.to_le_bytes());
         out.extend_from_slice(&self.sequence.to_le_bytes());
-        for Fact { offset, mark, is_evicted, age } in &self.facts {
+        for PieceState { offset, mark, is_evicted, age } in &self.facts {
             let evicted = if *is_evicted { EVICTED } else { 0 };
             let word = offset | u32::from(mark.0) << OFFSET_BITS | evicted;
             out.extend_from_slice(&word.to_le_bytes());
@@ -130,7 +130,7 @@ impl Order {
         }
         let facts = facts.as_chunks::<FACT_BYTES>().0.iter().map(|[w0, w1, w2, w3, age]| {
             let word = u32::from_le_bytes([*w0, *w1, *w2, *w3]);
-            Fact {
+            PieceState {
                 offset: word & ((1 << OFFSET_BITS) - 1),
                 mark: Mark((word >> OFFSET_BITS).to_le_bytes()[0] & Mark::MAX.0),
                 is_evicted: word & EVICTED != 0,
@@ -156,38 +156,38 @@ mod tests {
         255, 255, 79, 200,
     ];
 
-    fn golden() -> Order {
-        let fact = |offset, mark, is_evicted, age| Fact { offset, mark, is_evicted, age };
+    fn golden() -> CheckpointRecord {
+        let fact = |offset, mark, is_evicted, age| PieceState { offset, mark, is_evicted, age };
         let facts = [
             fact(0x100, Mark(0), false, Some(Age(0))),
             fact(0x200, Mark(2), false, None),
             fact((1 << 28) - 1, Mark(0), true, Some(Age(200))),
         ];
-        Order { zone: ZoneId(3), sequence: 265, age: None, facts: facts.into() }
+        CheckpointRecord { zone: ZoneId(3), sequence: 265, age: None, facts: facts.into() }
     }
 
     #[test]
     fn version_1_reads_and_writes_the_golden_bytes() {
         assert_eq!(golden().encode(), GOLDEN_V1);
-        assert_eq!(Order::decode(&GOLDEN_V1), Some(golden()));
+        assert_eq!(CheckpointRecord::decode(&GOLDEN_V1), Some(golden()));
     }
 
     #[test]
     fn cut_or_foreign_bytes_are_no_order_or_a_shorter_one() {
         for len in 0..GOLDEN_V1.len() {
-            let facts = Order::decode(&GOLDEN_V1[..len]).map(|order| order.facts.len());
+            let facts = CheckpointRecord::decode(&GOLDEN_V1[..len]).map(|order| order.facts.len());
             let whole = len.checked_sub(FIXED_BYTES).filter(|rest| rest % FACT_BYTES == 0);
             assert_eq!(facts, whole.map(|rest| rest / FACT_BYTES), "cut at {len}");
         }
         let mut other = GOLDEN_V1;
         other[0] = 2;
-        assert_eq!(Order::decode(&other), None);
+        assert_eq!(CheckpointRecord::decode(&other), None);
     }
 
     #[test]
     fn a_full_order_is_packed() {
         let facts = [golden().facts[0]; FACTS_MAX].into();
-        let bytes = Order { facts, ..golden() }.encode();
+        let bytes = CheckpointRecord { facts, ..golden() }.encode();
         assert!(zonal_zonelog::Record::is_packed(zonal_base::low_u32(bytes.len())));
     }
 

@@ -11,33 +11,33 @@ use zonal_base::{Bytes, Nanos, ZoneId};
 use zonal_policy::{ChunkLocation, Keep, Knowledge, Mark, Policy, ZoneFacts};
 use zonal_zonelog::{Extent, Key, Kind};
 
-use crate::index::{Index, IndexEntry, Spot};
-use crate::order::{Age, Fact};
-use crate::pins::{Care, Pins, WANTED, is_pinned};
+use crate::checkpoint_format::{Age, PieceState};
+use crate::index::{EntryRef, Index, IndexEntry};
+use crate::pins::{Pins, RetentionClass, WANTED, is_pinned};
 use crate::recover::{HEAD, PIECE, PINNED};
 
 /// The index, the eviction policy and the pins of one shard.
-pub(crate) struct Holdings {
+pub(crate) struct ChunkStore {
     index: RefCell<Index>,
     policy: RefCell<Box<dyn Policy>>,
     pins: Pins,
 }
 
 /// Reinsertions: offsets of the victim's records that reclaim rewrites, in ascending order.
-pub(crate) struct Wanted {
+pub(crate) struct Reinsertions {
     /// Pinned records, which are rewritten regardless of the policy.
     pub(crate) pinned: Vec<u32>,
     pub(crate) by_policy: Vec<u32>,
 }
 
-impl Holdings {
+impl ChunkStore {
     pub(crate) fn new(index: Index, policy: Box<dyn Policy>, pins: Pins) -> Self {
         Self { index: RefCell::new(index), policy: RefCell::new(policy), pins }
     }
 
     /// Restores a piece from the checkpoint: sets its mark, or removes it from the index if it was
     /// evicted.
-    pub(crate) fn recall(&self, spot: &Spot, fact: &Fact) {
+    pub(crate) fn recall(&self, spot: &EntryRef, fact: &PieceState) {
         let mut index = self.index.borrow_mut();
         match fact.is_evicted {
             true => index.remove_spot(spot),
@@ -52,7 +52,7 @@ impl Holdings {
     }
 
     /// Returns the unpinned pieces of a zone.
-    pub(crate) fn pieces(&self, zone: ZoneId) -> Vec<Spot> {
+    pub(crate) fn pieces(&self, zone: ZoneId) -> Vec<EntryRef> {
         let index = self.index.borrow();
         let pieces = index.zone_records(zone).filter(|found| found.kind == PIECE);
         pieces.map(|found| found.spot()).collect()
@@ -73,13 +73,13 @@ impl Holdings {
         &self,
         from: (ZoneId, u32),
         limit: usize,
-        facts: &mut Vec<Fact>,
+        facts: &mut Vec<PieceState>,
         now: Nanos,
     ) -> Option<u32> {
         let policy = self.policy.borrow();
         self.index.borrow().look_through(from, limit, |found| {
             let place = place(&found.spot());
-            let fact = Fact {
+            let fact = PieceState {
                 offset: found.extent.offset,
                 mark: found.mark,
                 is_evicted: !policy.holds(&place, found.mark),
@@ -106,13 +106,13 @@ impl Holdings {
         }
     }
 
-    /// Prefetches the CPU cache lines for a later [`Holdings::find`].
+    /// Prefetches the CPU cache lines for a later [`ChunkStore::find`].
     pub(crate) fn prefetch(&self, key: Key) {
         self.index.borrow().prefetch(key);
     }
 
-    /// Prefetches the CPU cache lines for a later [`Holdings::note_read`].
-    pub(crate) fn prefetch_read(&self, spot: &Spot) {
+    /// Prefetches the CPU cache lines for a later [`ChunkStore::note_read`].
+    pub(crate) fn prefetch_read(&self, spot: &EntryRef) {
         self.index.borrow().prefetch_spot(spot);
     }
 
@@ -124,7 +124,7 @@ impl Holdings {
         is_held.then_some(found)
     }
 
-    /// True when [`Holdings::find`] finds the record.
+    /// True when [`ChunkStore::find`] finds the record.
     pub(crate) fn has(&self, key: Key) -> bool {
         self.spot(key).is_some()
     }
@@ -134,12 +134,12 @@ impl Holdings {
         self.index.borrow().glance(key).is_some_and(|(_, kind, _)| kind == PINNED)
     }
 
-    fn spot(&self, key: Key) -> Option<Spot> {
+    fn spot(&self, key: Key) -> Option<EntryRef> {
         self.glance(key).map(|(spot, ..)| spot)
     }
 
-    /// Like [`Holdings::find`], without checksums.
-    fn glance(&self, key: Key) -> Option<(Spot, Kind, Mark)> {
+    /// Like [`ChunkStore::find`], without checksums.
+    fn glance(&self, key: Key) -> Option<(EntryRef, Kind, Mark)> {
         let (spot, kind, mark) = self.index.borrow().glance(key)?;
         let is_held = kind != PIECE || self.policy.borrow().holds(&place(&spot), mark);
         is_held.then_some((spot, kind, mark))
@@ -215,12 +215,12 @@ impl Holdings {
     }
 
     /// Registers a read of a piece with the policy or its pin.
-    pub(crate) fn note_read(&self, spot: &Spot, care: Care, now: Nanos) {
+    pub(crate) fn note_read(&self, spot: &EntryRef, care: RetentionClass, now: Nanos) {
         let mut index = self.index.borrow_mut();
         // Another read may have changed the mark. The piece may also be replaced, or its zone
         // reclaimed.
         let Some((kind, mark)) = index.kind_and_mark(spot) else { return };
-        if kind == PINNED || care == Care::Pinned {
+        if kind == PINNED || care == RetentionClass::Pinned {
             drop(index);
             return self.note_cared_for(spot, (kind, mark), care, now);
         }
@@ -234,8 +234,8 @@ impl Holdings {
     /// entry, because an index lookup costs a cache miss. A stale `spot` is looked up again.
     pub(crate) fn note_read_elsewhere(
         &self,
-        (key, spot): (Key, &mut Option<Spot>),
-        care: Care,
+        (key, spot): (Key, &mut Option<EntryRef>),
+        care: RetentionClass,
         now: Nanos,
     ) {
         if !spot.as_ref().is_some_and(|spot| self.is_held_at(spot)) {
@@ -246,7 +246,7 @@ impl Holdings {
         }
     }
 
-    fn is_held_at(&self, spot: &Spot) -> bool {
+    fn is_held_at(&self, spot: &EntryRef) -> bool {
         let known = self.index.borrow().kind_and_mark(spot);
         known.is_some_and(|(kind, mark)| {
             kind != PIECE || self.policy.borrow().holds(&place(spot), mark)
@@ -255,7 +255,13 @@ impl Holdings {
 
     /// Applies the reader's retention class: pins, or releases the pin. Without room for a pin, the
     /// read counts for the policy.
-    fn note_cared_for(&self, spot: &Spot, (kind, mark): (Kind, Mark), care: Care, now: Nanos) {
+    fn note_cared_for(
+        &self,
+        spot: &EntryRef,
+        (kind, mark): (Kind, Mark),
+        care: RetentionClass,
+        now: Nanos,
+    ) {
         if !self.care(spot, (kind, mark), care, now) {
             let mark = self.policy.borrow_mut().on_access(&place(spot), mark, now);
             self.index.borrow_mut().set_mark(spot, mark);
@@ -264,18 +270,24 @@ impl Holdings {
 
     /// Pins a piece on flash, as far as there is room, or releases its pin. Does not count as a
     /// read.
-    pub(crate) fn set_care(&self, key: Key, care: Care, now: Nanos) {
+    pub(crate) fn set_care(&self, key: Key, care: RetentionClass, now: Nanos) {
         let Some((spot, kind, mark)) = self.glance(key) else { return };
-        if kind == PINNED || care == Care::Pinned {
+        if kind == PINNED || care == RetentionClass::Pinned {
             self.care(&spot, (kind, mark), care, now);
         }
     }
 
     /// Pins a piece or releases its pin. False when there is no room for the pin.
-    fn care(&self, spot: &Spot, (kind, mark): (Kind, Mark), care: Care, now: Nanos) -> bool {
+    fn care(
+        &self,
+        spot: &EntryRef,
+        (kind, mark): (Kind, Mark),
+        care: RetentionClass,
+        now: Nanos,
+    ) -> bool {
         let (mut index, mut policy) = (self.index.borrow_mut(), self.policy.borrow_mut());
         match (kind, care) {
-            (PINNED, Care::Pinned) => index.set_mark(spot, WANTED),
+            (PINNED, RetentionClass::Pinned) => index.set_mark(spot, WANTED),
             (PINNED, _) => {
                 self.pins.remove(&spot.extent);
                 set(&mut index, spot, usual(kind));
@@ -292,11 +304,11 @@ impl Holdings {
     }
 
     /// Pins or releases the head of an object on flash, as its last request demands.
-    pub(crate) fn note_asked(&self, key: Key, care: Care) {
+    pub(crate) fn note_asked(&self, key: Key, care: RetentionClass) {
         let mut index = self.index.borrow_mut();
         let known = index.glance(key).filter(|(_, kind, _)| *kind == HEAD);
         let Some((spot, kind, mark)) = known else { return };
-        match (is_pinned(kind, mark), care == Care::Pinned) {
+        match (is_pinned(kind, mark), care == RetentionClass::Pinned) {
             (false, true) if self.pins.has_room(spot.extent.len) => {
                 self.pins.add(&spot.extent);
                 index.set_mark(&spot, WANTED);
@@ -324,7 +336,7 @@ impl Holdings {
 
     /// Selects the records of a victim to rewrite. `pinned_max` limits the bytes rewritten for
     /// pins.
-    pub(crate) fn wanted(&self, zone: ZoneId, pinned_max: Bytes) -> Wanted {
+    pub(crate) fn wanted(&self, zone: ZoneId, pinned_max: Bytes) -> Reinsertions {
         let (index, mut policy) = (self.index.borrow(), self.policy.borrow_mut());
         let (mut pinned, mut by_policy, mut room) = (Vec::new(), Vec::new(), pinned_max.0);
         let are_short = self.pins.take_shortage();
@@ -347,7 +359,7 @@ impl Holdings {
         }
         pinned.sort_unstable();
         by_policy.sort_unstable();
-        Wanted { pinned, by_policy }
+        Reinsertions { pinned, by_policy }
     }
 
     /// Pinned bytes of a zone.
@@ -395,7 +407,7 @@ impl Holdings {
         self.index.borrow_mut().drain_zone(zone, limit, forget)
     }
 
-    /// Registers an emptied zone with the policy. Requires: [`Holdings::drain`] left nothing.
+    /// Registers an emptied zone with the policy. Requires: [`ChunkStore::drain`] left nothing.
     pub(crate) fn note_emptied(&self, zone: ZoneId) {
         self.policy.borrow_mut().on_emptied(zone);
     }
@@ -409,7 +421,7 @@ impl Holdings {
         self.index.borrow().record_count()
     }
 
-    /// Number of records that [`Holdings::find`] finds.
+    /// Number of records that [`ChunkStore::find`] finds.
     pub(crate) fn held_count(&self) -> u64 {
         let (index, policy) = (self.index.borrow(), self.policy.borrow());
         let is_held = |found: &IndexEntry| {
@@ -445,12 +457,12 @@ fn usual(kind: Kind) -> (Kind, Mark) {
     (if kind == PINNED { PIECE } else { kind }, Mark::default())
 }
 
-fn set(index: &mut Index, spot: &Spot, (kind, mark): (Kind, Mark)) {
+fn set(index: &mut Index, spot: &EntryRef, (kind, mark): (Kind, Mark)) {
     index.set_kind(spot, kind);
     index.set_mark(spot, mark);
 }
 
-const fn place(spot: &Spot) -> ChunkLocation {
+const fn place(spot: &EntryRef) -> ChunkLocation {
     ChunkLocation {
         zone: spot.extent.zone,
         number: spot.number(),
@@ -467,12 +479,12 @@ mod tests {
 
     const NOW: Nanos = Nanos(0);
 
-    fn two_zones() -> Holdings {
+    fn two_zones() -> ChunkStore {
         let capacity = Blocks(256);
         let layout = Layout { zone_count: 2, zone_capacity: capacity.bytes(), busy_zones: 0 };
         let spec: Spec = "zone-lru".parse().expect("a policy of ours");
         let policy = spec.rules(&layout, Bytes(0)).policy;
-        Holdings::new(Index::new(2, capacity), policy, Pins::new(&layout, 0))
+        ChunkStore::new(Index::new(2, capacity), policy, Pins::new(&layout, 0))
     }
 
     fn block_of(zone: u32) -> Extent {
@@ -483,10 +495,10 @@ mod tests {
     fn a_read_from_memory_counts_where_the_piece_is_on_flash_by_now() {
         let (holdings, key, mut spot) = (two_zones(), Key(7), None);
         let mut read_from_memory = || {
-            holdings.note_read_elsewhere((key, &mut spot), Care::Usual, NOW);
+            holdings.note_read_elsewhere((key, &mut spot), RetentionClass::Usual, NOW);
             let last =
                 (0..2).find(|zone| holdings.policy.borrow().zone_age(ZoneId(*zone)) == Some(0));
-            (spot.map(|spot: Spot| spot.extent), last)
+            (spot.map(|spot: EntryRef| spot.extent), last)
         };
         holdings.seal(ZoneId(0), NOW);
         holdings.seal(ZoneId(1), NOW);

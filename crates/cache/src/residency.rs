@@ -8,11 +8,11 @@ use crate::cache::Inner;
 use crate::chunks::pieces_of;
 use crate::object::VersionKey;
 use crate::read::is_in_memory;
-use crate::{Cache, Care, Head, ObjectName};
+use crate::{Cache, Head, ObjectName, RetentionClass};
 
 /// Residency of a range: how many bytes are cached where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Whereabouts {
+pub struct Residency {
     /// Bytes on flash.
     pub on_flash: u64,
     /// Bytes on flash that are pinned.
@@ -38,7 +38,7 @@ impl Cache {
 
     /// Returns the residency of `range`.
     #[must_use]
-    pub fn whereabouts(&self, object: &ObjectName, head: &Head, range: &Range<u64>) -> Whereabouts {
+    pub fn whereabouts(&self, object: &ObjectName, head: &Head, range: &Range<u64>) -> Residency {
         let (_, version) = self.inner.keys_of(object, head);
         self.inner.whereabouts(head, version, range)
     }
@@ -49,7 +49,13 @@ impl Cache {
     /// pins. The policy counts no read.
     ///
     /// Requires: the range lies within the object and within one stripe.
-    pub fn set_care(&self, object: &ObjectName, head: &Head, range: &Range<u64>, care: Care) {
+    pub fn set_care(
+        &self,
+        object: &ObjectName,
+        head: &Head,
+        range: &Range<u64>,
+        care: RetentionClass,
+    ) {
         let (_, version) = self.inner.keys_of(object, head);
         for number in pieces_of(range, self.inner.piece_of(head)) {
             self.inner.holdings.set_care(version.piece(number), care, self.inner.now());
@@ -73,10 +79,10 @@ impl Inner {
         keys.all(|key| self.holdings.has(key))
     }
 
-    fn whereabouts(&self, head: &Head, version: VersionKey, range: &Range<u64>) -> Whereabouts {
+    fn whereabouts(&self, head: &Head, version: VersionKey, range: &Range<u64>) -> Residency {
         let (filling, memory) = (self.filling.borrow(), self.memory.borrow());
         let piece = self.piece_of(head);
-        let mut found = Whereabouts::default();
+        let mut found = Residency::default();
         for number in pieces_of(range, piece) {
             let key = version.piece(number);
             let start = range.start.max(number * piece);

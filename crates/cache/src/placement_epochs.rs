@@ -19,9 +19,9 @@ pub const BUCKETS: usize = 1024;
 
 /// Placement epochs: the generation since which each bucket is on its present device.
 #[derive(Clone, Debug, Default)]
-pub struct Homes(Option<Arc<[u64]>>);
+pub struct PlacementEpochs(Option<Arc<[u64]>>);
 
-impl Homes {
+impl PlacementEpochs {
     /// Creates the epochs. Requires: one generation for each bucket.
     #[must_use]
     pub fn since(generations: Arc<[u64]>) -> Self {
@@ -39,14 +39,14 @@ impl Homes {
 
 impl Cache {
     /// Sets the placement epochs. Requires: the cache has not served a request yet.
-    pub fn set_homes(&self, homes: Homes) {
+    pub fn set_homes(&self, homes: PlacementEpochs) {
         *self.inner.homes.borrow_mut() = homes;
     }
 }
 
 impl Inner {
     /// Placement epoch of the object's bucket.
-    pub(crate) fn home_since(&self, object: &ObjectName) -> u64 {
+    pub(crate) fn placement_epoch(&self, object: &ObjectName) -> u64 {
         self.homes.borrow().of(object)
     }
 }

@@ -6,8 +6,8 @@ use alloc::collections::VecDeque;
 
 use zonal_base::Nanos;
 
-use crate::hashed::Hashed;
 use crate::object::ObjectKey;
+use crate::prehashed_map::PrehashedMap;
 
 /// Limit of negative entries: about 1 MB per shard. A client that polls for names to appear polls
 /// few at a time.
@@ -15,13 +15,13 @@ const ABSENCES_MAX: usize = 16_384;
 
 /// Negative entries of one shard.
 #[derive(Default)]
-pub(crate) struct Absences {
-    asked_at: Hashed<ObjectKey, Nanos>,
+pub(crate) struct NegativeCache {
+    asked_at: PrehashedMap<ObjectKey, Nanos>,
     /// Entries in the order of the answers, for eviction; removed entries keep their place.
     order: VecDeque<(ObjectKey, Nanos)>,
 }
 
-impl Absences {
+impl NegativeCache {
     /// Adds a negative entry for a 404 of a request sent at `asked_at`.
     pub(crate) fn note(&mut self, key: ObjectKey, asked_at: Nanos) {
         self.asked_at.insert(key, asked_at);
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn an_absence_is_remembered_for_as_long_as_the_asker_wants() {
-        let (mut absences, key) = (Absences::default(), ObjectKey(1));
+        let (mut absences, key) = (NegativeCache::default(), ObjectKey(1));
         absences.note(key, SECOND);
         assert!(absences.has(key, SECOND, Nanos(2 * SECOND.0 - 1)));
         assert!(!absences.has(key, SECOND, Nanos::secs(2)));
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_oldest_absences_give_way() {
-        let mut absences = Absences::default();
+        let mut absences = NegativeCache::default();
         absences.note(ObjectKey(0), SECOND);
         absences.forget(ObjectKey(0));
         absences.note(ObjectKey(0), Nanos::secs(2));

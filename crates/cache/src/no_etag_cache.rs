@@ -9,8 +9,8 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 
-use crate::hashed::Hashed;
 use crate::object::ObjectKey;
+use crate::prehashed_map::PrehashedMap;
 
 /// Remembered objects: about 1 MB per shard.
 const OBJECTS_MAX: usize = 16_384;
@@ -24,15 +24,15 @@ const BUCKETS_MAX: usize = 128;
 
 /// Objects and buckets without strong ETags.
 #[derive(Default)]
-pub(crate) struct Untagged {
-    objects: Hashed<ObjectKey, ()>,
+pub(crate) struct NoEtagCache {
+    objects: PrehashedMap<ObjectKey, ()>,
     /// Objects in the order of the answers, for eviction; forgotten ones keep their place.
     order: VecDeque<ObjectKey>,
     /// By bucket: number of objects in a row without an ETag.
     buckets: BTreeMap<Box<str>, u32>,
 }
 
-impl Untagged {
+impl NoEtagCache {
     /// Registers that the origin sent no strong ETag for the object.
     pub(crate) fn note(&mut self, key: ObjectKey, bucket: &str) {
         if self.objects.insert(key, ()).is_some() {
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn an_object_without_an_etag_is_known_until_it_has_one() {
-        let mut untagged = Untagged::default();
+        let mut untagged = NoEtagCache::default();
         untagged.note(ObjectKey(1), "b");
         assert!(untagged.has(ObjectKey(1)) && !untagged.has(ObjectKey(2)));
         untagged.forget(ObjectKey(1), "b");
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_bucket_is_taken_to_have_none_until_one_object_has_one() {
-        let mut untagged = Untagged::default();
+        let mut untagged = NoEtagCache::default();
         for n in 0..IN_A_ROW {
             assert!(!untagged.has_all_of("b"), "after {n}");
             untagged.note(ObjectKey(n.into()), "b");
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn an_object_that_is_written_or_asked_about_again_and_again_speaks_for_no_other() {
-        let mut untagged = Untagged::default();
+        let mut untagged = NoEtagCache::default();
         for _ in 0..2 * IN_A_ROW {
             untagged.note(ObjectKey(1), "b");
             untagged.note(ObjectKey(1), "b");
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_bounded_number_is_remembered() {
-        let mut untagged = Untagged::default();
+        let mut untagged = NoEtagCache::default();
         for n in 0..=OBJECTS_MAX as u128 {
             untagged.note(ObjectKey(n), &alloc::format!("{n}"));
         }

@@ -20,8 +20,8 @@ use zonal_runtime::Buffers;
 use zonal_zonelog::{Checks, Extent, Key, Log, Record, Recovered, Stream, Urgency};
 
 use crate::cache::Inner;
-use crate::holdings::Holdings;
-use crate::order::{self, Age, FACTS_MAX, Fact, ORDER, Order};
+use crate::checkpoint_format::{self, Age, CHECKPOINT, CheckpointRecord, FACTS_MAX, PieceState};
+use crate::chunk_store::ChunkStore;
 
 /// Checkpoint interval: one checkpoint per eighth of the flash written. For each piece written it
 /// costs 40 bytes of flash and a look at eight pieces.
@@ -35,7 +35,7 @@ const LOOK_AT_ONCE: usize = 1024;
 
 /// Checkpoint records found when the log was opened: the newest of each part.
 #[derive(Default)]
-pub(crate) struct Orders {
+pub(crate) struct PolicyCheckpoint {
     parts: BTreeMap<Key, Part>,
 }
 
@@ -45,8 +45,8 @@ struct Part {
     checks: Checks,
 }
 
-impl Orders {
-    /// Requires: the record is an [`ORDER`].
+impl PolicyCheckpoint {
+    /// Requires: the record is an [`CHECKPOINT`].
     pub(crate) fn note(&mut self, record: &Recovered<'_>) {
         let (descriptor, extent) = (record.descriptor, record.extent());
         let generation = descriptor.generation;
@@ -59,7 +59,7 @@ impl Orders {
     /// Restores the policy at a start from the checkpoint and the index.
     pub(crate) async fn tell_policy(
         &self,
-        holdings: &Holdings,
+        holdings: &ChunkStore,
         log: &Log,
         (buffers, now): (&Buffers, Nanos),
     ) {
@@ -79,8 +79,15 @@ impl Orders {
     }
 
     /// Reads the checkpoint of a zone: its age, and the facts by rising offset.
-    async fn read(&self, zone: ZoneId, log: &Log, buffers: &Buffers) -> (Option<Age>, Vec<Fact>) {
-        let of_zone = self.parts.range(order::key(zone, 0)..=order::key(zone, u32::MAX));
+    async fn read(
+        &self,
+        zone: ZoneId,
+        log: &Log,
+        buffers: &Buffers,
+    ) -> (Option<Age>, Vec<PieceState>) {
+        let of_zone = self
+            .parts
+            .range(checkpoint_format::key(zone, 0)..=checkpoint_format::key(zone, u32::MAX));
         let mut parts: Vec<(&Key, &Part)> = of_zone.collect();
         // Parts older than the first one are left from an earlier checkpoint with more parts.
         let since = parts.first().map_or(0, |(_, part)| part.generation);
@@ -95,14 +102,14 @@ impl Orders {
             }
             for mut reading in under_way {
                 let Ok(bytes) = reading.done().await else { continue };
-                let Some(order) = Order::decode(&bytes.into_bytes()) else { continue };
+                let Some(order) = CheckpointRecord::decode(&bytes.into_bytes()) else { continue };
                 if (order.zone, order.sequence) == (zone, log.zone_sequence(zone)) {
                     age = age.or(order.age);
                     facts.extend(order.facts);
                 }
             }
         }
-        facts.sort_by_key(|fact: &Fact| fact.offset);
+        facts.sort_by_key(|fact: &PieceState| fact.offset);
         (age, facts)
     }
 }
@@ -122,7 +129,12 @@ const AGE_AT: u32 = 56;
 
 impl LoadedCheckpoint {
     /// Adds the next zone, with its facts by rising offset.
-    fn note(&mut self, holdings: &Holdings, (zone, age): (ZoneId, Option<Age>), facts: &[Fact]) {
+    fn note(
+        &mut self,
+        holdings: &ChunkStore,
+        (zone, age): (ZoneId, Option<Age>),
+        facts: &[PieceState],
+    ) {
         let zone_at = (self.zones.len() as u64) << 32;
         self.zones.push((zone, age));
         for spot in holdings.pieces(zone) {
@@ -139,7 +151,7 @@ impl LoadedCheckpoint {
         }
     }
 
-    fn tell(mut self, holdings: &Holdings, full: &[ZoneId], now: Nanos) {
+    fn tell(mut self, holdings: &ChunkStore, full: &[ZoneId], now: Nanos) {
         self.pieces.sort_unstable();
         for piece in self.pieces {
             let age = Age::of_reversed((piece >> AGE_AT).to_le_bytes()[0]);
@@ -193,8 +205,12 @@ impl Inner {
     /// Encodes the checkpoint records of a zone into `ready`.
     async fn gather(&self, zone: ZoneId, ready: &mut Vec<(Key, Vec<u8>)>) {
         let sequence = self.log.zone_sequence(zone);
-        let mut order =
-            Order { zone, sequence, age: self.holdings.zone_age(zone), facts: Vec::new() };
+        let mut order = CheckpointRecord {
+            zone,
+            sequence,
+            age: self.holdings.zone_age(zone),
+            facts: Vec::new(),
+        };
         let (mut part, mut next) = (0, Some(0));
         while let Some(from) = next {
             let facts = &mut order.facts;
@@ -202,7 +218,7 @@ impl Inner {
             let is_over = next.is_none();
             while FACTS_MAX <= order.facts.len() || (is_over && !order.facts.is_empty()) {
                 let rest = order.facts.split_off(order.facts.len().min(FACTS_MAX));
-                ready.push((order::key(zone, part), order.encode()));
+                ready.push((checkpoint_format::key(zone, part), order.encode()));
                 (order.facts, part) = (rest, part + 1);
             }
             if !is_over {
@@ -215,7 +231,7 @@ impl Inner {
         }
         // An empty record replaces the zone's older facts.
         if part == 0 && 0 < sequence {
-            ready.push((order::key(zone, part), order.encode()));
+            ready.push((checkpoint_format::key(zone, part), order.encode()));
         }
     }
 
@@ -231,7 +247,7 @@ impl Inner {
 
     async fn append_order(&self, key: Key, bytes: &[u8]) {
         let (data, len) = self.record_data(Stream::Fill, bytes).await;
-        let record = Record { key, kind: ORDER, len, data, generation: None };
+        let record = Record { key, kind: CHECKPOINT, len, data, generation: None };
         // A lost record costs only eviction order.
         drop(self.log.append(Stream::Fill, record, Urgency::Linger).await);
     }

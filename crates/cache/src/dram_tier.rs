@@ -15,14 +15,14 @@ use zonal_zonelog::Key;
 
 use crate::Head;
 use crate::fetch::FillPiece;
-use crate::hashed::Hashed;
-use crate::index::{Spot, chunk_id};
+use crate::index::{EntryRef, chunk_id};
+use crate::prehashed_map::PrehashedMap;
 
 /// DRAM tier of one shard.
-pub(crate) struct Memory {
+pub(crate) struct DramTier {
     probation: Option<Probation>,
     hot: Option<Hot>,
-    held: Hashed<u64, MemoryEntry>,
+    held: PrehashedMap<u64, MemoryEntry>,
     held_bytes: Bytes,
     /// Memory of the last evicted chunk, reused for the next one.
     spare: Option<Payload>,
@@ -37,7 +37,7 @@ struct MemoryEntry {
     /// The piece, while it waits for admission and was not offered to flash.
     waiting: Option<Rc<FillPiece>>,
     /// Last known index entry of the flash copy.
-    spot: Option<Spot>,
+    spot: Option<EntryRef>,
 }
 
 /// Overhead per chunk in bytes, estimated: its piece, its share of the head, and table and queue
@@ -54,9 +54,9 @@ impl MemoryEntry {
     }
 }
 
-impl Memory {
+impl DramTier {
     pub(crate) fn new(probation: Option<Probation>, hot: Option<Hot>) -> Self {
-        let (held, held_bytes) = (Hashed::default(), Bytes(0));
+        let (held, held_bytes) = (PrehashedMap::default(), Bytes(0));
         Self { probation, hot, held, held_bytes, spare: None }
     }
 
@@ -75,8 +75,8 @@ impl Memory {
         self.find(key, head).is_some()
     }
 
-    /// Returns the entry that [`Memory::read`] would return, without counting a read.
-    pub(crate) fn look_at(&self, key: Key, head: &Head) -> Option<(&Payload, Option<Spot>)> {
+    /// Returns the entry that [`DramTier::read`] would return, without counting a read.
+    pub(crate) fn look_at(&self, key: Key, head: &Head) -> Option<(&Payload, Option<EntryRef>)> {
         self.find(key, head).map(|held| (&held.data, held.spot))
     }
 
@@ -90,7 +90,11 @@ impl Memory {
     }
 
     /// Returns the bytes of a chunk and its last known index entry, and counts the read.
-    pub(crate) fn read(&mut self, key: Key, head: &Head) -> Option<(Payload, &mut Option<Spot>)> {
+    pub(crate) fn read(
+        &mut self,
+        key: Key,
+        head: &Head,
+    ) -> Option<(Payload, &mut Option<EntryRef>)> {
         if self.held.is_empty() {
             return None;
         }
@@ -116,7 +120,7 @@ impl Memory {
         }
     }
 
-    /// Adds a complete chunk for which [`Memory::miss`] returned `Wait`. The chunk moves out of the
+    /// Adds a complete chunk for which [`DramTier::miss`] returned `Wait`. The chunk moves out of the
     /// buffer pool.
     pub(crate) fn wait(&mut self, piece: &Rc<FillPiece>) {
         let Some(data) = piece.move_to_own_memory(self.spare.take()) else { return };
@@ -127,13 +131,13 @@ impl Memory {
         }
     }
 
-    /// True when a whole chunk that was read from flash is worth a copy for [`Memory::keep`].
+    /// True when a whole chunk that was read from flash is worth a copy for [`DramTier::keep`].
     pub(crate) fn wants(&mut self, key: Key, len: Bytes) -> bool {
         self.hot.as_mut().is_some_and(|hot| hot.wants(chunk_id(key), len))
     }
 
     /// Adds a copy of a chunk that is on flash at `spot`.
-    pub(crate) fn keep(&mut self, (key, spot): (Key, Spot), head: &Arc<Head>, data: &Payload) {
+    pub(crate) fn keep(&mut self, (key, spot): (Key, EntryRef), head: &Arc<Head>, data: &Payload) {
         let data = data.to_own_memory(self.spare.take());
         let held = MemoryEntry { key, head: head.clone(), data, waiting: None, spot: Some(spot) };
         if let Some(takes) = self.hold(held)
@@ -166,7 +170,7 @@ impl Memory {
         self.end_waiting(Probation::leave)
     }
 
-    /// Like [`Memory::leave`], at a graceful stop: empties the queue.
+    /// Like [`DramTier::leave`], at a graceful stop: empties the queue.
     pub(crate) fn leave_at_end(&mut self) -> Option<(Rc<FillPiece>, Verdict)> {
         self.end_waiting(Probation::leave_at_end)
     }

@@ -14,7 +14,7 @@ const PLACES: usize = 1024;
 
 /// Cache of version keys, indexed by the address of the head. An entry holds its head, so no other
 /// head can have that address.
-pub(crate) struct Versions {
+pub(crate) struct VersionKeyCache {
     places: Vec<Option<Known>>,
 }
 
@@ -24,7 +24,7 @@ struct Known {
     keys: (ObjectKey, VersionKey),
 }
 
-impl Versions {
+impl VersionKeyCache {
     pub(crate) fn new() -> Self {
         Self { places: (0..PLACES).map(|_| None).collect() }
     }
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn a_key_is_made_once_for_each_head_and_object() {
         let keys = Keys::new([1; 16]);
-        let mut versions = Versions::new();
+        let mut versions = VersionKeyCache::new();
         let [one, other] =
             [1, 2].map(|salt| Arc::new(Head::new(OriginHead::default(), salt, None)));
         let [a, b] = ["a", "b"].map(|key| ObjectName::new("bucket", key));
