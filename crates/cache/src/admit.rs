@@ -7,7 +7,7 @@
 use alloc::rc::Rc;
 
 use zonal_base::Bytes;
-use zonal_policy::{Account, Budget, Means, Verdict};
+use zonal_policy::{Account, Means, Verdict, WriteBudget};
 use zonal_zonelog::{Key, Kind, Record, Stream, Urgency};
 
 use crate::Head;
@@ -135,7 +135,7 @@ impl Inner {
     }
 
     fn affords(&self, piece: &FillPiece) -> bool {
-        let affords = |budget: Budget| budget.affords(Bytes(piece.len.into()), self.account());
+        let affords = |budget: WriteBudget| budget.affords(Bytes(piece.len.into()), self.account());
         self.budget.is_none_or(affords)
     }
 

@@ -9,7 +9,7 @@ use core::fmt;
 
 use zonal_base::{BLOCK_BYTES, Bytes, Nanos, index, low_u32};
 use zonal_device::Geometry;
-use zonal_policy::{Budget, Layout, Lots, Rules};
+use zonal_policy::{AdmissionThrottle, Layout, Rules, WriteBudget};
 use zonal_runtime::Event;
 use zonal_zonelog::{Identity, Key, Log, OpenError as LogError, OpenMode};
 
@@ -162,8 +162,8 @@ pub(crate) struct Inner {
     /// bytes since the start.
     pub(crate) remember_at: Cell<u64>,
     pub(crate) memory: RefCell<DramTier>,
-    pub(crate) budget: Option<Budget>,
-    pub(crate) lots: RefCell<Lots>,
+    pub(crate) budget: Option<WriteBudget>,
+    pub(crate) lots: RefCell<AdmissionThrottle>,
     pub(crate) started_at: Nanos,
     pub(crate) regained: RecoveryStats,
     pub(crate) heads: RefCell<Heads>,
@@ -243,7 +243,7 @@ impl Cache {
             remember_at: Cell::new(0),
             memory: RefCell::new(DramTier::new(rules.probation, rules.hot)),
             budget: rules.budget,
-            lots: RefCell::new(Lots::new(settings.log.backlog_max)),
+            lots: RefCell::new(AdmissionThrottle::new(settings.log.backlog_max)),
             started_at: ports.clock.now(),
             regained,
             heads: RefCell::new(Heads::new(settings.heads)),

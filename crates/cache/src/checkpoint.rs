@@ -15,7 +15,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use zonal_base::{Nanos, ZoneId, index, low_u32};
-use zonal_policy::Knowledge;
+use zonal_policy::PersistLevel;
 use zonal_runtime::Buffers;
 use zonal_zonelog::{Checks, Extent, Key, Log, Record, Recovered, Stream, Urgency};
 
@@ -189,7 +189,7 @@ impl Inner {
 
     /// Writes a checkpoint.
     pub(crate) async fn remember(self: &Rc<Self>) {
-        if self.holdings.knowledge() == Knowledge::Nothing {
+        if self.holdings.knowledge() == PersistLevel::Nothing {
             return;
         }
         let mut ready = Vec::new();

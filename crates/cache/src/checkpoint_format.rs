@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use zonal_base::ZoneId;
-use zonal_policy::Mark;
+use zonal_policy::PolicyTag;
 use zonal_zonelog::{Key, Kind};
 
 /// Record kind of policy checkpoints. They are not in the index.
@@ -17,7 +17,7 @@ pub(crate) const CHECKPOINT: Kind = Kind(5);
 pub(crate) struct PieceState {
     /// Offset of the piece in its zone, in units of `Extent::UNIT`.
     pub(crate) offset: u32,
-    pub(crate) mark: Mark,
+    pub(crate) mark: PolicyTag,
     /// The policy evicted the piece: it must not be read any more.
     pub(crate) is_evicted: bool,
     pub(crate) age: Option<Age>,
@@ -54,7 +54,7 @@ const EVICTED: u32 = 1 << 30;
 impl PieceState {
     /// False when the fact equals the default of an unknown piece.
     pub(crate) fn is_news(&self) -> bool {
-        self.is_evicted || self.mark != Mark::default() || self.age.is_some()
+        self.is_evicted || self.mark != PolicyTag::default() || self.age.is_some()
     }
 }
 
@@ -132,7 +132,7 @@ impl CheckpointRecord {
             let word = u32::from_le_bytes([*w0, *w1, *w2, *w3]);
             PieceState {
                 offset: word & ((1 << OFFSET_BITS) - 1),
-                mark: Mark((word >> OFFSET_BITS).to_le_bytes()[0] & Mark::MAX.0),
+                mark: PolicyTag((word >> OFFSET_BITS).to_le_bytes()[0] & PolicyTag::MAX.0),
                 is_evicted: word & EVICTED != 0,
                 age: Age::decode(*age),
             }
@@ -159,9 +159,9 @@ mod tests {
     fn golden() -> CheckpointRecord {
         let fact = |offset, mark, is_evicted, age| PieceState { offset, mark, is_evicted, age };
         let facts = [
-            fact(0x100, Mark(0), false, Some(Age(0))),
-            fact(0x200, Mark(2), false, None),
-            fact((1 << 28) - 1, Mark(0), true, Some(Age(200))),
+            fact(0x100, PolicyTag(0), false, Some(Age(0))),
+            fact(0x200, PolicyTag(2), false, None),
+            fact((1 << 28) - 1, PolicyTag(0), true, Some(Age(200))),
         ];
         CheckpointRecord { zone: ZoneId(3), sequence: 265, age: None, facts: facts.into() }
     }

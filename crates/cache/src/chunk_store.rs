@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use zonal_base::{Bytes, Nanos, ZoneId};
-use zonal_policy::{ChunkLocation, Keep, Knowledge, Mark, Policy, ZoneFacts};
+use zonal_policy::{ChunkLocation, PersistLevel, Policy, PolicyTag, Reinsertion, ZoneFacts};
 use zonal_zonelog::{Extent, Key, Kind};
 
 use crate::checkpoint_format::{Age, PieceState};
@@ -59,7 +59,7 @@ impl ChunkStore {
     }
 
     /// How much policy state is worth a checkpoint.
-    pub(crate) fn knowledge(&self) -> Knowledge {
+    pub(crate) fn knowledge(&self) -> PersistLevel {
         self.policy.borrow().knowledge()
     }
 
@@ -139,7 +139,7 @@ impl ChunkStore {
     }
 
     /// Like [`ChunkStore::find`], without checksums.
-    fn glance(&self, key: Key) -> Option<(EntryRef, Kind, Mark)> {
+    fn glance(&self, key: Key) -> Option<(EntryRef, Kind, PolicyTag)> {
         let (spot, kind, mark) = self.index.borrow().glance(key)?;
         let is_held = kind != PIECE || self.policy.borrow().holds(&place(&spot), mark);
         is_held.then_some((spot, kind, mark))
@@ -258,7 +258,7 @@ impl ChunkStore {
     fn note_cared_for(
         &self,
         spot: &EntryRef,
-        (kind, mark): (Kind, Mark),
+        (kind, mark): (Kind, PolicyTag),
         care: RetentionClass,
         now: Nanos,
     ) {
@@ -281,7 +281,7 @@ impl ChunkStore {
     fn care(
         &self,
         spot: &EntryRef,
-        (kind, mark): (Kind, Mark),
+        (kind, mark): (Kind, PolicyTag),
         care: RetentionClass,
         now: Nanos,
     ) -> bool {
@@ -315,7 +315,7 @@ impl ChunkStore {
             }
             (true, false) => {
                 self.pins.remove(&spot.extent);
-                index.set_mark(&spot, Mark::default());
+                index.set_mark(&spot, PolicyTag::default());
             }
             _ => {}
         }
@@ -343,7 +343,7 @@ impl ChunkStore {
         for found in index.zone_records(zone) {
             let len = u64::from(found.extent.len);
             match found.kind {
-                PIECE if policy.keep(&place(&found.spot()), found.mark) == Keep::Rewrite => {
+                PIECE if policy.keep(&place(&found.spot()), found.mark) == Reinsertion::Rewrite => {
                     by_policy.push(found.extent.offset);
                 }
                 HEAD | PINNED
@@ -453,11 +453,11 @@ impl ChunkStore {
 }
 
 /// Kind and mark of a record without its pin.
-fn usual(kind: Kind) -> (Kind, Mark) {
-    (if kind == PINNED { PIECE } else { kind }, Mark::default())
+fn usual(kind: Kind) -> (Kind, PolicyTag) {
+    (if kind == PINNED { PIECE } else { kind }, PolicyTag::default())
 }
 
-fn set(index: &mut Index, spot: &EntryRef, (kind, mark): (Kind, Mark)) {
+fn set(index: &mut Index, spot: &EntryRef, (kind, mark): (Kind, PolicyTag)) {
     index.set_kind(spot, kind);
     index.set_mark(spot, mark);
 }

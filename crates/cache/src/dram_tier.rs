@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 
 use hashbrown::hash_map::Entry;
 use zonal_base::{Bytes, Payload};
-use zonal_policy::{Hot, Means, Probation, Verdict};
+use zonal_policy::{MainQueue, Means, SmallQueue, Verdict};
 use zonal_zonelog::Key;
 
 use crate::Head;
@@ -20,8 +20,8 @@ use crate::prehashed_map::PrehashedMap;
 
 /// DRAM tier of one shard.
 pub(crate) struct DramTier {
-    probation: Option<Probation>,
-    hot: Option<Hot>,
+    probation: Option<SmallQueue>,
+    hot: Option<MainQueue>,
     held: PrehashedMap<u64, MemoryEntry>,
     held_bytes: Bytes,
     /// Memory of the last evicted chunk, reused for the next one.
@@ -55,19 +55,19 @@ impl MemoryEntry {
 }
 
 impl DramTier {
-    pub(crate) fn new(probation: Option<Probation>, hot: Option<Hot>) -> Self {
+    pub(crate) fn new(probation: Option<SmallQueue>, hot: Option<MainQueue>) -> Self {
         let (held, held_bytes) = (PrehashedMap::default(), Bytes(0));
         Self { probation, hot, held, held_bytes, spare: None }
     }
 
     /// Starts admission control: flash is full, so not every chunk is written any more.
     pub(crate) fn note_full_flash(&mut self) {
-        self.probation.iter_mut().for_each(Probation::note_full_flash);
+        self.probation.iter_mut().for_each(SmallQueue::note_full_flash);
     }
 
     /// Asks the small queue for a verdict on a missed chunk, given the write budget.
     pub(crate) fn miss(&mut self, key: Key, len: Bytes, means: Means) -> Verdict {
-        let miss = |probation: &mut Probation| probation.miss(chunk_id(key), len, means);
+        let miss = |probation: &mut SmallQueue| probation.miss(chunk_id(key), len, means);
         self.probation.as_mut().map_or(Verdict::Admit, miss)
     }
 
@@ -167,17 +167,17 @@ impl DramTier {
     /// Takes the next chunk to evict from the small queue while it is over its limit, with the
     /// verdict whether it is worth a flash write.
     pub(crate) fn leave(&mut self) -> Option<(Rc<FillPiece>, Verdict)> {
-        self.end_waiting(Probation::leave)
+        self.end_waiting(SmallQueue::leave)
     }
 
     /// Like [`DramTier::leave`], at a graceful stop: empties the queue.
     pub(crate) fn leave_at_end(&mut self) -> Option<(Rc<FillPiece>, Verdict)> {
-        self.end_waiting(Probation::leave_at_end)
+        self.end_waiting(SmallQueue::leave_at_end)
     }
 
     fn end_waiting(
         &mut self,
-        next: impl Fn(&mut Probation) -> Option<(u64, Bytes, Verdict)>,
+        next: impl Fn(&mut SmallQueue) -> Option<(u64, Bytes, Verdict)>,
     ) -> Option<(Rc<FillPiece>, Verdict)> {
         while let Some((id, takes, verdict)) = self.probation.as_mut().and_then(&next) {
             let waiting = self.held.get_mut(&id).and_then(|held| held.waiting.take());
@@ -195,7 +195,7 @@ impl DramTier {
 
     /// Evicts cold chunks of the hot set. They need no write: they are on flash.
     fn drop_cold(&mut self) {
-        while let Some(id) = self.hot.as_mut().and_then(Hot::leave) {
+        while let Some(id) = self.hot.as_mut().and_then(MainQueue::leave) {
             self.drop_held(id);
         }
     }

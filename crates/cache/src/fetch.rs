@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use bytes::Bytes;
 use zonal_base::{Payload, index, low_u32};
-use zonal_policy::{Lot, Wasted};
+use zonal_policy::{SampleRank, Wasted};
 use zonal_runtime::Event;
 use zonal_zonelog::{Key, Record};
 
@@ -39,7 +39,7 @@ pub(crate) struct FetchState {
     /// Strongest retention class of its readers.
     care: Cell<RetentionClass>,
     /// Lowest sample rank of its readers.
-    lot: Cell<Lot>,
+    lot: Cell<SampleRank>,
     moved: Event,
     /// Set for a prefetch: the counter of its wasted bytes.
     ahead: Option<Wasted>,
@@ -151,13 +151,13 @@ impl FetchState {
             listeners: Cell::new(0),
             has_stalled: Cell::new(false),
             care: Cell::default(),
-            lot: Cell::new(Lot::LAST),
+            lot: Cell::new(SampleRank::LAST),
             moved: Event::default(),
             ahead,
         })
     }
 
-    pub(crate) const fn lot(&self) -> Lot {
+    pub(crate) const fn lot(&self) -> SampleRank {
         self.lot.get()
     }
 

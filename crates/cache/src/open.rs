@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use core::cell::RefCell;
 
 use zonal_base::Nanos;
-use zonal_policy::Mark;
+use zonal_policy::PolicyTag;
 use zonal_runtime::Event;
 use zonal_zonelog::{Record, Stream, Urgency};
 
@@ -454,7 +454,7 @@ impl Inner {
         let Some(bytes) = head::encode(&known.name, times, &known.head) else { return };
         let (data, len) = self.record_data(stream, &bytes).await;
         let generation = Some(known.generation);
-        let mark = if known.is_pinned.get() { WANTED } else { Mark::default() };
+        let mark = if known.is_pinned.get() { WANTED } else { PolicyTag::default() };
         let kind = kind_on_flash(HEAD, mark);
         let record = Record { key: key.record(), kind, len, data, generation };
         let Ok(placed) = self.log.append(stream, record, Urgency::Linger).await else { return };
@@ -465,7 +465,7 @@ impl Inner {
         }
         let checks = placed.descriptor().checks.clone();
         // A request during the write may have changed the pin.
-        let mark = if known.is_pinned.get() { WANTED } else { Mark::default() };
+        let mark = if known.is_pinned.get() { WANTED } else { PolicyTag::default() };
         let found = IndexEntry::new(placed.extent(), HEAD, checks).with_mark(mark);
         self.holdings.publish(key.record(), found, self.now());
     }

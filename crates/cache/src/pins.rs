@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
 use zonal_base::{Bytes, ZoneId, index};
-use zonal_policy::{Layout, Lot, Mark, ZoneFacts};
+use zonal_policy::{Layout, PolicyTag, SampleRank, ZoneFacts};
 use zonal_zonelog::{Extent, Kind};
 
 use crate::Head;
@@ -52,12 +52,12 @@ pub struct ReadHints {
     pub care: RetentionClass,
     /// Sample rank for admission while fills exceed the flash write bandwidth. Each reader draws
     /// its own, so that a popular object is not left out for long.
-    pub lot: Lot,
+    pub lot: SampleRank,
 }
 
 /// Mark of pinned pieces: the piece was read, since it was last written or found at a start, under
 /// a rule that pins it. Mark of heads: the head is pinned.
-pub(crate) const WANTED: Mark = Mark(1);
+pub(crate) const WANTED: PolicyTag = PolicyTag(1);
 
 /// Largest pinnable share of the device: 75 %. A reclaimed zone then frees a quarter of its room,
 /// less what the policy keeps of that.
@@ -157,7 +157,7 @@ pub(crate) fn most_of_zone(full: &[ZoneFacts], zone_capacity: Bytes) -> Bytes {
 }
 
 /// True when reclaim rewrites the record regardless of the policy.
-pub(crate) fn is_pinned(kind: Kind, mark: Mark) -> bool {
+pub(crate) fn is_pinned(kind: Kind, mark: PolicyTag) -> bool {
     kind == PINNED || (kind == HEAD && mark == WANTED)
 }
 

@@ -19,7 +19,7 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 
 use zonal_base::{Blocks, Buffer, Bytes, Nanos};
-use zonal_policy::{Prefetch, Scans, Wasted};
+use zonal_policy::{Prefetch, SequentialDetector, Wasted};
 
 use crate::cache::Inner;
 use crate::fetch::FillPiece;
@@ -55,7 +55,7 @@ const PAUSE: Nanos = Nanos::secs(5);
 
 /// Prefetch state of a shard: scans, prefetches in flight, and unread pieces.
 pub(crate) struct Prefetched {
-    scans: RefCell<Scans>,
+    scans: RefCell<SequentialDetector>,
     /// Unread pieces, in the order in which they were complete.
     unread: RefCell<VecDeque<Unread>>,
     /// Bytes of the budget in use: prefetches in flight and unread pieces.
@@ -78,7 +78,7 @@ impl Prefetched {
     pub(crate) fn new(window: Bytes, memory: Bytes) -> Self {
         let most = memory.0 / SHARE;
         Self {
-            scans: RefCell::new(Scans::new(prefetch_window(window, memory))),
+            scans: RefCell::new(SequentialDetector::new(prefetch_window(window, memory))),
             unread: RefCell::default(),
             taken: Cell::new(0),
             most,

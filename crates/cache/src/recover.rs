@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{ZoneId, index};
 use zonal_device::Geometry;
-use zonal_policy::Mark;
+use zonal_policy::PolicyTag;
 use zonal_zonelog::{Key, Kind, Log, Recovered};
 
 use crate::Settings;
@@ -34,7 +34,7 @@ pub(crate) const PINNED: Kind = Kind(3);
 pub(crate) const PINNED_HEAD: Kind = Kind(4);
 
 /// Record kind on flash of an index entry.
-pub(crate) fn kind_on_flash(kind: Kind, mark: Mark) -> Kind {
+pub(crate) fn kind_on_flash(kind: Kind, mark: PolicyTag) -> Kind {
     if kind == HEAD && mark == WANTED { PINNED_HEAD } else { kind }
 }
 
@@ -73,7 +73,7 @@ impl Recovery {
         }
         let (kind, mark) = match descriptor.kind {
             PINNED_HEAD => (HEAD, WANTED),
-            kind @ (HEAD | PIECE | PINNED) => (kind, Mark::default()),
+            kind @ (HEAD | PIECE | PINNED) => (kind, PolicyTag::default()),
             _ => return,
         };
         // The pinned copy wins: reclaim may have been rewriting the piece with its new kind.
@@ -155,7 +155,8 @@ mod tests {
 
     #[test]
     fn kinds_on_flash_are_those_of_the_format() {
-        let kinds = [(HEAD, Mark(0)), (HEAD, WANTED), (PIECE, Mark(3)), (PINNED, Mark(0))];
+        let kinds =
+            [(HEAD, PolicyTag(0)), (HEAD, WANTED), (PIECE, PolicyTag(3)), (PINNED, PolicyTag(0))];
         let on_flash = kinds.map(|(kind, mark)| kind_on_flash(kind, mark).0);
         assert_eq!(on_flash, [1, 4, 2, 3], "docs/formats/zonelog.md");
     }

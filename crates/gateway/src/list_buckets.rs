@@ -37,7 +37,7 @@ pub(crate) async fn list_buckets(
     let mut all: Vec<Bucket> = named.collect();
     if let Some(rest) = origins.rest() {
         match buckets_of(rest, id).await {
-            // What another origin names is that one's.
+            // A bucket that is assigned to another origin belongs to that one.
             Ok(known) => {
                 all.extend(known.into_iter().filter(|it| origins.is_of_the_rest(&it.name)));
             }

@@ -72,9 +72,9 @@ impl Owners {
 /// How an owner is confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Confirming {
-    /// By what the origin said lately.
+    /// By a remembered confirmation.
     FromMemory,
-    /// By what the origin says now.
+    /// By asking the origin.
     Anew,
 }
 

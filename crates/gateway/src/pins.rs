@@ -13,7 +13,7 @@ pub struct Pins {
 }
 
 impl Pins {
-    /// With an object more; false when it was there.
+    /// Pins an object. False if it was pinned already.
     pub fn pin(&mut self, object: ObjectName) -> bool {
         self.objects.insert(object)
     }

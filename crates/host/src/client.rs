@@ -8,7 +8,7 @@ use zonal_cache::{
     ChunkRules, FreshnessPolicy, Head, InvalidationTarget, LookupError, ObjectName, Opened,
     ReadError, ReadHints, RemoveError, Residency, RetentionClass, STRIPE,
 };
-use zonal_policy::Lot;
+use zonal_policy::SampleRank;
 
 use crate::ShardStats;
 use crate::chunks::{ChunkLimits, ChunkRefused};
@@ -320,7 +320,7 @@ impl Client {
 /// Read hints with a new random admission rank, so that all stripes of a read are admitted or
 /// rejected together, on every shard.
 fn keeping(care: RetentionClass) -> ReadHints {
-    ReadHints { care, lot: Lot::of(fastrand::u64(..)) }
+    ReadHints { care, lot: SampleRank::of(fastrand::u64(..)) }
 }
 
 /// Stripes that a range touches, each with its part of the range.

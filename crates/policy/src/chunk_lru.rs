@@ -18,12 +18,12 @@ use alloc::vec::Vec;
 
 use zonal_base::{Nanos, ZoneId, index};
 
-use crate::limit::Limit;
 use crate::order::Spot;
+use crate::over_provisioning::OverProvisioning;
 use crate::recency::Recency;
 use crate::regions::least;
 use crate::share::Share;
-use crate::{ChunkLocation, Keep, Knowledge, Layout, Mark, Policy, ZoneFacts};
+use crate::{ChunkLocation, Layout, PersistLevel, Policy, PolicyTag, Reinsertion, ZoneFacts};
 
 /// LRU over chunks, with the valid bytes of each zone.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct ChunkLru {
     order: Recency,
     zones: Vec<Valid>,
     valid_bytes: u64,
-    limit: Limit,
+    limit: OverProvisioning,
 }
 
 /// Valid data of a zone: the chunks that are not evicted. A chunk counts with the mean size of its zone, because the
@@ -57,7 +57,7 @@ impl ChunkLru {
             order: Recency::new(layout.zone_count),
             zones: vec![Valid::default(); index(layout.zone_count.into())],
             valid_bytes: 0,
-            limit: Limit::new(layout, spare),
+            limit: OverProvisioning::new(layout, spare),
         }
     }
 
@@ -89,7 +89,7 @@ impl Policy for ChunkLru {
         self.count(place);
     }
 
-    fn on_access(&mut self, place: &ChunkLocation, mark: Mark, _now: Nanos) -> Mark {
+    fn on_access(&mut self, place: &ChunkLocation, mark: PolicyTag, _now: Nanos) -> PolicyTag {
         self.order.touch(spot(place));
         mark
     }
@@ -98,9 +98,9 @@ impl Policy for ChunkLru {
         &mut self,
         from: &ChunkLocation,
         to: &ChunkLocation,
-        mark: Mark,
+        mark: PolicyTag,
         _now: Nanos,
-    ) -> Mark {
+    ) -> PolicyTag {
         // A chunk that was evicted while reclaim moved it stays evicted.
         if self.order.contains(spot(from)) {
             self.order.relocate(spot(from), spot(to));
@@ -110,7 +110,7 @@ impl Policy for ChunkLru {
         mark
     }
 
-    fn on_forget(&mut self, place: &ChunkLocation, _mark: Mark) {
+    fn on_forget(&mut self, place: &ChunkLocation, _mark: PolicyTag) {
         self.remove(spot(place));
     }
 
@@ -129,12 +129,12 @@ impl Policy for ChunkLru {
         }
     }
 
-    fn holds(&self, place: &ChunkLocation, _mark: Mark) -> bool {
+    fn holds(&self, place: &ChunkLocation, _mark: PolicyTag) -> bool {
         self.order.contains(spot(place))
     }
 
-    fn knowledge(&self) -> Knowledge {
-        Knowledge::Chunks
+    fn knowledge(&self) -> PersistLevel {
+        PersistLevel::Chunks
     }
 
     fn age(&self, place: &ChunkLocation, _now: Nanos) -> Option<u64> {
@@ -147,10 +147,10 @@ impl Policy for ChunkLru {
         least(candidates, |zone| [self.zones[index(zone.0.into())].bytes])
     }
 
-    fn keep(&mut self, place: &ChunkLocation, _mark: Mark) -> Keep {
+    fn keep(&mut self, place: &ChunkLocation, _mark: PolicyTag) -> Reinsertion {
         match self.order.contains(spot(place)) {
-            true => Keep::Rewrite,
-            false => Keep::Drop,
+            true => Reinsertion::Rewrite,
+            false => Reinsertion::Drop,
         }
     }
 }

@@ -8,7 +8,7 @@ use zonal_base::{Nanos, ZoneId};
 
 use crate::order::Order;
 use crate::pinned::gaining;
-use crate::{ChunkLocation, Knowledge, Layout, Mark, Policy, ZoneFacts};
+use crate::{ChunkLocation, Layout, PersistLevel, Policy, PolicyTag, ZoneFacts};
 
 /// LRU over full zones, each of which is one region.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Direct {
 }
 
 impl Policy for Direct {
-    fn on_access(&mut self, place: &ChunkLocation, mark: Mark, _now: Nanos) -> Mark {
+    fn on_access(&mut self, place: &ChunkLocation, mark: PolicyTag, _now: Nanos) -> PolicyTag {
         if self.order.remove((place.zone, REGION)) {
             self.order.push_last((place.zone, REGION));
         }
@@ -41,8 +41,8 @@ impl Policy for Direct {
         self.order.remove((zone, REGION));
     }
 
-    fn knowledge(&self) -> Knowledge {
-        Knowledge::Zones
+    fn knowledge(&self) -> PersistLevel {
+        PersistLevel::Zones
     }
 
     fn zone_age(&self, zone: ZoneId) -> Option<u64> {

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use zonal_base::{Nanos, ZoneId, index};
 
 use crate::pinned::gaining;
-use crate::{ChunkLocation, Knowledge, Layout, Mark, Policy, ZoneFacts};
+use crate::{ChunkLocation, Layout, PersistLevel, Policy, PolicyTag, ZoneFacts};
 
 /// Event that renews the time of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,13 +89,13 @@ impl Policy for Epoch {
         self.insert(place, self.time(now));
     }
 
-    fn on_found(&mut self, place: &ChunkLocation, (_mark, age): (Mark, u64), now: Nanos) {
+    fn on_found(&mut self, place: &ChunkLocation, (_mark, age): (PolicyTag, u64), now: Nanos) {
         self.began.get_or_insert(now);
         let age = Time::try_from(age).unwrap_or(Time::MAX);
         self.insert(place, self.time(now).saturating_sub(age));
     }
 
-    fn on_access(&mut self, place: &ChunkLocation, mark: Mark, now: Nanos) -> Mark {
+    fn on_access(&mut self, place: &ChunkLocation, mark: PolicyTag, now: Nanos) -> PolicyTag {
         if self.update == Update::Access {
             let now = self.time(now);
             let zone = self.zone(place.zone);
@@ -105,7 +105,7 @@ impl Policy for Epoch {
         mark
     }
 
-    fn on_forget(&mut self, place: &ChunkLocation, _mark: Mark) {
+    fn on_forget(&mut self, place: &ChunkLocation, _mark: PolicyTag) {
         let zone = self.zone(place.zone);
         zone.sum -= u64::from(zone.used[place.number as usize]);
         zone.count -= 1;
@@ -116,8 +116,8 @@ impl Policy for Epoch {
         self.chosen.retain(|other| *other != zone);
     }
 
-    fn knowledge(&self) -> Knowledge {
-        Knowledge::Chunks
+    fn knowledge(&self) -> PersistLevel {
+        PersistLevel::Chunks
     }
 
     fn age(&self, place: &ChunkLocation, now: Nanos) -> Option<u64> {
@@ -152,7 +152,7 @@ mod tests {
             policy.on_insert(place, Nanos::millis(10 * at as u64));
         }
         // The older zone is used much later.
-        policy.on_access(&chunk(0, 1), Mark::default(), Nanos::millis(100));
+        policy.on_access(&chunk(0, 1), PolicyTag::default(), Nanos::millis(100));
         policy
     }
 
@@ -169,7 +169,7 @@ mod tests {
         let mut policy = Epoch::new(&layout(2, 1), Update::Access, 1);
         policy.on_insert(&chunk(0, 0), today(0));
         policy.on_insert(&chunk(1, 0), today(10));
-        policy.on_access(&chunk(0, 0), Mark::default(), today(20));
+        policy.on_access(&chunk(0, 0), PolicyTag::default(), today(20));
         assert_eq!(policy.victim(&candidates(&[0, 1])), Some(ZoneId(1)));
     }
 
@@ -178,7 +178,7 @@ mod tests {
         let mut policy = Epoch::new(&layout(3, 1), Update::Access, 1);
         let now = Nanos::secs(7);
         for (zone, age) in [(0, 500), (1, 900), (2, 0)] {
-            policy.on_found(&chunk(zone, 0), (Mark::default(), age), now);
+            policy.on_found(&chunk(zone, 0), (PolicyTag::default(), age), now);
         }
         assert_eq!(policy.age(&chunk(1, 0), now + Nanos::millis(30)), Some(930));
         let mut left = Vec::from([0, 1, 2]);
@@ -194,7 +194,7 @@ mod tests {
     fn zones_are_chosen_some_at_a_time() {
         let mut policy = filled(Update::Access);
         assert_eq!(policy.victim(&candidates(&[0, 1])), Some(ZoneId(1)));
-        policy.on_access(&chunk(1, 0), Mark::default(), Nanos::millis(900));
+        policy.on_access(&chunk(1, 0), PolicyTag::default(), Nanos::millis(900));
         assert_eq!(policy.victim(&candidates(&[0, 1])), Some(ZoneId(0)));
         assert_eq!(policy.victim(&candidates(&[0, 1])), Some(ZoneId(0)));
     }
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn chunks_that_are_gone_do_not_count() {
         let mut policy = filled(Update::Access);
-        policy.on_forget(&chunk(0, 1), Mark::default());
+        policy.on_forget(&chunk(0, 1), PolicyTag::default());
         assert_eq!(policy.victim(&candidates(&[0, 1])), Some(ZoneId(0)));
     }
 }

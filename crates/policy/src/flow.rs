@@ -1,6 +1,6 @@
 //! S3-FIFO main queue on zones (policy `flow`, our own): zone FIFO with reinsertion of the chunks that were read.
 //!
-//! The small queue of S3-FIFO (SOSP'23) is memory in front of flash (`Probation`). This policy is the main queue: zones
+//! The small queue of S3-FIFO (SOSP'23) is memory in front of flash (`SmallQueue`). This policy is the main queue: zones
 //! leave in the order of their filling. A chunk that was read since it was written gets a second chance: reclaim writes
 //! the chunk again. Three things are different because flash has zones, and wears out:
 //!
@@ -19,7 +19,7 @@ use zonal_base::{Bytes, Nanos, ZoneId, index};
 
 use crate::pinned::gaining;
 use crate::share::Share;
-use crate::{ChunkLocation, Keep, Knowledge, Layout, Mark, Policy, ZoneFacts};
+use crate::{ChunkLocation, Layout, PersistLevel, Policy, PolicyTag, Reinsertion, ZoneFacts};
 
 /// Zone FIFO with reinsertion.
 #[derive(Debug)]
@@ -34,13 +34,13 @@ pub(crate) struct Flow {
 }
 
 /// Bytes of a zone's chunks, by mark: 0 is unread.
-type Read = [u64; Mark::MAX.0 as usize + 1];
+type Read = [u64; PolicyTag::MAX.0 as usize + 1];
 
 /// Rewrite quota: chunks with a mark above `mark` are kept, and chunks with a lower one are dropped. Of the chunks with
 /// exactly this mark, `bytes` bytes are kept.
 #[derive(Debug, Default)]
 struct Quota {
-    mark: Mark,
+    mark: PolicyTag,
     bytes: u64,
     /// Bytes that may be kept of all marks together.
     total: u64,
@@ -56,7 +56,7 @@ impl Flow {
         }
     }
 
-    fn read_of(&mut self, place: &ChunkLocation, mark: Mark) -> &mut u64 {
+    fn read_of(&mut self, place: &ChunkLocation, mark: PolicyTag) -> &mut u64 {
         &mut self.zones[index(place.zone.0.into())][usize::from(mark.0)]
     }
 
@@ -69,10 +69,10 @@ impl Flow {
         let total = self.rewrite.of_bytes(free).0;
         let mut bytes = total;
         let read = self.zones[index(facts.zone.0.into())];
-        for mark in (1..=Mark::MAX.0).rev() {
+        for mark in (1..=PolicyTag::MAX.0).rev() {
             let with_mark = read[usize::from(mark)];
             if bytes <= with_mark {
-                return Quota { mark: Mark(mark), bytes, total };
+                return Quota { mark: PolicyTag(mark), bytes, total };
             }
             bytes -= with_mark;
         }
@@ -82,18 +82,18 @@ impl Flow {
 
 impl Policy for Flow {
     fn on_insert(&mut self, place: &ChunkLocation, _now: Nanos) {
-        *self.read_of(place, Mark::default()) += place.len.0;
+        *self.read_of(place, PolicyTag::default()) += place.len.0;
     }
 
-    fn on_found(&mut self, place: &ChunkLocation, (mark, _age): (Mark, u64), _now: Nanos) {
+    fn on_found(&mut self, place: &ChunkLocation, (mark, _age): (PolicyTag, u64), _now: Nanos) {
         *self.read_of(place, mark) += place.len.0;
     }
 
-    fn on_access(&mut self, place: &ChunkLocation, mark: Mark, _now: Nanos) -> Mark {
-        if mark == Mark::MAX {
+    fn on_access(&mut self, place: &ChunkLocation, mark: PolicyTag, _now: Nanos) -> PolicyTag {
+        if mark == PolicyTag::MAX {
             return mark;
         }
-        let more = Mark(mark.0 + 1);
+        let more = PolicyTag(mark.0 + 1);
         *self.read_of(place, mark) -= place.len.0;
         *self.read_of(place, more) += place.len.0;
         more
@@ -103,21 +103,21 @@ impl Policy for Flow {
         &mut self,
         from: &ChunkLocation,
         to: &ChunkLocation,
-        mark: Mark,
+        mark: PolicyTag,
         _now: Nanos,
-    ) -> Mark {
-        let less = Mark(mark.0.saturating_sub(1));
+    ) -> PolicyTag {
+        let less = PolicyTag(mark.0.saturating_sub(1));
         self.on_forget(from, mark);
         *self.read_of(to, less) += to.len.0;
         less
     }
 
-    fn on_forget(&mut self, place: &ChunkLocation, mark: Mark) {
+    fn on_forget(&mut self, place: &ChunkLocation, mark: PolicyTag) {
         *self.read_of(place, mark) -= place.len.0;
     }
 
-    fn knowledge(&self) -> Knowledge {
-        Knowledge::Chunks
+    fn knowledge(&self) -> PersistLevel {
+        PersistLevel::Chunks
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
@@ -132,20 +132,22 @@ impl Policy for Flow {
         Some(victim.zone)
     }
 
-    fn keep(&mut self, place: &ChunkLocation, mark: Mark) -> Keep {
-        if mark == Mark::default() || mark < self.quota.mark {
-            return Keep::Drop;
+    fn keep(&mut self, place: &ChunkLocation, mark: PolicyTag) -> Reinsertion {
+        if mark == PolicyTag::default() || mark < self.quota.mark {
+            return Reinsertion::Drop;
         }
         // Reads since the choice of the victim may have raised marks: the bound on rewrites holds all the same.
-        let Some(total) = self.quota.total.checked_sub(place.len.0) else { return Keep::Drop };
+        let Some(total) = self.quota.total.checked_sub(place.len.0) else {
+            return Reinsertion::Drop;
+        };
         if mark == self.quota.mark {
             match self.quota.bytes.checked_sub(place.len.0) {
                 Some(rest) => self.quota.bytes = rest,
-                None => return Keep::Drop,
+                None => return Reinsertion::Drop,
             }
         }
         self.quota.total = total;
-        Keep::Rewrite
+        Reinsertion::Rewrite
     }
 }
 
@@ -155,24 +157,26 @@ mod tests {
     use crate::testing::{candidates, chunk, layout};
 
     /// A zone of ten chunks, each read as often as `reads` says.
-    fn filled(rewrite: Share, reads: [u8; 10]) -> (Flow, [Mark; 10]) {
+    fn filled(rewrite: Share, reads: [u8; 10]) -> (Flow, [PolicyTag; 10]) {
         let mut policy = Flow::new(&layout(1, 10), 8, rewrite);
         let mut number = 0;
         let marks = reads.map(|reads| {
             let place = chunk(0, number);
             number += 1;
             policy.on_insert(&place, Nanos(0));
-            (0..reads).fold(Mark::default(), |mark, _| policy.on_access(&place, mark, Nanos(0)))
+            (0..reads)
+                .fold(PolicyTag::default(), |mark, _| policy.on_access(&place, mark, Nanos(0)))
         });
         let facts = ZoneFacts { bytes: Bytes(10), ..candidates(&[0])[0] };
         assert_eq!(policy.victim(&[facts]), Some(ZoneId(0)));
         (policy, marks)
     }
 
-    fn kept(policy: &mut Flow, marks: &[Mark]) -> Vec<u32> {
+    fn kept(policy: &mut Flow, marks: &[PolicyTag]) -> Vec<u32> {
         let numbers = (0..).zip(marks);
-        let kept = numbers
-            .filter(|(number, mark)| policy.keep(&chunk(0, *number), **mark) == Keep::Rewrite);
+        let kept = numbers.filter(|(number, mark)| {
+            policy.keep(&chunk(0, *number), **mark) == Reinsertion::Rewrite
+        });
         kept.map(|(number, _)| number).collect()
     }
 

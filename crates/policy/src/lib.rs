@@ -16,43 +16,43 @@
 
 extern crate alloc;
 
-mod budget;
+mod admission_throttle;
 mod chunk_lru;
 mod direct;
 mod epoch;
 mod flow;
-mod ghost;
-mod hot;
-mod limit;
-mod lot;
+mod ghost_list;
+mod main_queue;
 mod order;
+mod over_provisioning;
 mod pinned;
-mod probation;
 mod queue;
 mod recency;
 mod region;
 mod regions;
-mod scans;
+mod sequential;
 mod share;
 mod sketch;
+mod small_queue;
 mod spec;
 #[cfg(test)]
 mod testing;
+mod write_budget;
 mod z_cachelib;
 mod zone_fifo;
 mod zone_lru;
 
 use zonal_base::{Bytes, Nanos, ZoneId};
 
-pub use budget::{Account, Budget, Means};
-pub use ghost::Ghost;
-pub use hot::Hot;
-pub use lot::{Lot, Lots};
+pub use admission_throttle::{AdmissionThrottle, SampleRank};
+pub use ghost_list::GhostList;
+pub use main_queue::MainQueue;
 pub use order::{Order, Spot};
-pub use probation::{Probation, Verdict};
 pub use region::Promotion;
-pub use scans::{Prefetch, Scans, Wasted};
+pub use sequential::{Prefetch, SequentialDetector, Wasted};
+pub use small_queue::{SmallQueue, Verdict};
 pub use spec::{InPlace, NAMES, Rules, Spec, SpecError};
+pub use write_budget::{Account, Means, WriteBudget};
 
 /// Address of a chunk on flash. A policy works at the granularity it wants: the chunk, the region that
 /// `offset` falls into, or the zone.
@@ -72,16 +72,16 @@ pub struct ChunkLocation {
 /// Policy tag (reference bits): two bits that the cache stores with each chunk for its policy. 0 when the chunk is
 /// written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mark(pub u8);
+pub struct PolicyTag(pub u8);
 
-impl Mark {
+impl PolicyTag {
     /// The highest mark that two bits hold.
     pub const MAX: Self = Self(3);
 }
 
 /// Persist level: the state of a policy that the log does not know and that is worth persisting over a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Knowledge {
+pub enum PersistLevel {
     /// Persist nothing: the log knows everything that the policy knows.
     Nothing,
     /// Persist the age of each full zone ([`Policy::zone_age`]).
@@ -92,7 +92,7 @@ pub enum Knowledge {
 
 /// Reinsertion decision for a chunk whose zone is being emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum Reinsertion {
     /// Let the chunk go with its zone.
     Drop,
     /// Write the chunk again: it is worth another flash write.
@@ -136,12 +136,12 @@ pub trait Policy: Send {
     /// The age is exact to one part in eight. Chunks with a persisted age come first, the highest age first. The other
     /// chunks follow with an age of 0, zone by zone, in the order of their filling. Chunks that were evicted before
     /// the restart are not reported.
-    fn on_found(&mut self, place: &ChunkLocation, (_mark, _age): (Mark, u64), now: Nanos) {
+    fn on_found(&mut self, place: &ChunkLocation, (_mark, _age): (PolicyTag, u64), now: Nanos) {
         self.on_insert(place, now);
     }
 
     /// Called when a chunk on flash was read. Returns the chunk's new mark.
-    fn on_access(&mut self, _place: &ChunkLocation, mark: Mark, _now: Nanos) -> Mark {
+    fn on_access(&mut self, _place: &ChunkLocation, mark: PolicyTag, _now: Nanos) -> PolicyTag {
         mark
     }
 
@@ -150,16 +150,16 @@ pub trait Policy: Send {
         &mut self,
         from: &ChunkLocation,
         to: &ChunkLocation,
-        mark: Mark,
+        mark: PolicyTag,
         now: Nanos,
-    ) -> Mark {
+    ) -> PolicyTag {
         self.on_forget(from, mark);
         self.on_insert(to, now);
-        Mark::default()
+        PolicyTag::default()
     }
 
     /// Called when a chunk is gone: overwritten, damaged, or its zone is being emptied.
-    fn on_forget(&mut self, _place: &ChunkLocation, _mark: Mark) {}
+    fn on_forget(&mut self, _place: &ChunkLocation, _mark: PolicyTag) {}
 
     /// Called when the last record of a zone was written, and at start-up for each full zone. At start-up zones come
     /// in the order of their ages, the highest first, then in the order of their filling.
@@ -174,13 +174,13 @@ pub trait Policy: Send {
     fn evict(&mut self) {}
 
     /// Whether the cache may read a chunk that lies on flash. False once the policy has evicted the chunk.
-    fn holds(&self, _place: &ChunkLocation, _mark: Mark) -> bool {
+    fn holds(&self, _place: &ChunkLocation, _mark: PolicyTag) -> bool {
         true
     }
 
     /// The state that the cache should persist over a restart.
-    fn knowledge(&self) -> Knowledge {
-        Knowledge::Nothing
+    fn knowledge(&self) -> PersistLevel {
+        PersistLevel::Nothing
     }
 
     /// Age of a chunk since its last use, in the policy's own unit. `None`: the policy has no age for it.
@@ -200,7 +200,7 @@ pub trait Policy: Send {
     /// Reinsertion: whether reclaim writes a chunk of the victim again. The cache asks for each chunk of the victim
     /// that is not pinned, in the order of their numbers, right after [`Policy::victim`]. The cache calls no other
     /// method in between.
-    fn keep(&mut self, _place: &ChunkLocation, _mark: Mark) -> Keep {
-        Keep::Drop
+    fn keep(&mut self, _place: &ChunkLocation, _mark: PolicyTag) -> Reinsertion {
+        Reinsertion::Drop
     }
 }

@@ -12,11 +12,11 @@
 
 use zonal_base::{Nanos, ZoneId};
 
-use crate::limit::Limit;
 use crate::order::Order;
+use crate::over_provisioning::OverProvisioning;
 use crate::regions::{Regions, least};
 use crate::share::Share;
-use crate::{ChunkLocation, Keep, Knowledge, Layout, Mark, Policy, ZoneFacts};
+use crate::{ChunkLocation, Layout, PersistLevel, Policy, PolicyTag, Reinsertion, ZoneFacts};
 
 /// Promotion rule: the event that moves a region to the newest end of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) struct RegionOrder {
     promotion: Promotion,
     order: Order,
     regions: Regions,
-    limit: Limit,
+    limit: OverProvisioning,
 }
 
 impl RegionOrder {
@@ -47,7 +47,7 @@ impl RegionOrder {
             promotion,
             order: Order::new(layout.zone_count),
             regions: Regions::new(layout, regions_per_zone),
-            limit: Limit::new(layout, spare),
+            limit: OverProvisioning::new(layout, spare),
         }
     }
 }
@@ -61,7 +61,7 @@ impl Policy for RegionOrder {
         }
     }
 
-    fn on_access(&mut self, place: &ChunkLocation, mark: Mark, _now: Nanos) -> Mark {
+    fn on_access(&mut self, place: &ChunkLocation, mark: PolicyTag, _now: Nanos) -> PolicyTag {
         let region = self.regions.of(place);
         if self.promotion == Promotion::Access && self.order.remove(region) {
             self.order.push_last(region);
@@ -74,9 +74,9 @@ impl Policy for RegionOrder {
         &mut self,
         from: &ChunkLocation,
         to: &ChunkLocation,
-        mark: Mark,
+        mark: PolicyTag,
         _now: Nanos,
-    ) -> Mark {
+    ) -> PolicyTag {
         let (old, new) = (self.regions.of(from), self.regions.of(to));
         if self.regions.insert(to) {
             if self.order.contains(old) {
@@ -91,7 +91,7 @@ impl Policy for RegionOrder {
         mark
     }
 
-    fn on_forget(&mut self, place: &ChunkLocation, _mark: Mark) {
+    fn on_forget(&mut self, place: &ChunkLocation, _mark: PolicyTag) {
         if self.regions.remove(place) {
             self.order.remove(self.regions.of(place));
         }
@@ -115,12 +115,12 @@ impl Policy for RegionOrder {
         }
     }
 
-    fn holds(&self, place: &ChunkLocation, _mark: Mark) -> bool {
+    fn holds(&self, place: &ChunkLocation, _mark: PolicyTag) -> bool {
         !self.regions.is_evicted(self.regions.of(place))
     }
 
-    fn knowledge(&self) -> Knowledge {
-        Knowledge::Chunks
+    fn knowledge(&self) -> PersistLevel {
+        PersistLevel::Chunks
     }
 
     fn age(&self, place: &ChunkLocation, _now: Nanos) -> Option<u64> {
@@ -133,10 +133,10 @@ impl Policy for RegionOrder {
         least(candidates, |zone| [self.regions.zone_valid_bytes(zone)])
     }
 
-    fn keep(&mut self, place: &ChunkLocation, mark: Mark) -> Keep {
+    fn keep(&mut self, place: &ChunkLocation, mark: PolicyTag) -> Reinsertion {
         match self.holds(place, mark) {
-            true => Keep::Rewrite,
-            false => Keep::Drop,
+            true => Reinsertion::Rewrite,
+            false => Reinsertion::Drop,
         }
     }
 }

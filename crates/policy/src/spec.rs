@@ -12,17 +12,17 @@ use core::str::FromStr;
 
 use zonal_base::Bytes;
 
-use crate::budget::Allowance;
 use crate::chunk_lru::ChunkLru;
 use crate::direct::Direct;
 use crate::epoch::{Epoch, Update};
 use crate::flow::Flow;
 use crate::region::{Promotion, RegionOrder};
 use crate::share::Share;
+use crate::write_budget::Allowance;
 use crate::z_cachelib::{Dump, Variant, ZCacheLib};
 use crate::zone_fifo::ZoneFifo;
 use crate::zone_lru::ZoneLru;
-use crate::{Budget, Hot, Layout, Policy, Probation};
+use crate::{Layout, MainQueue, Policy, SmallQueue, WriteBudget};
 
 /// The names of all policies.
 pub const NAMES: [&str; 11] = [
@@ -70,11 +70,11 @@ pub struct Rules {
     /// Eviction, victim selection and reinsertion.
     pub policy: Box<dyn Policy>,
     /// Admission to flash. `None`: admit every chunk.
-    pub probation: Option<Probation>,
+    pub probation: Option<SmallQueue>,
     /// Chunks on flash that stay in memory as well. `None`: no chunk does.
-    pub hot: Option<Hot>,
+    pub hot: Option<MainQueue>,
     /// Bound on flash writes. `None`: unbounded.
-    pub budget: Option<Budget>,
+    pub budget: Option<WriteBudget>,
 }
 
 impl From<Box<dyn Policy>> for Rules {
@@ -94,7 +94,7 @@ enum Admission {
     All,
     /// Small queue and ghost list: chunks that are asked for twice. `memory`: size of the small queue; `ghost`: reach
     /// of the ghost list. Both are shares of the whole room.
-    Probation {
+    SmallQueue {
         memory: Share,
         ghost: Share,
     },
@@ -144,7 +144,7 @@ impl Spec {
     pub fn rules(&self, layout: &Layout, memory: Bytes) -> Rules {
         let flash = Bytes(layout.zone_capacity.0 * u64::from(layout.zone_count));
         let waiting = match self.admission {
-            Admission::Probation { memory: share, .. } if share != Share::NOTHING => {
+            Admission::SmallQueue { memory: share, .. } if share != Share::NOTHING => {
                 WAITING.of_bytes(memory)
             }
             _ => Bytes(0),
@@ -153,7 +153,7 @@ impl Spec {
         Rules {
             policy: self.policy(layout),
             probation: self.waiting_in(waiting, flash),
-            hot: Some(Hot::new(hot)).filter(|_| hot != Bytes(0)),
+            hot: Some(MainQueue::new(hot)).filter(|_| hot != Bytes(0)),
             budget: self.budget(flash),
         }
     }
@@ -192,30 +192,30 @@ impl Spec {
     pub fn memory_of(&self, room: Bytes) -> Bytes {
         match self.admission {
             Admission::All | Admission::Sketch => Bytes(0),
-            Admission::Probation { memory, .. } => memory.of_bytes(room),
+            Admission::SmallQueue { memory, .. } => memory.of_bytes(room),
         }
     }
 
     /// Builds admission for a cache of `room` bytes in all. `None`: admit every chunk.
     #[must_use]
-    pub fn probation(&self, room: Bytes) -> Option<Probation> {
+    pub fn probation(&self, room: Bytes) -> Option<SmallQueue> {
         self.waiting_in(self.memory_of(room), room)
     }
 
-    fn waiting_in(&self, memory: Bytes, room: Bytes) -> Option<Probation> {
+    fn waiting_in(&self, memory: Bytes, room: Bytes) -> Option<SmallQueue> {
         match self.admission {
             Admission::All => None,
-            Admission::Probation { ghost, .. } => {
-                Some(Probation::new(memory, ghost.of_bytes(room)))
+            Admission::SmallQueue { ghost, .. } => {
+                Some(SmallQueue::new(memory, ghost.of_bytes(room)))
             }
-            Admission::Sketch => Some(Probation::by_frequency(room)),
+            Admission::Sketch => Some(SmallQueue::by_frequency(room)),
         }
     }
 
     /// Builds the write budget for a cache of `room` bytes in all. `None`: unbounded.
     #[must_use]
-    pub fn budget(&self, room: Bytes) -> Option<Budget> {
-        self.budget.map(|allowance| Budget::new(allowance, room))
+    pub fn budget(&self, room: Bytes) -> Option<WriteBudget> {
+        self.budget.map(|allowance| WriteBudget::new(allowance, room))
     }
 
     /// Checks that the settings fit a device, which has zones, and memory that is given in bytes.
@@ -447,7 +447,7 @@ impl<'a> Settings<'a> {
                 return Err(self.wrong("admit", value, "all, second-hit, sketch or probation"));
             }
         };
-        Ok(Admission::Probation { memory, ghost: self.reach("ghost")?.unwrap_or(GHOST) })
+        Ok(Admission::SmallQueue { memory, ghost: self.reach("ghost")?.unwrap_or(GHOST) })
     }
 
     fn dump(&mut self) -> Result<Dump, SpecError> {

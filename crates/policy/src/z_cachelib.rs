@@ -22,11 +22,11 @@ use alloc::vec::Vec;
 
 use zonal_base::{Nanos, ZoneId};
 
-use crate::limit::Limit;
 use crate::order::{Order, Spot};
+use crate::over_provisioning::OverProvisioning;
 use crate::regions::{Regions, least};
 use crate::share::Share;
-use crate::{ChunkLocation, Keep, Knowledge, Layout, Mark, Policy, ZoneFacts};
+use crate::{ChunkLocation, Layout, PersistLevel, Policy, PolicyTag, Reinsertion, ZoneFacts};
 
 /// Dump rule of zLRU: the condition that moves the `vop` regions of a zone to the end of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(crate) struct ZCacheLib {
     regions: Regions,
     /// Full zones: the zones that zLRU may dump.
     sealed: BTreeSet<ZoneId>,
-    limit: Limit,
+    limit: OverProvisioning,
 }
 
 impl ZCacheLib {
@@ -70,7 +70,7 @@ impl ZCacheLib {
             vop: Order::new(layout.zone_count),
             regions: Regions::new(layout, variant.regions_per_zone),
             sealed: BTreeSet::new(),
-            limit: Limit::new(layout, variant.spare),
+            limit: OverProvisioning::new(layout, variant.spare),
         }
     }
 
@@ -140,7 +140,7 @@ impl Policy for ZCacheLib {
         }
     }
 
-    fn on_access(&mut self, place: &ChunkLocation, mark: Mark, _now: Nanos) -> Mark {
+    fn on_access(&mut self, place: &ChunkLocation, mark: PolicyTag, _now: Nanos) -> PolicyTag {
         let region = self.regions.of(place);
         if self.newer.remove(region) || self.vop.remove(region) {
             self.newer.push_last(region);
@@ -154,9 +154,9 @@ impl Policy for ZCacheLib {
         &mut self,
         from: &ChunkLocation,
         to: &ChunkLocation,
-        mark: Mark,
+        mark: PolicyTag,
         _now: Nanos,
-    ) -> Mark {
+    ) -> PolicyTag {
         let (old, new) = (self.regions.of(from), self.regions.of(to));
         if self.regions.insert(to) {
             self.regions.note_beside(new, old);
@@ -171,7 +171,7 @@ impl Policy for ZCacheLib {
         mark
     }
 
-    fn on_forget(&mut self, place: &ChunkLocation, _mark: Mark) {
+    fn on_forget(&mut self, place: &ChunkLocation, _mark: PolicyTag) {
         if self.regions.remove(place) {
             self.remove(self.regions.of(place));
         }
@@ -201,12 +201,12 @@ impl Policy for ZCacheLib {
         }
     }
 
-    fn holds(&self, place: &ChunkLocation, _mark: Mark) -> bool {
+    fn holds(&self, place: &ChunkLocation, _mark: PolicyTag) -> bool {
         !self.regions.is_evicted(self.regions.of(place))
     }
 
-    fn knowledge(&self) -> Knowledge {
-        Knowledge::Chunks
+    fn knowledge(&self) -> PersistLevel {
+        PersistLevel::Chunks
     }
 
     fn age(&self, place: &ChunkLocation, _now: Nanos) -> Option<u64> {
@@ -224,11 +224,11 @@ impl Policy for ZCacheLib {
         }
     }
 
-    fn keep(&mut self, place: &ChunkLocation, mark: Mark) -> Keep {
+    fn keep(&mut self, place: &ChunkLocation, mark: PolicyTag) -> Reinsertion {
         let is_dropped = self.variant.drops && self.vop.contains(self.regions.of(place));
         match self.holds(place, mark) && !is_dropped {
-            true => Keep::Rewrite,
-            false => Keep::Drop,
+            true => Reinsertion::Rewrite,
+            false => Reinsertion::Drop,
         }
     }
 }

@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use zonal_base::{Nanos, ZoneId};
 
 use crate::pinned::gaining;
-use crate::{ChunkLocation, Knowledge, Mark, Policy, ZoneFacts};
+use crate::{ChunkLocation, PersistLevel, Policy, PolicyTag, ZoneFacts};
 
 /// LRU over full zones.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl ZoneLru {
 }
 
 impl Policy for ZoneLru {
-    fn on_access(&mut self, place: &ChunkLocation, mark: Mark, _now: Nanos) -> Mark {
+    fn on_access(&mut self, place: &ChunkLocation, mark: PolicyTag, _now: Nanos) -> PolicyTag {
         let next = self.next();
         if let Some(promoted) = self.promoted.get_mut(&place.zone) {
             *promoted = next;
@@ -44,8 +44,8 @@ impl Policy for ZoneLru {
         self.promoted.remove(&zone);
     }
 
-    fn knowledge(&self) -> Knowledge {
-        Knowledge::Zones
+    fn knowledge(&self) -> PersistLevel {
+        PersistLevel::Zones
     }
 
     fn zone_age(&self, zone: ZoneId) -> Option<u64> {
@@ -70,7 +70,7 @@ mod tests {
     fn an_access_promotes_the_whole_zone_and_only_full_zones_count() {
         let mut policy = ZoneLru::default();
         let read = |policy: &mut ZoneLru, zone| {
-            policy.on_access(&chunk(zone, 0), Mark::default(), Nanos(0));
+            policy.on_access(&chunk(zone, 0), PolicyTag::default(), Nanos(0));
         };
         for zone in [0, 1, 2] {
             policy.on_sealed(ZoneId(zone), Nanos(0));

@@ -13,7 +13,7 @@ use zonal_cache::{
     Cache, Freshness, FreshnessPolicy, Head, InvalidationTarget, LookupError, ObjectName,
     PendingInvalidations, ReadError, ReadHints, RemoveError, RetentionClass,
 };
-use zonal_policy::Lot;
+use zonal_policy::SampleRank;
 use zonal_runtime::{Clock, Spawner};
 
 use crate::drive::Fault;
@@ -244,7 +244,7 @@ fn start_read(
     let (consumer, heard) = Ear::new(stage.clock.clone(), step);
     let (cache, name, head) = (stage.cache.clone(), name.clone(), head.clone());
     let (clock, drop_after) = (stage.clock.clone(), step.drop_after);
-    let keeping = ReadHints { care, lot: Lot::of(mix64(clock.now().0)) };
+    let keeping = ReadHints { care, lot: SampleRank::of(mix64(clock.now().0)) };
     // A task of its own, as in the real host; some are dropped in the middle.
     stage.spawner.spawn(async move {
         let reading = cache.read(&name, &head, range, keeping, Box::new(consumer));

@@ -1,7 +1,7 @@
 //! A policy of the simulator's own: it keeps some of what it is asked about, so that reclaim rewrites.
 
 use zonal_base::ZoneId;
-use zonal_policy::{ChunkLocation, Keep, Mark, Policy, ZoneFacts};
+use zonal_policy::{ChunkLocation, Policy, PolicyTag, Reinsertion, ZoneFacts};
 
 /// Oldest zone first; every third chunk is worth another write, whichever it is: a policy that kept the
 /// same ones for ever would leave reclaim nothing to win.
@@ -17,8 +17,8 @@ impl Policy for Hoarder {
         candidates.iter().min_by_key(order).map(|facts| facts.zone)
     }
 
-    fn keep(&mut self, _place: &ChunkLocation, _mark: Mark) -> Keep {
+    fn keep(&mut self, _place: &ChunkLocation, _mark: PolicyTag) -> Reinsertion {
         self.asked += 1;
-        if self.asked.is_multiple_of(3) { Keep::Rewrite } else { Keep::Drop }
+        if self.asked.is_multiple_of(3) { Reinsertion::Rewrite } else { Reinsertion::Drop }
     }
 }

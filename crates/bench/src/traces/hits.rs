@@ -2,7 +2,7 @@
 
 use zonal_base::{Bytes, Nanos, Rng, ZoneId, index, low_u32};
 use zonal_lab::bench::process_cpu;
-use zonal_policy::{ChunkLocation, Layout, Mark, NAMES, Spec};
+use zonal_policy::{ChunkLocation, Layout, NAMES, PolicyTag, Spec};
 
 use crate::compare::samples::{Goal, Row, Samples};
 
@@ -32,7 +32,7 @@ pub(super) fn rows(rounds: u32) -> Result<Vec<Row>, String> {
 struct Full {
     policy: Box<dyn zonal_policy::Policy>,
     zones: u32,
-    marks: Vec<Mark>,
+    marks: Vec<PolicyTag>,
     rng: Rng,
 }
 
@@ -48,7 +48,8 @@ impl Full {
             }
             policy.on_sealed(ZoneId(zone), Nanos(0));
         }
-        let marks = vec![Mark::default(); index(u64::from(zones) * u64::from(CHUNKS_PER_ZONE))];
+        let marks =
+            vec![PolicyTag::default(); index(u64::from(zones) * u64::from(CHUNKS_PER_ZONE))];
         Self { policy, zones, marks, rng: Rng::new(1) }
     }
 

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use zonal_base::{ZoneId, low_u32, prefetch_cacheline};
-use zonal_policy::Mark;
+use zonal_policy::PolicyTag;
 use zonal_zonelog::Kind;
 
 use super::entry;
@@ -56,7 +56,7 @@ impl Arena {
         entry::decode((zone, self.stand(at)), &self.bytes[at..])
     }
 
-    pub(crate) fn glance(&self, zone: ZoneId, at: usize) -> (EntryRef, Kind, Mark) {
+    pub(crate) fn glance(&self, zone: ZoneId, at: usize) -> (EntryRef, Kind, PolicyTag) {
         entry::glance((zone, self.stand(at)), &self.bytes[at..])
     }
 
@@ -125,7 +125,7 @@ impl Arena {
     pub(super) fn kind_and_mark(
         &self,
         EntryPosition { at, round }: EntryPosition,
-    ) -> Option<(Kind, Mark)> {
+    ) -> Option<(Kind, PolicyTag)> {
         let bytes = self.bytes.get(at as usize..).filter(|bytes| !bytes.is_empty())?;
         let is_there = round == self.round && !entry::is_forgotten(bytes);
         is_there.then(|| (entry::kind(bytes), entry::mark(bytes)))
@@ -136,7 +136,7 @@ impl Arena {
         entry::set_kind(&mut self.bytes[stand.at as usize..], kind);
     }
 
-    pub(super) fn set_mark(&mut self, stand: EntryPosition, mark: Mark) {
+    pub(super) fn set_mark(&mut self, stand: EntryPosition, mark: PolicyTag) {
         assert_eq!(stand.round, self.round, "the entry is there");
         entry::set_mark(&mut self.bytes[stand.at as usize..], mark);
     }

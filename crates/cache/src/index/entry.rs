@@ -12,7 +12,7 @@
 //! ```
 
 use zonal_base::{BLOCK_BYTES, ZoneId, mix64};
-use zonal_policy::Mark;
+use zonal_policy::PolicyTag;
 use zonal_zonelog::{Checks, Extent, GRANULES_MAX, Key, Kind, Record, granule_count};
 
 use super::{EntryPosition, EntryRef, IndexEntry};
@@ -107,12 +107,12 @@ pub(crate) fn set_kind(bytes: &mut [u8], kind: Kind) {
     bytes[4] = others | kind.0 << (KIND_AT - 32);
 }
 
-pub(crate) fn mark(bytes: &[u8]) -> Mark {
-    Mark((bytes[4] >> (MARK_AT - 32)) & Mark::MAX.0)
+pub(crate) fn mark(bytes: &[u8]) -> PolicyTag {
+    PolicyTag((bytes[4] >> (MARK_AT - 32)) & PolicyTag::MAX.0)
 }
 
-pub(crate) fn set_mark(bytes: &mut [u8], mark: Mark) {
-    let others = bytes[4] & !(Mark::MAX.0 << (MARK_AT - 32));
+pub(crate) fn set_mark(bytes: &mut [u8], mark: PolicyTag) {
+    let others = bytes[4] & !(PolicyTag::MAX.0 << (MARK_AT - 32));
     bytes[4] = others | mark.0 << (MARK_AT - 32);
 }
 
@@ -134,7 +134,7 @@ pub(super) fn decode(place: (ZoneId, EntryPosition), bytes: &[u8]) -> IndexEntry
 pub(super) fn glance(
     (zone, stand): (ZoneId, EntryPosition),
     bytes: &[u8],
-) -> (EntryRef, Kind, Mark) {
+) -> (EntryRef, Kind, PolicyTag) {
     let (offset, len) = place(bytes);
     (EntryRef { extent: Extent { zone, offset, len }, stand }, kind(bytes), mark(bytes))
 }

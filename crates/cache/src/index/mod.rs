@@ -16,7 +16,7 @@ mod table;
 use alloc::vec::Vec;
 
 use zonal_base::{Blocks, Bytes, ZoneId, index};
-use zonal_policy::Mark;
+use zonal_policy::PolicyTag;
 use zonal_zonelog::{Checks, Extent, Key, Kind};
 
 use arena::Arena;
@@ -43,7 +43,7 @@ pub(crate) struct IndexEntry {
     pub(crate) checks: Checks,
     /// Mark of the policy. For records that no policy knows: [`WANTED`](crate::pins::WANTED) or
     /// none.
-    pub(crate) mark: Mark,
+    pub(crate) mark: PolicyTag,
     stand: EntryPosition,
 }
 
@@ -73,10 +73,10 @@ pub(crate) struct Inserted {
 impl IndexEntry {
     /// Entry for a record that is not in the index yet.
     pub(crate) fn new(extent: Extent, kind: Kind, checks: Checks) -> Self {
-        Self { extent, kind, checks, mark: Mark::default(), stand: EntryPosition::default() }
+        Self { extent, kind, checks, mark: PolicyTag::default(), stand: EntryPosition::default() }
     }
 
-    pub(crate) fn with_mark(self, mark: Mark) -> Self {
+    pub(crate) fn with_mark(self, mark: PolicyTag) -> Self {
         Self { mark, ..self }
     }
 
@@ -140,7 +140,7 @@ impl Index {
     }
 
     /// Like [`Index::lookup`], without checksums: enough to decide whether the record may be read.
-    pub(crate) fn glance(&self, key: Key) -> Option<(EntryRef, Kind, Mark)> {
+    pub(crate) fn glance(&self, key: Key) -> Option<(EntryRef, Kind, PolicyTag)> {
         let (zone, at) = self.find(key)?;
         Some(self.arenas[index(u64::from(zone.0))].glance(zone, at))
     }
@@ -164,7 +164,7 @@ impl Index {
 
     /// Present kind and mark of an entry; `None` when it was removed. The zone may have been
     /// emptied and refilled since the lookup: read-ahead pins a zone only while the device reads.
-    pub(crate) fn kind_and_mark(&self, spot: &EntryRef) -> Option<(Kind, Mark)> {
+    pub(crate) fn kind_and_mark(&self, spot: &EntryRef) -> Option<(Kind, PolicyTag)> {
         self.arenas[index(u64::from(spot.extent.zone.0))].kind_and_mark(spot.stand)
     }
 
@@ -174,7 +174,7 @@ impl Index {
     }
 
     /// Changes the mark of an entry. Requires: the entry was not removed.
-    pub(crate) fn set_mark(&mut self, spot: &EntryRef, mark: Mark) {
+    pub(crate) fn set_mark(&mut self, spot: &EntryRef, mark: PolicyTag) {
         self.arenas[index(u64::from(spot.extent.zone.0))].set_mark(spot.stand, mark);
     }
 

@@ -46,11 +46,11 @@ fn it_behaves_as_a_map_from_keys_to_records_whose_zones_can_be_emptied() {
                     len: *len,
                 });
                 assert_eq!(replaced, before);
-                index.set_mark(&inserted.spot, Mark(3));
+                index.set_mark(&inserted.spot, PolicyTag(3));
                 model.insert(key, (found.extent.zone, found.extent.offset, len));
                 let again = index.lookup(key).unwrap();
                 assert_eq!((again.extent, again.kind), (found.extent, found.kind));
-                assert_eq!((again.checks, again.mark), (found.checks, Mark(3)));
+                assert_eq!((again.checks, again.mark), (found.checks, PolicyTag(3)));
             }
         }
         assert_eq!(index.record_count(), model.len() as u64);
@@ -69,12 +69,12 @@ fn what_was_found_in_a_zone_before_it_was_emptied_is_not_found_there_again() {
         index.insert(Key(key), &found).unwrap().spot
     };
     let before = insert(&mut index, 1 << 70);
-    assert_eq!(index.kind_and_mark(&before), Some((Kind(2), Mark(0))));
+    assert_eq!(index.kind_and_mark(&before), Some((Kind(2), PolicyTag(0))));
     while index.drain_zone(ZoneId(1), 10, |_, _| ()) {}
     assert_eq!(index.kind_and_mark(&before), None);
     let after = insert(&mut index, 2 << 70);
     assert_eq!(index.kind_and_mark(&before), None);
-    assert_eq!(index.kind_and_mark(&after), Some((Kind(2), Mark(0))));
+    assert_eq!(index.kind_and_mark(&after), Some((Kind(2), PolicyTag(0))));
 }
 
 #[test]

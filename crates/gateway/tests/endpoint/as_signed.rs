@@ -1,5 +1,5 @@
-//! The origin judges each request, as its client signed it: a gateway of ours that knows the keys plays the origin, and
-//! so does a real S3 server.
+//! Origin authorization: the origin judges each request as its client signed it. The origin is a
+//! second gateway that has the keys, or a real S3 server.
 
 use http::Method;
 use zonal_gateway::{Access, AccessRules, Domains, Operation, Outcome};
@@ -15,10 +15,10 @@ use crate::world::{REVALIDATE, World, pattern};
 const READER: &str = "AKIAREADER";
 const READER_SECRET: &str = "reader/secret";
 
-/// What must not be seen.
+/// Object content that must not leak.
 const SECRET: &str = "THE SECRET";
 
-/// The origin, whose keys `READER` may read `b/open/` with, and the cache before it.
+/// The origin, at which the key `READER` may read `b/open/`, and the cache in front of it.
 async fn worlds() -> (World, World) {
     let origin = World::start(REVALIDATE).await;
     origin.put("open/k", "one");
@@ -40,7 +40,7 @@ fn of_reader(method: &str, uri: &str) -> Ask {
     Ask::new(method, uri).signed_by(READER).signed_with(READER_SECRET)
 }
 
-/// Status, `X-Cache` and text.
+/// Status, `X-Cache` and text of an answer.
 fn said(answer: &Answer) -> (u16, &str, String) {
     (answer.status, answer.header("x-cache"), answer.text())
 }
@@ -190,17 +190,17 @@ async fn what_changes_at_the_origin_is_seen_at_once() {
     std::fs::remove_file(origin.path("open/k")).unwrap();
     let gone = read().await;
     assert_eq!((gone.status, gone.code().as_str()), (404, "NoSuchKey"));
-    // A client's own conditions are the origin's to judge.
+    // The origin evaluates the client's own conditions.
     origin.put("open/k", "third");
     let etag = read().await.header("etag").to_owned();
     let known =
         ask(cache.address, of_reader("GET", "/b/open/k").with("if-none-match", &etag)).await;
     assert_eq!((known.status, known.header("x-cache"), known.body.len()), (304, "BYPASS", 0));
     assert_eq!(known.header("x-cache-reason"), "origin-authorizes");
-    // What keeps the cache from answering a part is said as well.
+    // A request for a part has its reason as well.
     let part = ask(cache.address, of_reader("GET", "/b/open/k?partNumber=1")).await;
     assert_eq!(part.header("x-cache-reason"), "part-number");
-    // It was signed, so it cannot be dropped.
+    // The header is signed, so it cannot be dropped.
     let unknown = ask(cache.address, of_reader("GET", "/b/open/k").with("x-amz-new", "1")).await;
     assert_eq!((unknown.status, unknown.code().as_str()), (400, "InvalidArgument"));
     let of_sdk = of_reader("GET", "/b/open/k").with("x-amz-checksum-crc32", "AAAAAA==");
@@ -223,7 +223,7 @@ async fn writes_go_as_they_are_signed_and_remove_what_they_change() {
         cache.settle().await;
         assert_eq!(said(&get(cache.address, "/b/open/w").await), (200, "REVALIDATED", text.into()));
     }
-    // Metadata may have underscores in its names, but not order anything.
+    // Metadata names may contain underscores, unless an origin obeys the metadata as a command.
     let with = |name| Ask::new("PUT", "/b/open/named").with(name, "true").body("third");
     assert_eq!(ask(cache.address, with("x-amz-meta-a_b")).await.status, 200);
     for order in ["x_amz_acl", "x-amz-meta-snowball_auto_extract", "x_amz_meta_a"] {
@@ -284,7 +284,7 @@ async fn a_real_server_judges_as_it_does_without_a_cache() {
         of_user("DELETE", "/bucket/open/k"),
     ] {
         let answer = ask(cache.address, request).await;
-        // Who is not known is not found, in the words of this server.
+        // This server answers 404 to an unknown key.
         assert!(matches!(answer.status, 403 | 404), "{}", answer.text());
         assert!(answer.body.len() < 2000, "no byte of the object");
     }

@@ -1,4 +1,4 @@
-//! Clients that send what they should not, or are not who they say.
+//! Clients that send malformed requests, or requests with a wrong signature.
 
 use http::Method;
 use zonal_host::Freshness;

@@ -1,4 +1,4 @@
-//! Origins that are away, lie, or stop in the middle.
+//! Origins that are unreachable, send wrong answers, or break off.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use zonal_s3::sigv4::Credentials;
 use crate::client::{Ask, Connection, ask, get};
 use crate::world::{REVALIDATE, World, eventually, pattern};
 
-/// What an origin does with a connection; at the end it closes it.
+/// A step of the origin on a connection. After the last step it closes the connection.
 pub(crate) enum Step {
     Send(Vec<u8>),
     Wait(Arc<Notify>),
@@ -34,7 +34,7 @@ fn s3(address: SocketAddr) -> Origin {
     origin.with_buckets(&["b".to_owned()]).into()
 }
 
-/// An origin that answers each request with what `script` makes of its head.
+/// An origin that answers each request with the steps that `script` returns for its head.
 pub(crate) async fn scripted(script: impl Fn(&str) -> Vec<Step> + Send + Sync + 'static) -> Origin {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -71,7 +71,7 @@ async fn play(mut stream: TcpStream, script: &(impl Fn(&str) -> Vec<Step> + Sync
     }
 }
 
-/// The same answer, which says that the connection ends with it.
+/// The same answer with `Connection: close`.
 fn the_only(answer: &[u8]) -> Vec<u8> {
     let status = answer.windows(2).position(|window| window == b"\r\n").unwrap();
     [&answer[..status], b"\r\nconnection: close", &answer[status..]].concat()
@@ -156,7 +156,7 @@ async fn what_the_origin_refuses_is_told_in_its_own_words() {
     assert_eq!(ask(world.address, Ask::new("HEAD", "/b/k")).await.status, 403);
 }
 
-/// An origin that answers all but HEAD, which has no body, with an error document.
+/// An origin that answers every request with an error document, which a HEAD gets without its body.
 async fn refusing(status: &'static str, document: &'static str) -> Origin {
     scripted(move |head| {
         let length = document.len();
@@ -166,8 +166,8 @@ async fn refusing(status: &'static str, document: &'static str) -> Origin {
     .await
 }
 
-/// The origin's answers were handed on as they came: clients with good keys were told that theirs
-/// were wrong, or that their bucket was not there.
+/// The origin's authentication errors were forwarded unchanged: clients with valid keys were told
+/// that their keys were wrong, or that their bucket did not exist.
 #[tokio::test]
 async fn an_origin_that_does_not_let_us_in_is_no_fault_of_the_client() {
     for (status, document, said) in [
@@ -205,7 +205,7 @@ async fn an_object_that_the_origins_policy_denies_is_denied() {
     assert_eq!(ask(world.address, Ask::new("HEAD", "/b/k")).await.status, 403);
 }
 
-/// What was cached of its head was believed; the denied range was answered 503.
+/// The cached head was trusted: a range that the origin denied was answered 503.
 #[tokio::test]
 async fn an_object_that_is_denied_after_its_head_was_cached_is_denied() {
     let denied = "HTTP/1.1 403 Forbidden\r\ncontent-length: 40\r\n\r\n\
@@ -258,7 +258,7 @@ async fn the_end_of_a_slow_answer_to_a_write_comes_after_the_removal() {
     let head = connection.head().await.unwrap();
     assert_eq!(head.status, 200, "the answer has begun");
     assert_eq!(connection.until_read(" \r\n").await, "1\r\n \r\n", "the client is kept awake");
-    // Of the object, and of one that is called as the upload.
+    // Removals of the object, and of the object whose name is the upload id.
     assert_eq!(stats.removals.get(), 2, "the write is not over");
     done.notify_one();
     let rest = connection.until_read("0\r\n\r\n").await;

@@ -1,4 +1,4 @@
-//! Reads that SDKs make are answered from the cache, and each answer past it says why.
+//! Cache bypass: the headers that SDKs send do not cause one, and each bypass has its reason.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,16 +13,16 @@ use crate::world::{REVALIDATE, World, eventually};
 
 const MD5: &str = "\"5d41402abc4b2a76b9719d911017c592\"";
 
-/// An S3 endpoint whose objects are all `hello`.
+/// An S3 endpoint whose objects all contain `hello`.
 #[derive(Clone, Default)]
 struct Store(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
     heads: Vec<String>,
-    /// Empty: none is sent.
+    /// ETag of all objects. Empty: no ETag is sent.
     etag: String,
-    /// The heads of requests for objects that are answered 403.
+    /// Selects the request heads that are answered 403.
     refused: Option<fn(&str) -> bool>,
 }
 
@@ -47,7 +47,7 @@ impl Store {
         self.0.lock().unwrap().refused = Some(refused);
     }
 
-    /// The requests since this was called last.
+    /// The request heads since the last call.
     fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap().heads)
     }
@@ -93,7 +93,7 @@ fn is(answer: &Answer, cache: &str, reason: &str) {
     assert_eq!(said, (200, cache, reason), "{}", answer.text());
 }
 
-/// A request without a header for its signature.
+/// Sends a presigned GET: its head has no signature.
 async fn presigned_get(world: &World, path: &str) -> Answer {
     let mut connection = Connection::open(world.address).await;
     connection.send(&presigned(path)).await;
@@ -104,7 +104,7 @@ async fn presigned_get(world: &World, path: &str) -> Answer {
 async fn what_the_sdks_say_of_each_read_keeps_none_from_the_cache() {
     let store = Store::with_etag(MD5);
     let world = store.world(REVALIDATE).await;
-    // The SDKs for Java, JavaScript and C++, load balancers, and tracing.
+    // Headers of the SDKs for Java, JavaScript and C++, of load balancers, and of tracing.
     let headers = [
         ("x-amz-te", "append-md5"),
         ("x-amz-checksum-crc32", "AAAAAA=="),
@@ -202,7 +202,8 @@ async fn a_read_of_an_object_without_an_etag_costs_one_request() {
         is(&get(world.address, "/b/k").await, "BYPASS", "no-etag");
     }
     assert_eq!(store.asked().len(), 4);
-    // After some in a row, what is read for the first time costs no question either.
+    // After several objects without an ETag in a row, a new object costs no additional request
+    // either.
     for n in 0..40 {
         get(world.address, &format!("/b/{n}")).await;
     }
@@ -235,17 +236,18 @@ async fn an_expected_owner_is_confirmed_by_the_origin_and_remembered() {
     assert_eq!(asked.iter().filter(with_owner).count(), 1, "{asked:?}");
     is(&ask(world.address, read("111122223333")).await, "HIT", "");
     assert_eq!(store.asked(), [""; 0]);
-    // Somebody else's bucket is not served, though it is cached.
+    // A cached object is not served if the expected owner is another account.
     store.refuse(|head| head.contains("bucket-owner:") && !head.contains("111122223333"));
     let answer = ask(world.address, read("444455556666")).await;
     assert_eq!((answer.status, answer.header("x-cache-reason")), (403, "bucket-owner"));
     is(&ask(world.address, read("111122223333")).await, "HIT", "");
-    // What must be asked about each time is.
+    // `no-cache` makes the gateway ask the origin about the owner again.
     store.asked();
     let now = read("111122223333").with("cache-control", "no-cache");
     assert_eq!(ask(world.address, now).await.status, 200);
     assert!(store.asked().iter().any(|head| with_owner(&head)));
-    // The bucket becomes somebody else's: what is read for the first time does not rest on what was confirmed before.
+    // The bucket changes its owner. A read that is not cached must not use the earlier
+    // confirmation.
     store.refuse(|head| head.contains("x-amz-expected-bucket-owner: 111122223333"));
     is(&ask(world.address, read("111122223333")).await, "HIT", "");
     let new = Ask::new("GET", "/b/new").with("x-amz-expected-bucket-owner", "111122223333");
@@ -339,7 +341,7 @@ async fn a_presigned_write_is_not_held_to_the_checksum_of_nothing() {
         assert!(asked.contains("PUT /b/k") && !asked.contains("crc32"), "{asked}");
         assert!(!asked.to_lowercase().contains("sdk-checksum"), "{asked}");
     }
-    // As a header, it is meant.
+    // The same checksum as a header is forwarded.
     let put = Ask::new("PUT", "/b/k").with("x-amz-checksum-crc32", "AAAAAA==").body("real bytes");
     ask(world.address, put).await;
     assert!(store.asked().concat().contains("x-amz-checksum-crc32: AAAAAA=="));

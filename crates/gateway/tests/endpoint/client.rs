@@ -1,4 +1,4 @@
-//! A client that signs and that sees every byte of an answer.
+//! HTTP client that signs requests and exposes every byte of a response.
 
 use std::net::SocketAddr;
 use std::time::SystemTime;
@@ -22,7 +22,7 @@ pub(crate) fn now() -> Timestamp {
     Timestamp::from_system_time(SystemTime::now())
 }
 
-/// A request that is about to be sent.
+/// A request to send.
 pub(crate) struct Ask {
     pub(crate) head: Parts,
     pub(crate) body: Vec<u8>,
@@ -46,7 +46,7 @@ impl Ask {
         self
     }
 
-    /// Sent to another host.
+    /// Sets the `Host` header.
     pub(crate) fn at(mut self, host: &str) -> Self {
         self.head.headers.insert("host", host.parse().unwrap());
         self
@@ -72,13 +72,13 @@ impl Ask {
         self
     }
 
-    /// Signed as if the body had this hash.
+    /// Signs with this payload hash instead of the body's.
     pub(crate) fn stating(mut self, payload_hash: &str) -> Self {
         self.payload_hash = payload_hash.to_owned();
         self
     }
 
-    /// The head as it goes over the wire, signed.
+    /// The signed request as it is sent.
     pub(crate) fn signed(mut self) -> Vec<u8> {
         if !self.body.is_empty() {
             let length = self.body.len();
@@ -92,7 +92,7 @@ impl Ask {
         self.plain()
     }
 
-    /// The head and body as they are.
+    /// The request as it is sent, without a signature.
     pub(crate) fn plain(self) -> Vec<u8> {
         let mut wire = format!("{} {} HTTP/1.1\r\n", self.head.method, self.head.uri).into_bytes();
         for (name, value) in &self.head.headers {
@@ -107,25 +107,25 @@ impl Ask {
     }
 }
 
-/// A GET of `path` that needs no header to be let in.
+/// A presigned GET of `path`.
 pub(crate) fn presigned(path: &str) -> Vec<u8> {
     let url: Uri = format!("http://gateway{path}").parse().unwrap();
     let url = signer(ACCESS_KEY, SECRET_KEY).presign(now(), &Method::GET, &url, 60);
     Ask::new("GET", url.strip_prefix("http://gateway").unwrap()).plain()
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// The connection ended before the body did.
+    /// True if the connection ended before the body did.
     pub(crate) cut: bool,
 }
 
 impl Answer {
-    /// The value of a header; empty when it is not there.
+    /// The value of a header. Empty if the response does not have it.
     pub(crate) fn header(&self, name: &str) -> &str {
         let mut found = self.headers.iter().filter(|(known, _)| known == name);
         let value = found.next().map_or("", |(_, value)| value);
@@ -149,7 +149,7 @@ impl Answer {
     }
 }
 
-/// One connection.
+/// A connection to the gateway.
 pub(crate) struct Connection {
     stream: TcpStream,
     unread: Vec<u8>,
@@ -164,25 +164,25 @@ impl Connection {
         self.stream.write_all(wire).await.unwrap();
     }
 
-    /// Sends a signed request and reads its answer.
+    /// Sends a signed request and reads the response.
     pub(crate) async fn ask(&mut self, ask: Ask) -> Answer {
         let method = ask.head.method.clone();
         self.send(&ask.signed()).await;
         self.answer(&method).await.expect("an answer")
     }
 
-    /// The next answer; `None` when the connection ended before it began.
+    /// The next response. `None` if the connection ended before it.
     pub(crate) async fn answer(&mut self, method: &Method) -> Option<Answer> {
         loop {
             let answer = self.head().await?;
-            // 100 Continue is not the answer.
+            // Skips the interim response 100 Continue.
             if answer.status != 100 {
                 return Some(self.finish(answer, method).await);
             }
         }
     }
 
-    /// The next head, of an interim answer too.
+    /// The next response head, including interim responses.
     pub(crate) async fn head(&mut self) -> Option<Answer> {
         let end = loop {
             if let Some(at) = self.unread.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -201,7 +201,7 @@ impl Connection {
         Some(Answer { status, headers, body: Vec::new(), cut: false })
     }
 
-    /// The answer with its body.
+    /// Reads the body of a response.
     pub(crate) async fn finish(&mut self, mut answer: Answer, method: &Method) -> Answer {
         if method == Method::HEAD || matches!(answer.status, 204 | 304) {
             return answer;
@@ -248,7 +248,7 @@ impl Connection {
         }
     }
 
-    /// False when the other side has closed, or was reset.
+    /// Reads more bytes. False if the peer has closed or reset the connection.
     pub(crate) async fn read_more(&mut self) -> bool {
         let mut buffer = vec![0; 64 << 10];
         match self.stream.read(&mut buffer).await {
@@ -260,25 +260,25 @@ impl Connection {
         }
     }
 
-    /// Reads until `end` has come; all that came.
+    /// Reads until the input ends with `end`, and returns it.
     pub(crate) async fn until_read(&mut self, end: &str) -> String {
         while !self.unread.ends_with(end.as_bytes()) && self.read_more().await {}
         String::from_utf8(std::mem::take(&mut self.unread)).unwrap()
     }
 
-    /// Waits for the other side to close; what it sent before.
+    /// Reads until the peer closes the connection, and returns the input.
     pub(crate) async fn until_closed(mut self) -> String {
         while self.read_more().await {}
         String::from_utf8_lossy(&self.unread).into_owned()
     }
 }
 
-/// One signed request on a connection of its own.
+/// Sends one signed request on a new connection.
 pub(crate) async fn ask(to: SocketAddr, ask: Ask) -> Answer {
     Connection::open(to).await.ask(ask).await
 }
 
-/// A signed GET.
+/// Sends a signed GET on a new connection.
 pub(crate) async fn get(to: SocketAddr, uri: &str) -> Answer {
     ask(to, Ask::new("GET", uri)).await
 }

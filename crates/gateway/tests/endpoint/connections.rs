@@ -1,4 +1,4 @@
-//! Many clients, slow clients, and the end of the server.
+//! Connections: many clients, slow clients, and shutdown.
 
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ async fn at_the_end_what_is_under_way_may_finish() {
     stopped.await;
 }
 
-/// Waits until nobody listens.
+/// Waits until connections are refused.
 async fn eventually_refused(address: std::net::SocketAddr) {
     let refused = async {
         while TcpStream::connect(address).await.is_ok() {

@@ -1,4 +1,4 @@
-//! Clients that hold on to what they have, and everybody else.
+//! Fairness: clients that occupy resources must not delay others.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::world::{REVALIDATE, World, eventually, pattern, slowness};
 const MIB: usize = 1 << 20;
 const SHORT: Duration = Duration::from_millis(100);
 
-/// What happens at all happens within this time.
+/// Deadline of every operation that must succeed.
 const SOON: Duration = Duration::from_secs(60);
 
-/// One place of each kind at the origin.
+/// Limits of an origin with one permit of each kind.
 fn one_place() -> zonal_origin::Limits {
     zonal_origin::Limits {
         concurrent_reads: 1,
@@ -26,8 +26,9 @@ fn one_place() -> zonal_origin::Limits {
     }
 }
 
-/// A client that asked for a large object and stopped reading held a place at the origin, until it was cut off after
-/// 30 s. With as many of them as there are places nobody else got anything, not even what was cached.
+/// A client that requested a large object and stopped reading held an origin permit until it was
+/// cut off after 30 s. As many such clients as permits blocked all other clients, even for cached
+/// objects.
 #[tokio::test]
 async fn a_reader_that_stops_holds_up_neither_hits_nor_misses() {
     let world = World::with_all_limits(REVALIDATE, Limits::default(), one_place()).await;
@@ -49,7 +50,7 @@ async fn a_reader_that_stops_holds_up_neither_hits_nor_misses() {
     assert!(answer.body == bytes, "it goes on where it stopped");
 }
 
-/// A few clients that sent their uploads slowly stopped lists, removals, and the 404 of what is not there.
+/// A few slow uploads blocked lists, deletes, and the 404 of a missing object.
 #[tokio::test]
 async fn slow_uploads_hold_up_nothing_but_uploads() {
     let limits = Limits { writes_max: 1, wait: SHORT, ..Limits::default() };
@@ -99,7 +100,7 @@ async fn an_upload_that_trickles_is_given_up() {
     assert!(!world.path("k").exists());
 }
 
-/// Uploads are slow for reasons of the origin, too; that is no fault of the client.
+/// An upload that waits for the origin is not the client's fault.
 #[tokio::test]
 async fn an_upload_that_moves_may_take_longer_than_a_silence() {
     let silence = SHORT * slowness().await;
@@ -116,7 +117,7 @@ async fn an_upload_that_moves_may_take_longer_than_a_silence() {
     assert!(std::fs::read(world.path("k")).unwrap() == bytes);
 }
 
-/// The documents of unfinished DeleteObjects filled the memory: 300 clients, 1.2 GB.
+/// The bodies of incomplete DeleteObjects requests filled the memory: 1.2 GB for 300 clients.
 #[tokio::test]
 async fn documents_that_are_read_whole_are_bounded_together() {
     let limits = Limits { wait: SHORT, ..Limits::default() };
@@ -160,7 +161,7 @@ async fn a_document_that_does_not_come_is_given_up() {
     let ended = || stats.requests().map(|(_, _, n)| n).sum::<u64>() == 1;
     let steady = async {
         while !ended() {
-            // Fast enough for an upload, too slow for what must be read whole.
+            // Fast enough for an upload, but too slow for a body that is read whole.
             connection.send(&[b' '; 2048]).await;
             sleep(SHORT / 4).await;
         }

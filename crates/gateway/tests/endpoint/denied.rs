@@ -1,5 +1,5 @@
-//! Requests that nobody may make, of objects that are cached and of objects that are not: none is served, none reaches
-//! the origin, and what is told does not depend on what is there.
+//! Unauthorized requests, for objects that are cached and objects that are not. None is served or
+//! reaches the origin, and the error does not depend on what exists.
 
 use http::Method;
 use zonal_gateway::{Access, AccessRules, Domains, Outcome};
@@ -12,13 +12,13 @@ use crate::world::World;
 const LIMITED: &str = "AKIALIMITED";
 const LIMITED_SECRET: &str = "limited/secret";
 
-/// Its subdomains are buckets.
+/// Domain for virtual-hosted style.
 const DOMAIN: &str = "s3.test";
 
-/// What must not be seen.
+/// Object content that must not leak.
 const SECRET: &str = "THE SECRET";
 
-/// Reads `b/pub/` but for `b/pub/private/`, writes `b/in/`.
+/// Reads `b/pub/` except `b/pub/private/`; writes `b/in/`.
 fn limited() -> AccessRules {
     AccessRules::all(Access::None)
         .with("b/pub/", Access::Read)
@@ -51,14 +51,14 @@ fn shifted(seconds: i64) -> Timestamp {
     Timestamp::from_unix_seconds(now().unix_seconds().checked_add_signed(seconds).unwrap())
 }
 
-/// A presigned GET of somebody, changed after it was signed.
+/// The URL of a presigned GET.
 fn presigned_by(access_key: &str, secret: &str, path: &str, at: Timestamp) -> String {
     let url = format!("http://gateway{path}").parse().unwrap();
     let url = signer(access_key, secret).presign(at, &Method::GET, &url, 60);
     url.strip_prefix("http://gateway").unwrap().to_owned()
 }
 
-/// Every way to ask for an object without the right to it.
+/// Requests for an object without the right to it, in every form.
 #[expect(clippy::too_many_lines, reason = "a table of requests")]
 fn requests_for(key: &str) -> Vec<Vec<u8>> {
     let path = format!("/b/{key}");
@@ -87,7 +87,7 @@ fn requests_for(key: &str) -> Vec<Vec<u8>> {
     moved.head.headers.insert("x-amz-meta-a", "1".parse().unwrap());
     let signed = String::from_utf8(get().with("range", "bytes=0-3").signed()).unwrap();
     vec![
-        // Nobody, or not who they say.
+        // No key, an unknown key, or a wrong secret.
         get().plain(),
         Ask::new("HEAD", &path).plain(),
         get().signed_with("wrong").signed(),
@@ -98,12 +98,12 @@ fn requests_for(key: &str) -> Vec<Vec<u8>> {
         get().with("authorization", "Basic QUtJQVRFU1Q6").plain(),
         get().with("authorization", "Bearer AKIATEST").plain(),
         get().with("authorization", "").plain(),
-        // Too early, too late.
+        // Signed in the future, or expired.
         get().signed_at(shifted(-1000)).signed(),
         get().signed_at(shifted(1000)).signed(),
         Ask::new("GET", &url(shifted(-100))).plain(),
         Ask::new("GET", &url(shifted(2000))).plain(),
-        // Signed, and changed after.
+        // Changed after signing.
         changed("X-Amz-Expires=60", "X-Amz-Expires=61"),
         changed("X-Amz-Expires=60", "X-Amz-Expires=-1"),
         changed("X-Amz-Expires=60", "X-Amz-Expires=604801"),
@@ -121,7 +121,7 @@ fn requests_for(key: &str) -> Vec<Vec<u8>> {
         signed.replace(&path, &format!("{path}?versionId=1")).into_bytes(),
         signed.replace("HTTP/1.1\r\n", "HTTP/1.1\r\nconnection: x-amz-date\r\n").into_bytes(),
         moved.plain(),
-        // A key that is good for something else.
+        // A key with rights to other objects only.
         theirs("GET", &path),
         theirs("HEAD", &path),
         of_limited("GET", &path).with("range", "bytes=0-0").signed(),
@@ -148,7 +148,7 @@ fn requests_for(key: &str) -> Vec<Vec<u8>> {
         of_limited("PUT", "/b/in/copy?renameObject")
             .with("x-amz-rename-source", &format!("/b/{key}"))
             .signed(),
-        // Names that might be taken for it.
+        // Names that an origin might take for the object's.
         theirs("GET", &format!("/b/pub//{pub_less}")),
         theirs("GET", &format!("/b/pub/./{pub_less}")),
         theirs("GET", &format!("/b/pub/%2e/{pub_less}")),
@@ -165,7 +165,8 @@ fn requests_for(key: &str) -> Vec<Vec<u8>> {
         theirs("GET", &format!("/./b/{key}")),
         theirs("GET", &format!("//b/{key}")),
         of_limited("GET", &format!("http://elsewhere/b/{key}")).signed(),
-        // The bucket in the host, which is signed, and in nothing else that speaks of a host.
+        // The bucket in the `Host` header, which is signed, and in other places that can name a
+        // host.
         Ask::new("GET", &format!("/{key}")).at("b.s3.test").plain(),
         elsewhere("c.s3.test"),
         elsewhere("s3.test"),
@@ -211,7 +212,7 @@ fn requests_for(key: &str) -> Vec<Vec<u8>> {
             .at("b.s3.test")
             .with("x-amz-copy-source", &format!("/b/{key}"))
             .signed(),
-        // Lists that would show it.
+        // Lists that would show the object.
         theirs("GET", "/?acl"),
         theirs("GET", "/b"),
         theirs("GET", "/b?list-type=2"),
@@ -239,7 +240,7 @@ async fn none_is_served_and_none_gets_to_the_origin() {
             let mut connection = Connection::open(world.address).await;
             connection.send(&wire).await;
             let answer = connection.answer(&method).await.unwrap();
-            // 501: what is asked for is nothing that is known.
+            // 501 is the answer to an unknown operation.
             let is_refused = (400..500).contains(&answer.status) || answer.status == 501;
             assert!(is_refused, "{}: {line}", answer.status);
             assert!(!answer.text().contains(SECRET), "{line}");
@@ -294,7 +295,7 @@ async fn a_key_that_is_taken_away_is_let_in_no_more() {
     });
     let answer = connection.ask(of_limited("GET", "/b/pub/open")).await;
     assert_eq!((answer.status, answer.code().as_str()), (403, "AccessDenied"));
-    // Its secret changes: what was signed with the old one is worth nothing.
+    // After the key's secret changes, signatures made with the old one are invalid.
     world.change_terms(|terms| {
         terms.access_keys = terms.access_keys.clone().with(LIMITED, "another", limited());
     });

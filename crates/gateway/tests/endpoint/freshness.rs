@@ -1,4 +1,5 @@
-//! What is answered without the origin's word: by rule, by what the client asks for, and when the origin fails.
+//! Freshness: answers without asking the origin, by rule, by request directives, and when the
+//! origin fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,7 +14,7 @@ use crate::world::{REVALIDATE, World, pattern};
 
 const HOUR: Nanos = Nanos::secs(3600);
 
-/// Over a folder, under `rule`.
+/// A gateway over a folder, with this freshness rule.
 async fn world_under(rule: FreshnessRule) -> World {
     let world = World::start(REVALIDATE).await;
     world.change_terms(|terms| terms.freshness = FreshnessRules::all(rule));
@@ -24,7 +25,7 @@ async fn get_with(world: &World, uri: &str, cache_control: &str) -> Answer {
     ask(world.address, Ask::new("GET", uri).with("cache-control", cache_control)).await
 }
 
-/// Status, `X-Cache` and text.
+/// Status, `X-Cache` and text of an answer.
 fn said(answer: &Answer) -> (u16, &str, String) {
     (answer.status, answer.header("x-cache"), answer.text())
 }
@@ -54,10 +55,10 @@ async fn a_remembered_absence_ends_with_a_write_and_for_who_asks_anew() {
     assert_eq!(absent.code(), "NoSuchKey");
     let head = ask(world.address, Ask::new("HEAD", "/b/k")).await;
     assert_eq!((head.status, head.header("x-cache"), head.body.len()), (404, "HIT", 0));
-    // Who asks anew finds it, for all.
+    // A read with `no-cache` updates the cache for all clients.
     assert_eq!(said(&get_with(&world, "/b/k", "no-cache").await), (200, "MISS", "behind".into()));
     assert_eq!(get(world.address, "/b/k").await.text(), "behind");
-    // What is written here is there at once, and what is deleted here is gone at once.
+    // Writes and deletes through the gateway are visible at once.
     assert_eq!(get(world.address, "/b/w").await.status, 404);
     assert_eq!(get(world.address, "/b/w").await.header("x-cache"), "HIT");
     assert_eq!(ask(world.address, Ask::new("PUT", "/b/w").body("here")).await.status, 200);
@@ -89,7 +90,7 @@ async fn a_client_may_ask_for_what_is_fresher() {
     assert_eq!(said(&get_with(&world, "/b/k", "max-age=0").await), confirmed);
     let pragma = ask(world.address, Ask::new("GET", "/b/k").with("pragma", "no-cache")).await;
     assert_eq!(said(&pragma), confirmed);
-    // What is found to be gone does not come back for those who ask for less.
+    // Once a read has found that the object is gone, staler reads do not bring it back.
     std::fs::remove_file(world.path("k")).unwrap();
     assert_eq!(get(world.address, "/b/k").await.header("x-cache"), "HIT");
     assert_eq!(get_with(&world, "/b/k", "no-cache").await.status, 404);
@@ -140,7 +141,7 @@ async fn what_a_client_wants_not_stored_is_not() {
     assert_eq!(get(world.address, "/b/pin/k").await.header("x-cache"), "HIT", "it is pinned");
 }
 
-/// What an origin does with every request.
+/// How an origin answers every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Mood {
@@ -206,7 +207,7 @@ async fn when_the_origin_fails_what_is_cached_is_served_if_a_rule_says_so() {
     assert_eq!(world.outcomes(Outcome::Stale), 8);
     assert!(500 <= get_with(&world, "/b/k", "no-cache").await.status);
     assert!(500 <= get_with(&world, "/b/other", "max-stale").await.status);
-    // What the origin says counts, and it is remembered.
+    // A denial by the origin takes effect, and is remembered.
     set(Mood::Denies);
     assert_eq!(get_with(&world, "/b/k", "max-age=0").await.status, 403);
     assert_eq!(get().await.status, 403);
@@ -216,12 +217,12 @@ async fn when_the_origin_fails_what_is_cached_is_served_if_a_rule_says_so() {
     assert_eq!(said(&get().await), (200, "REVALIDATED", "hello".into()));
     set(Mood::HangsUp);
     assert_eq!(said(&get().await), stale);
-    // What was removed here is gone.
+    // A write through the gateway removes the stale copy.
     set(Mood::Answers);
     assert_eq!(ask(world.address, Ask::new("PUT", "/b/k").body("other")).await.status, 200);
     set(Mood::HangsUp);
     assert_eq!(get().await.status, 503);
-    // What the origin does not have is gone, too.
+    // A 404 of the origin removes the stale copy, too.
     set(Mood::Answers);
     assert_eq!(get().await.text(), "hello");
     set(Mood::HasNot);

@@ -1,14 +1,17 @@
-//! Origins that misbehave in every way of a table: each answer is right or an honest error, and nothing wrong is kept.
+//! Origins that misbehave in every way of a table: each response is right or an honest error, and
+//! nothing wrong stays cached.
 //!
 //! Each row has a bucket and an origin of its own, and goes through four acts:
 //!
 //! 1. Some objects are read while the origin is honest.
-//! 2. It misbehaves. Those objects are read again, and others for the first time and then once more; one is written, one
-//!    is completed, all are listed.
-//! 3. It is honest again: every object is read as it is.
-//! 4. Where the origin is asked each time, it misbehaves once more while objects change, and is honest again.
+//! 2. The origin misbehaves. Those objects are read again, and others for the first time and then
+//!    once more. One object is written, one multipart upload is completed, and all are listed.
+//! 3. The origin is honest again: every object is read correctly.
+//! 4. If the origin is asked each time, it misbehaves once more while objects change, and is honest
+//!    again.
 //!
-//! Where the origin judges each request, another client reads besides, whom it denies everything: it gets no byte.
+//! With origin authorization, a second client reads as well. The origin denies it everything, so it
+//! must get no byte.
 
 mod proxy;
 mod table;
@@ -29,36 +32,38 @@ use crate::client::{Answer, Ask, Connection};
 use crate::versitygw::{SECRET_KEY, VersityGw};
 use crate::world::{REVALIDATE, World, pattern};
 
-/// More than a chunk of the cache, so that a read of the whole takes two requests at least.
+/// Object size in bytes: more than a cache chunk, so that a full read takes at least two requests.
 const SIZE: usize = 300_000;
 
-/// Rows at once: most of their time they wait.
+/// Rows that run at once. Most of their time they wait.
 const ROWS_AT_ONCE: usize = 8;
 
-/// Long enough for an honest answer on a busy machine, and short enough for all the others.
+/// Origin timeout: long enough for an honest answer on a busy machine, and short enough for the
+/// answers that never come.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How often an honest origin is asked before 503 is wrong: who said "slow down" is left alone for 5 s at most, and on a
-/// machine that is very busy an honest answer may take longer than our short patience.
+/// Requests to an honest origin before a 503 counts as wrong. An origin that answered `SlowDown` is
+/// left alone for up to 5 s, and on a very busy machine an honest answer may exceed the short
+/// timeout.
 const TRIES: usize = 12;
 
-/// The reads of which each has an object of its own.
+/// Kinds of reads. Each has an object of its own.
 const READS: [&str; 7] =
     ["head", "whole", "start", "across", "suffix", "if-none-match", "if-match"];
 
-/// Those that tell whether what is kept is right.
+/// Reads that show whether the cached data is right.
 const READS_AGAIN: [&str; 4] = ["head", "whole", "across", "suffix"];
 
-/// Those of who is denied.
+/// Reads of the denied client.
 const READS_DENIED: [&str; 5] = ["head", "whole", "start", "if-none-match", "if-match"];
 
-/// What the origin is asked about an object that is cached.
+/// What the origin is asked about a cached object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asking {
     Nothing,
-    /// Whether it is as it was.
+    /// Whether the version is current.
     Current,
-    /// The same, and whether its reader may have it.
+    /// Whether the version is current, and whether the client may read it.
     Judgement,
 }
 
@@ -79,7 +84,7 @@ async fn no_origin_makes_the_cache_lie_or_talk_when_it_judges_each_request() {
 
 #[tokio::test]
 async fn no_origin_makes_the_cache_lie_over_a_real_server() {
-    // It takes its time: every fifth row, and all when there is more of it.
+    // Slow: every fifth row, or all rows with `SLOW_TESTS`.
     let step = if std::env::var_os("SLOW_TESTS").is_some() { 1 } else { 5 };
     for (name, asking) in [("hostile", Asking::Nothing), ("hostile-judge", Asking::Judgement)] {
         let Some(server) = VersityGw::start(name).await else { return };
@@ -95,7 +100,7 @@ fn the_table_is_documented() {
     }
 }
 
-/// All rows, with the objects in a folder.
+/// Plays all rows, with the objects in a folder.
 async fn play_over_folder(asking: Asking) {
     let root = tempfile::tempdir().unwrap();
     let upstream = FolderOrigin::open(root.path().to_owned(), &Limits::default()).unwrap();
@@ -150,7 +155,7 @@ fn of_row(row: &Row, proxy: &Proxy) -> Named {
     Named { name, origin: origin.with_buckets(&buckets).into(), buckets, reserved }
 }
 
-/// A row that is being played.
+/// A row while it is played.
 #[derive(Clone)]
 struct Act {
     world: Arc<World>,
@@ -161,7 +166,7 @@ struct Act {
 }
 
 impl Act {
-    /// What was wrong.
+    /// Plays the row, and returns what went wrong.
     async fn play(mut self) -> Vec<String> {
         let mut wrong = Vec::new();
         let keys = self.make_objects().await;
@@ -189,7 +194,7 @@ impl Act {
             self.lie(true);
             for key in ["cached", "cold-whole"] {
                 self.put(key, SIZE, 200).await;
-                // Whoever says so of each version says so of the one before.
+                // An origin that answers 304 for every version confirms outdated versions as well.
                 if self.believed() != Believed::NotModified {
                     wrong.extend(self.read_all(key, &READS).await);
                 }
@@ -201,7 +206,7 @@ impl Act {
         wrong
     }
 
-    /// What a client may be told now that is not so.
+    /// The false answer that a client may get at this time.
     fn believed(&self) -> Believed {
         match self.row.believed {
             _ if !self.is_lying => Believed::Nothing,
@@ -210,7 +215,7 @@ impl Act {
         }
     }
 
-    /// Whether the answer to a read may be the origin's own, whatever else could be asked of it.
+    /// True if the answer to a read may be the origin's own, unchanged.
     fn is_handed_on(&self, key: &str) -> bool {
         self.asking == Asking::Judgement || key.starts_with("never-")
     }
@@ -229,7 +234,7 @@ impl Act {
         assert_eq!(put.status, 200, "{}", String::from_utf8_lossy(&put.body));
     }
 
-    /// At the origin, each with other bytes.
+    /// Creates the objects at the origin, each with other bytes.
     async fn make_objects(&self) -> Vec<String> {
         let made = self.proxy.ask("PUT", &format!("/{}", self.row.name), "").await;
         assert_eq!(made.status, 200);
@@ -245,7 +250,8 @@ impl Act {
         keys
     }
 
-    /// The whole first where a lie about an object may be believed until it is read.
+    /// Reads an object. The full read comes first if a false answer may be believed until the bytes
+    /// are read.
     async fn read_all(&self, key: &str, reads: &[&str]) -> Vec<String> {
         let (mut wrong, truth) = (Vec::new(), self.truth(key).await);
         if !matches!(self.row.believed, Believed::Nothing | Believed::NotModified) {
@@ -261,7 +267,7 @@ impl Act {
         self.proxy.ask("GET", &self.uri(key), "").await
     }
 
-    /// Each read of objects of its own, twice.
+    /// Reads each kind of object for the first time, twice.
     async fn read_cold(&self) -> Vec<String> {
         let mut reading = JoinSet::new();
         for (read, kind) in READS.into_iter().flat_map(|read| [(read, "cold"), (read, "never")]) {
@@ -274,13 +280,14 @@ impl Act {
         reading.join_all().await.into_iter().flatten().flatten().collect()
     }
 
-    /// What was wrong with a read, if anything.
+    /// Performs a read, and returns what was wrong with it.
     async fn read(&self, key: &str, read: &str, truth: &Honest) -> Option<String> {
         let answer = self.ask(|| self.request(key, read, truth)).await;
         self.verdict(key, read, answer, |answer| self.judge(key, read, answer, truth))
     }
 
-    /// What who is denied got and should not have; where the cache is to judge, it knows no such client.
+    /// Performs the reads of the denied client, and returns what it got wrongly. Only with origin
+    /// authorization: the gateway's own keys do not include this client.
     async fn read_denied(&self) -> Vec<String> {
         if self.asking != Asking::Judgement {
             return Vec::new();
@@ -321,7 +328,7 @@ impl Act {
     ) -> Option<String> {
         let (verdict, told) = match answer {
             Some(answer) => (judge(&answer), headers_of(&answer)),
-            // It broke off before its head had left.
+            // The connection closed before a response head.
             None if self.is_lying => return None,
             None => (Err("no answer".to_owned()), String::new()),
         };
@@ -330,8 +337,9 @@ impl Act {
         Some(format!("{row}, {when}: {read} of {key}: {wrong}: {told}"))
     }
 
-    /// `None`: the connection was closed instead. While the origin is honest, what came too late for our short patience is
-    /// asked for again: 503, and an answer that broke off when the origin had been waited for.
+    /// Sends a request. `None`: the connection was closed instead. While the origin is honest, the
+    /// request is repeated after a failure that the short timeout can cause: a 503, or a response
+    /// that broke off while the gateway waited for the origin.
     async fn ask(&self, ask: impl Fn() -> Ask) -> Option<Answer> {
         let mut tries = if self.is_lying { 1 } else { TRIES };
         loop {
@@ -360,7 +368,7 @@ impl Act {
             return Ok(());
         }
         let bytes = match (it.status, read) {
-            // Nothing and its end are one place.
+            // In an empty object, every range is unsatisfiable.
             (416, _) if truth.body.is_empty() => return Ok(()),
             (400.., _) if self.is_lying => return Ok(()),
             (304, "if-none-match") => return Ok(()),
@@ -406,7 +414,7 @@ impl Act {
         }
     }
 
-    /// Not a byte of the object, and not a word of what is cached.
+    /// The response has no byte of the object, and no header of the cached one.
     fn judge_denied(&self, read: &str, it: &Answer, truth: &Honest) -> Result<(), String> {
         let is_refused = match (it.status, read) {
             (400.., _) => self.is_lying || it.status == 403,
@@ -417,7 +425,7 @@ impl Act {
             16 <= it.body.len() && truth.body.windows(16).any(|bytes| it.body.starts_with(bytes));
         let is_of_the_cache = ["HIT", "MISS", "REVALIDATED"].contains(&it.header("x-cache"));
         match self.believed() {
-            // The origin let it have the version that it names.
+            // The origin admitted the client for the version in its condition.
             Believed::NotModified => Ok(()),
             _ if it.header("location").contains(ELSEWHERE) => Err("leads elsewhere".to_owned()),
             _ if is_refused && !has_bytes && !is_of_the_cache => Ok(()),
@@ -425,7 +433,7 @@ impl Act {
         }
     }
 
-    /// A write that is acknowledged was done. Whether it was done or not, the next read of act 3 finds out.
+    /// An acknowledged write has happened. The reads of act 3 check which version there is.
     async fn write(&self) -> Option<String> {
         let new = pattern(SIZE, 150);
         let Some(answer) = self.ask(|| Ask::new("PUT", &self.uri("put")).body(&*new)).await else {
@@ -440,7 +448,8 @@ impl Act {
         (!is_honest).then(|| format!("{}: PUT: {}", self.row.name, headers_of(&answer)))
     }
 
-    /// The end of a multipart upload: what the origin says of it is told, also when it says no with status 200.
+    /// Completes a multipart upload. The origin's result is passed on, including an error with
+    /// status 200.
     async fn complete(&self) -> Option<String> {
         let uri = self.uri("completed");
         let begun = self.proxy.ask("POST", &format!("{uri}?uploads"), "").await;
@@ -493,7 +502,7 @@ fn says_no(answer: &Answer) -> bool {
     answer.text().contains("<Error>")
 }
 
-/// The keys that a list names.
+/// The keys in a list.
 fn keys_in(list: &[u8]) -> Vec<String> {
     let list = String::from_utf8_lossy(list);
     list.split("<Key>").skip(1).map(|rest| rest.split('<').next().unwrap().to_owned()).collect()

@@ -1,4 +1,5 @@
-//! The endpoint over a real cache on a file, with a folder or a misbehaving server as its origin, asked over TCP.
+//! The S3 endpoint over TCP, with a real cache on a file. The origin is a folder or a misbehaving
+//! server.
 
 #[cfg(test)]
 mod as_signed;

@@ -1,4 +1,5 @@
-//! Ways past a key that were found, each at an origin that would take it: what the origin was asked is looked at.
+//! Attacks that once bypassed the rights of a key, each at an origin that would obey. The tests
+//! check the requests that reached the origin.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,28 +16,28 @@ use crate::world::{REVALIDATE, World};
 const LIMITED: &str = "AKIALIMITED";
 const LIMITED_SECRET: &str = "limited/secret";
 
-/// What the origin hands out to whoever it takes for an administrator.
+/// What the origin answers to an administrator's request.
 const SECRETS: &str = "{\"users\": \"SECRETS\"}";
 
-/// The heads of requests that came to the origin.
+/// Request heads that reached the origin.
 #[derive(Clone, Default)]
 struct Heads(Arc<Mutex<Vec<String>>>);
 
 impl Heads {
-    /// Those that begin so.
+    /// The heads that begin with `start`.
     fn of(&self, start: &str) -> Vec<String> {
         let heads = self.0.lock().unwrap();
         heads.iter().filter(|head| head.starts_with(start)).cloned().collect()
     }
 
-    /// All that change something.
+    /// The heads of all writes.
     fn writes(&self) -> Vec<String> {
         ["PUT", "POST", "DELETE"].iter().flat_map(|method| self.of(method)).collect()
     }
 }
 
-/// An origin that does whatever it is asked, with an API of its own at `/minio/`; `b/pub/` may be read and written with
-/// `LIMITED`, and `minio/` read.
+/// An origin that obeys every request, with an API of its own at `/minio/`. The key `LIMITED` may
+/// read and write `b/pub/`, and read `minio/`.
 async fn world(is_refused: bool) -> (World, Heads) {
     let heads = Heads::default();
     let seen = heads.clone();
@@ -72,7 +73,7 @@ fn of_limited(method: &str, uri: &str) -> Ask {
     Ask::new(method, uri).signed_by(LIMITED).signed_with(LIMITED_SECRET)
 }
 
-/// Sent as it is.
+/// Sends these bytes.
 async fn sent(world: &World, wire: impl AsRef<[u8]>) -> Option<Answer> {
     let mut connection = Connection::open(world.address).await;
     connection.send(wire.as_ref()).await;
@@ -144,7 +145,7 @@ async fn a_write_carries_what_the_configuration_passes() {
     assert_eq!(ask(world.address, write()).await.status, 200);
     let head = heads.of("PUT /b/pub/a").concat();
     assert!(head.contains("x-rgw-new: 1\r\n"), "{head}");
-    // What a read would mean by it is not said.
+    // A read drops the header and bypasses the cache.
     let read = ask(world.address, Ask::new("GET", "/b/pub/a").with("x-rgw-new", "1")).await;
     assert_eq!(read.header("x-cache-reason"), "unknown-header; name=x-rgw-new");
     assert!(!heads.of("GET").concat().contains("x-rgw-new"));
@@ -215,7 +216,7 @@ async fn an_upload_is_of_the_object_that_is_named() {
     assert_eq!(ask(world.address, abort).await.status, 200);
     assert_eq!(heads.writes().len(), 4);
     assert_eq!(heads.of("GET /b/?uploads").len(), 16 + 1, "a proof is remembered");
-    // Who may do everything is not in doubt.
+    // A key that may do everything is not checked.
     assert_eq!(ask(world.address, Ask::new("DELETE", "/b/pub/a?uploadId=top")).await.status, 200);
     assert_eq!(heads.of("GET /b/?uploads").len(), 16 + 1);
 }
@@ -236,7 +237,7 @@ async fn writes_with_an_unknown_vendors_header_are_refused_and_reads_go_without_
         for (method, path) in [("PUT", "/b/pub/a"), ("DELETE", "/b"), ("GET", "/b/pub/a")] {
             let answer = ask(world.address, Ask::new(method, path).with(header, "true")).await;
             if method == "GET" {
-                // The answer to a read without it is no harm to anybody but who asks.
+                // Without the header, the answer to a read harms only its own client.
                 let reason = format!("unknown-header; name={header}");
                 assert_eq!((answer.status, answer.header("x-cache-reason")), (200, &*reason));
                 assert!(!heads.of("GET").concat().contains(header));
@@ -244,7 +245,7 @@ async fn writes_with_an_unknown_vendors_header_are_refused_and_reads_go_without_
                 refused(&answer, 400, "InvalidArgument");
                 assert!(answer.text().contains(header), "it is named");
             }
-            // Who is a stranger is told nothing else.
+            // A client without a valid signature learns nothing else.
             let stranger = Ask::new(method, path).with(header, "true").signed_with("wrong");
             refused(&ask(world.address, stranger).await, 403, "SignatureDoesNotMatch");
         }
@@ -269,7 +270,8 @@ async fn writes_with_an_unknown_vendors_header_are_refused_and_reads_go_without_
     );
 }
 
-/// The SDKs for Java and JavaScript send these with reads. Refused as a vendor's, they left such clients with nothing.
+/// The SDKs for Java and JavaScript send these headers with reads. When they were refused as
+/// unknown vendor headers, such clients could read nothing.
 #[tokio::test]
 async fn what_sdks_say_of_each_read_is_dropped() {
     let (world, heads) = world(true).await;
@@ -336,7 +338,7 @@ async fn a_signature_is_as_strict_as_that_of_aws() {
     );
     let wire = String::from_utf8(Ask::new("GET", "/b/pub/a").signed()).unwrap();
     let (before, signature) = wire.split_once("Signature=").unwrap();
-    // 64 digits without a letter are not to be expected.
+    // A signature of 64 digits and no letter is practically impossible.
     let (digits, rest) = signature.split_at(64);
     let upper = format!("{}{rest}", digits.to_ascii_uppercase());
     let answer = sent(&world, format!("{before}Signature={upper}")).await.unwrap();
@@ -353,12 +355,12 @@ async fn what_would_be_refused_can_be_seen_before() {
     assert_eq!(would_refuse(), 1);
     assert_eq!(ask(world.address, Ask::new("PUT", "/b?unheard-of")).await.status, 200);
     assert_eq!((heads.of("PUT /b/?unheard-of").len(), would_refuse()), (1, 2));
-    // What an unknown operation reads, the cache does not know.
+    // The cache does not answer unknown operations.
     assert_eq!(get(world.address, "/b/pub/a").await.status, 200);
     let unheard_of = get(world.address, "/b/pub/a?unheard-of").await;
     assert_eq!((unheard_of.header("x-cache"), would_refuse()), ("BYPASS", 3));
     assert_eq!(heads.of("GET /b/pub/a?unheard-of").len(), 1);
-    // What is known counts for nothing, and what names objects is as strict as ever.
+    // Unknown headers do not loosen the rest: copy sources are parsed as strictly as ever.
     assert_eq!(get(world.address, "/b/pub/a").await.status, 200);
     let before = heads.writes().len();
     let copy = of_limited("PUT", "/b/pub/a").with("x-amz-unheard-of", "1");

@@ -1,4 +1,4 @@
-//! What is signed is what happens: the body that was signed, under the headers that were.
+//! Payload integrity: the body is the signed one, and no signed header is lost.
 
 use http::Method;
 use zonal_host::Freshness;
@@ -10,7 +10,7 @@ use zonal_s3::sigv4::{
 use crate::client::{ACCESS_KEY, Answer, Ask, Connection, REGION, SECRET_KEY, ask, get, now};
 use crate::world::World;
 
-/// Sends a presigned PUT of `body` whose URL states a hash of its own, as some SDKs make it.
+/// Sends a presigned PUT of `body` whose URL states a payload hash, as some SDKs do.
 async fn put_presigned(world: &World, hash: &str, body: &str) -> Answer {
     let timestamp = now().to_string();
     let scope = Scope { date: &timestamp[..8], region: REGION, service: "s3" };
@@ -29,7 +29,8 @@ async fn put_presigned(world: &World, hash: &str, body: &str) -> Answer {
     connection.answer(&Method::PUT).await.expect("an answer")
 }
 
-/// The hash in the query of a presigned URL was compared by nobody: not the gateway, and no origin saw it.
+/// The payload hash in the query of a presigned URL was not verified: the gateway ignored it, and
+/// no origin saw it.
 #[tokio::test]
 async fn a_presigned_url_that_states_a_hash_stores_only_that_body() {
     let world = World::start(Freshness::Immutable).await;
@@ -63,8 +64,9 @@ async fn a_body_that_was_not_signed_is_not_stored() {
     assert_eq!(world.gateway.stats().removals.get(), removals, "nothing was done about it");
 }
 
-/// Headers that `Connection` names are not handed on, and nobody signs `Connection`: added on the way, it turned a
-/// conditional PUT into an overwrite, a copy into an empty object, and switched off the check of the body.
+/// Headers that `Connection` names are not forwarded, and `Connection` is not signed. Added on the
+/// way, it turned a conditional PUT into an overwrite and a copy into an empty object, and switched
+/// off the check of the body.
 #[tokio::test]
 async fn no_header_that_decides_is_lost_on_the_way() {
     let world = World::start(Freshness::Immutable).await;

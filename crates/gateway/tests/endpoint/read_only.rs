@@ -1,4 +1,4 @@
-//! A bucket of a store that is only read: cached as any other, written by nobody.
+//! A bucket of a read-only store: cached like any other, and writes are refused.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use crate::world::World;
 
 const BYTES: &[u8] = b"0123456789";
 
-/// Has the same object under every key.
+/// A store with the same object under every key.
 #[derive(Clone, Debug, Default)]
 struct OneObject {
     etag: Arc<Mutex<Option<&'static str>>>,

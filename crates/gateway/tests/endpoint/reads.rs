@@ -94,7 +94,7 @@ async fn a_head_has_the_headers_of_the_get_and_no_body() {
     }
     assert_eq!(head.header("content-length"), "5");
     assert!(head.header("etag").starts_with('"'));
-    // What follows on the connection would fail if the HEAD had sent a body.
+    // The next request on the connection would fail if the HEAD had sent a body.
     let missing = connection.ask(Ask::new("HEAD", "/b/none")).await;
     assert_eq!(missing.status, 404);
     assert_eq!(connection.ask(Ask::new("GET", "/b/a.txt")).await.text(), "hello");
@@ -233,7 +233,7 @@ async fn every_answer_has_a_name_of_its_own() {
         let answer = connection.ask(Ask::new("GET", uri)).await;
         let name = answer.header("x-amz-request-id").to_owned();
         assert!(!name.is_empty(), "{uri}");
-        // A folder's own documents named no request.
+        // Error documents of a folder origin have no request id.
         if !answer.code().is_empty() {
             assert!(answer.text().contains(&format!("<RequestId>{name}</RequestId>")));
         }

@@ -1,4 +1,4 @@
-//! HTTPS.
+//! The S3 endpoint over HTTPS.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn load(pem: &Pem) -> Certificate {
     Certificate::from_pem(pem.chain.as_bytes(), pem.key.as_bytes()).unwrap()
 }
 
-/// Connects as a client that trusts one certificate.
+/// Connects as a client that trusts this certificate only.
 async fn connect(world: &World, trusted: &Pem) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.der.clone()).unwrap();
@@ -47,7 +47,7 @@ async fn connect(world: &World, trusted: &Pem) -> std::io::Result<TlsStream<TcpS
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
-/// Sends a signed GET whose answer is the last on its connection.
+/// Sends a signed GET with `Connection: close`.
 async fn fetch(mut stream: TlsStream<TcpStream>, path: &str) -> Vec<u8> {
     let ask = Ask::new("GET", path).with("connection", "close");
     stream.write_all(&ask.signed()).await.unwrap();

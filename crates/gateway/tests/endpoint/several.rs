@@ -1,4 +1,5 @@
-//! Several origins behind one endpoint: each bucket is one origin's, and what is nobody's is asked of nobody.
+//! Several origins behind one endpoint: each bucket belongs to one origin, and a bucket of none is
+//! not looked up.
 
 use zonal_folder::FolderOrigin;
 use zonal_gateway::{Access, AccessRules, Outcome};
@@ -8,7 +9,8 @@ use zonal_origin::{Limits, Named, Origins};
 use crate::client::{Ask, ask, get};
 use crate::world::World;
 
-/// Three folders: `a` has the bucket `x`, `b` has `y`, and `c` the rest; each with objects in all three buckets.
+/// Three folders: `a` has the bucket `x`, `b` has `y`, and `c` all others. Each contains objects in
+/// all three buckets.
 async fn world(has_rest: bool) -> World {
     let folder = tempfile::tempdir().unwrap();
     let buckets: &[(&str, &[&str])] = &[("a", &["x"]), ("b", &["y"]), ("c", &[])];
@@ -109,7 +111,8 @@ async fn a_list_has_the_buckets_of_all_that_a_key_may_see() {
     assert_eq!(listed(&world, limited).await, ["more", "y"]);
 }
 
-/// The list was answered 503, also for who wanted nothing of that origin.
+/// An unreachable origin made the whole list fail with 503, even for clients that used only the
+/// others.
 #[tokio::test]
 async fn an_origin_that_is_away_does_not_hide_the_buckets_of_others() {
     let world = world(true).await;
@@ -143,7 +146,8 @@ async fn what_nobody_may_do_is_refused_to_every_key() {
     assert_eq!(get(world.address, "/x/k").await.text(), "x of a");
 }
 
-/// With one origin and a key that may do everything, the origin's own list was handed on, whatever `[access]` said.
+/// With one origin and a key that may do everything, the origin's own list was forwarded, whatever
+/// `[access]` said.
 #[tokio::test]
 async fn a_bucket_that_nobody_may_touch_is_in_no_list() {
     let world = World::start(Freshness::Immutable).await;

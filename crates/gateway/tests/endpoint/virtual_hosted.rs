@@ -1,5 +1,5 @@
-//! The bucket in the host: `GET /KEY` at `BUCKET.DOMAIN`. It is the same object as `/BUCKET/KEY`, to the cache, to the
-//! rules and to the origin.
+//! Virtual-hosted style: `GET /KEY` at `BUCKET.DOMAIN` is the same object as `/BUCKET/KEY`, to the
+//! cache, the access rules and the origin.
 
 use http::{HeaderValue, Method};
 use zonal_gateway::{Domains, Outcome};
@@ -39,7 +39,7 @@ async fn an_object_is_the_same_in_both_styles() {
         assert_eq!((hit.text().as_str(), hit.header("x-cache")), ("hello", "HIT"), "{host} {uri}");
         assert_eq!(at(&world, host, Ask::new("HEAD", uri)).await.header("x-cache"), "HIT");
     }
-    // All of the path is a key here.
+    // The whole path is the key.
     assert_eq!(at(&world, HOST, Ask::new("GET", "/b/dir/k")).await.code(), "NoSuchKey");
     assert_eq!(at(&world, "none.s3.test", Ask::new("GET", "/dir/k")).await.code(), "NoSuchBucket");
 }
@@ -74,7 +74,8 @@ async fn what_is_written_in_one_style_is_read_in_the_other() {
     let deleted = at(&world, HOST, Ask::new("DELETE", "/a%20b")).await;
     assert_eq!(deleted.status, 204, "{}", deleted.text());
     assert_eq!(at(&world, "gateway", Ask::new("GET", "/b/a%20b")).await.status, 404);
-    // The bucket is in the host, the keys are in the body: a folder deletes nothing, but what is cached goes.
+    // The bucket is in the host, the keys are in the body. A folder origin deletes nothing, but the
+    // objects are invalidated.
     world.put("kept", "old");
     assert_eq!(at(&world, HOST, Ask::new("GET", "/kept")).await.text(), "old");
     world.put("kept", "new!");

@@ -1,4 +1,4 @@
-//! A gateway with everything behind it, on loopback and in a temporary folder.
+//! Test fixture: a gateway with cache and origin, on loopback and in a temporary folder.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use zonal_zonelog::OpenMode;
 
 use crate::client::{ACCESS_KEY, REGION, SECRET_KEY};
 
-/// Every answer is confirmed by the origin.
+/// The origin confirms the version at each read.
 pub(crate) const REVALIDATE: Freshness = Freshness::Revalidate;
 
 pub(crate) struct World {
@@ -40,7 +40,7 @@ fn config(limits: Limits) -> Config {
 }
 
 impl World {
-    /// Over a folder with one bucket `b`.
+    /// A gateway over a folder with one bucket `b`.
     pub(crate) async fn start(freshness: Freshness) -> Self {
         Self::with_limits(freshness, Limits::default()).await
     }
@@ -61,13 +61,14 @@ impl World {
         Self::over(folder, Origin::from(origin).into(), freshness, limits).await
     }
 
-    /// Over any origins.
+    /// A gateway over any origins.
     pub(crate) async fn over_origin(origins: impl Into<Origins>, freshness: Freshness) -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self::over(folder, origins.into(), freshness, Limits::default()).await
     }
 
-    /// Over origins that judge what clients may have. It knows no keys, and never asks of its own accord what is current.
+    /// A gateway with origin authorization. It has no keys, and `immutable` freshness, so it never
+    /// revalidates by itself.
     pub(crate) async fn judged_by(origins: impl Into<Origins>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = Config { authorization: Authorization::Origin, ..config(Limits::default()) };
@@ -79,14 +80,14 @@ impl World {
         world
     }
 
-    /// Over origins that get what would be refused as well.
+    /// A gateway with `would-refuse = "log"`.
     pub(crate) async fn that_logs(origins: impl Into<Origins>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = Config { would_refuse: WouldRefuse::Log, ..config(Limits::default()) };
         Self::build(folder, origins.into(), REVALIDATE, config).await
     }
 
-    /// Over any origins, whose files may be in the folder.
+    /// A gateway over any origins, whose files may be in `folder`.
     pub(crate) async fn over(
         folder: TempDir,
         origins: Origins,
@@ -146,33 +147,33 @@ impl World {
         Self { gateway, address, node, folder, stop, server }
     }
 
-    /// Where the folder origin keeps an object of bucket `b`.
+    /// Path of an object of bucket `b` in the folder origin.
     pub(crate) fn path(&self, key: &str) -> PathBuf {
         self.folder.path().join("origin/b").join(key)
     }
 
-    /// Where a test keeps its files.
+    /// Temporary folder of the test.
     pub(crate) fn folder(&self) -> &std::path::Path {
         self.folder.path()
     }
 
-    /// Writes an object behind the gateway's back.
+    /// Writes an object at the origin without the gateway.
     pub(crate) fn put(&self, key: &str, bytes: impl AsRef<[u8]>) {
         let path = self.path(key);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        // A new file, so that a version that is being read stays what it is.
+        // Creates a new file, so that running reads keep the old version.
         let _ = std::fs::remove_file(&path);
         std::fs::write(path, bytes).unwrap();
     }
 
-    /// Changes the terms while it serves.
+    /// Changes the terms while the gateway serves.
     pub(crate) fn change_terms(&self, change: impl FnOnce(&mut Terms)) {
         let mut terms = Terms::clone(&self.gateway.terms());
         change(&mut terms);
         self.gateway.set_terms(terms);
     }
 
-    /// Puts what was admitted on flash.
+    /// Writes admitted chunks to flash.
     pub(crate) async fn settle(&self) {
         self.gateway_node().client().settle().await;
     }
@@ -181,18 +182,18 @@ impl World {
         self.node.as_ref().expect("the node runs")
     }
 
-    /// Buffers that the cache has given out.
+    /// Number of buffers that the cache has handed out.
     pub(crate) async fn buffers_in_use(&self) -> u64 {
         let stats = self.gateway_node().client().stats().await;
         stats.iter().map(|stats| stats.buffers_in_use).sum()
     }
 
-    /// Takes the cache away; the gateway goes on.
+    /// Stops the cache; the gateway continues.
     pub(crate) async fn lose_cache(&mut self) {
         self.node.take().expect("the node runs").stop().await;
     }
 
-    /// Tells the server to stop; it resolves when it has.
+    /// Begins the shutdown. The future resolves when the server has ended.
     pub(crate) fn stop(&mut self) -> impl Future<Output = ()> + use<> {
         drop(self.stop.take());
         let server = self.server.take().expect("the server runs");
@@ -205,14 +206,14 @@ impl World {
     }
 }
 
-/// Bytes that differ from place to place.
+/// Bytes whose values depend on their position.
 pub(crate) fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
     let byte = |at: usize| u8::try_from((at ^ (at >> 7) ^ seed) % 251).unwrap();
     (0..bytes).map(byte).collect()
 }
 
-/// How many times as long as on a quiet machine a task waits for its turn here now: what a time limit under test is multiplied by
-/// where a peer has to be in time.
+/// How slow this machine is now: the scheduling delay of a task, relative to a quiet machine. Tests
+/// multiply their timeouts by it where a peer must be in time.
 pub(crate) async fn slowness() -> u32 {
     const TURN: Duration = Duration::from_millis(5);
     let mut latest = TURN;
@@ -224,7 +225,7 @@ pub(crate) async fn slowness() -> u32 {
     u32::try_from(latest.as_millis().div_ceil(TURN.as_millis())).unwrap().min(50)
 }
 
-/// Waits for something that happens soon, but not in a task of ours.
+/// Waits for an event that happens soon in another task.
 pub(crate) async fn eventually(what: &str, happened: impl Fn() -> bool) {
     let wait = async {
         while !happened() {

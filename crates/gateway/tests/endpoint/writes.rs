@@ -1,4 +1,5 @@
-//! Requests that change objects: forwarded, and what is cached removed before and after.
+//! Writes: requests that change objects are forwarded, and cached objects are invalidated before
+//! and after.
 
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ async fn a_read_after_an_acknowledged_write_sees_it() {
     assert_eq!(world.gateway.stats().removals.get(), 2 * 21);
 }
 
-/// Caches `keys` for ever, then changes them where the gateway cannot see it.
+/// Caches `keys` with `immutable` freshness, then changes them at the origin without the gateway.
 async fn cached_and_changed(world: &World, keys: &[&str]) {
     for key in keys {
         let uri = format!("/b/{}", encode_path(key));
@@ -163,7 +164,7 @@ async fn a_write_goes_on_without_flash_when_the_origin_is_asked_before_every_rea
     assert_eq!(world.gateway.stats().removals_failed.get(), 2);
 }
 
-/// A PUT in signed chunks; `tamper` changes what goes over the wire.
+/// A PUT in signed chunks. `tamper` changes the bytes that are sent.
 async fn put_chunks(world: &World, tamper: impl FnOnce(&mut Vec<u8>)) -> Answer {
     let (data, signed_at) = ([pattern(70_000, 3), pattern(10, 4)], now());
     let decoded: usize = data.iter().map(Vec::len).sum();

@@ -1,4 +1,4 @@
-//! A thousand connections that do nothing: alone in their process, because what they cost is measured.
+//! Memory of a thousand idle connections, measured in a process of its own.
 
 #[cfg(test)]
 #[expect(dead_code, reason = "shared with the tests of the endpoint, which use all of it")]
@@ -15,10 +15,11 @@ use zonal_host::Freshness;
 use crate::client::{Ask, Connection, get};
 use crate::world::{World, eventually};
 
-/// Connections.
+/// Number of connections.
 const COUNT: u64 = 1000;
 
-/// What one may cost, both ends included: hyper's first read buffer is 8 KiB, and a task about as much.
+/// Maximum memory of one connection in bytes, both ends included: hyper's first read buffer is 8
+/// KiB, and a task is about as large.
 const EACH_BYTES_MAX: u64 = 40 << 10;
 
 /// Resident memory of this process, in bytes.
@@ -30,7 +31,7 @@ fn resident_bytes() -> u64 {
 
 #[tokio::test]
 async fn a_thousand_idle_connections_cost_little_and_bother_nobody() {
-    // Both ends of each are ours.
+    // Both ends of each connection are in this process.
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
     let world = World::start(Freshness::Immutable).await;

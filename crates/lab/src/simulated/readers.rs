@@ -11,7 +11,7 @@ use zonal_cache::{
     Cache, Consumer, Freshness, Gone, HeadSource, ObjectName, Opened, Piece, ReadHints,
     RetentionClass, STRIPE,
 };
-use zonal_policy::Lot;
+use zonal_policy::SampleRank;
 use zonal_runtime::{Clock, Executor};
 
 use super::Settings;
@@ -203,7 +203,7 @@ impl Readers {
         let seen = Rc::new(Cell::new(GetOutcome::default()));
         let keeping = ReadHints {
             care: RetentionClass::Usual,
-            lot: Lot::of(self.lots.borrow_mut().next_u64()),
+            lot: SampleRank::of(self.lots.borrow_mut().next_u64()),
         };
         let (mut rest, mut stripes) = (range.clone(), 0);
         while rest.start < rest.end {

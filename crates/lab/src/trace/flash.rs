@@ -22,7 +22,7 @@ mod zone;
 mod tests;
 
 use zonal_base::{Bytes, Nanos};
-use zonal_policy::{Account, Budget, InPlace, Means, Probation, Spec, Verdict};
+use zonal_policy::{Account, InPlace, Means, SmallQueue, Spec, Verdict, WriteBudget};
 
 use super::{Capacity, Contender, FlashBytes, Outcome, Request, Room};
 use chunks::Chunks;
@@ -33,8 +33,8 @@ use store::Store;
 /// See the module.
 pub(super) struct Flash<S> {
     capacity: Capacity,
-    probation: Option<Probation>,
-    budget: Option<Budget>,
+    probation: Option<SmallQueue>,
+    budget: Option<WriteBudget>,
     /// By all reads so far.
     asked_for: Bytes,
     store: S,
@@ -100,7 +100,7 @@ impl<S: Store> Flash<S> {
             Verdict::Wait => probation.wait(id, Bytes(len), false),
             Verdict::TurnAway => {}
         }
-        while let Some((id, len, verdict)) = self.probation.as_mut().and_then(Probation::leave) {
+        while let Some((id, len, verdict)) = self.probation.as_mut().and_then(SmallQueue::leave) {
             if verdict == Verdict::Admit {
                 self.write(id, len.0);
             }
@@ -129,7 +129,7 @@ impl<S: Store> Contender for Flash<S> {
     fn read(&mut self, request: &Request) -> Outcome {
         let len = self.capacity.weight(request.size).max(1);
         self.asked_for += Bytes(len);
-        let waits = |probation: &mut Probation| probation.read(request.id);
+        let waits = |probation: &mut SmallQueue| probation.read(request.id);
         if self.store.read(request.id, len) || self.probation.as_mut().is_some_and(waits) {
             return Outcome::Hit;
         }

@@ -1,7 +1,8 @@
-//! An origin that answers well as long as it is told to, and otherwise as one row of the table says.
+//! Misbehaving origin: a proxy that forwards to an honest origin, and falsifies the answers of one
+//! bucket by a row of the table.
 //!
-//! Each request is asked of an honest origin first. What goes over the wire is then made by hand, byte for byte: no HTTP
-//! library would send most of it.
+//! It asks the honest origin first, and then writes the response byte by byte, because no HTTP
+//! library would send most of these.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,13 +15,13 @@ use tokio::net::{TcpListener, TcpStream};
 use zonal_origin::Origin;
 use zonal_s3::{BoxBody, full_body};
 
-/// The access key of a client that the honest origin denies everything.
+/// Access key of a client that the honest origin denies everything.
 pub(super) const DENIED: &str = "AKIADENIED";
 
-/// What a row makes of a request and the honest answer to it.
+/// Falsifies the honest answer to a request.
 pub(super) type Play = fn(&Asked, Honest) -> Vec<Step>;
 
-/// A request as it came.
+/// A parsed request.
 pub(super) struct Asked {
     pub(super) method: String,
     pub(super) uri: String,
@@ -36,7 +37,7 @@ impl Asked {
         self.headers.contains_key("range")
     }
 
-    /// Whether it is a read that may be answered 304.
+    /// True for a read that may be answered 304.
     pub(super) fn is_conditional(&self) -> bool {
         self.is_read() && self.headers.contains_key("if-none-match")
     }
@@ -48,7 +49,7 @@ impl Asked {
         text.contains(&name)
     }
 
-    /// Whether it is a GET or HEAD of an object.
+    /// True for a GET or HEAD of an object.
     pub(super) fn is_read(&self) -> bool {
         let path = self.uri.split('?').next().unwrap();
         matches!(&*self.method, "GET" | "HEAD") && path.trim_matches('/').contains('/')
@@ -61,14 +62,15 @@ pub(super) struct Honest {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
-    /// The object as a whole, of a read.
+    /// All bytes of the object, if the request is a read.
     pub(super) whole: Vec<u8>,
 }
 
-/// What goes over the wire, in order. Behind the last step the connection is open for the next request.
+/// A step of the proxy on a connection. After the last one, the connection stays open for the next
+/// request.
 pub(super) enum Step {
     Send(Vec<u8>),
-    /// Nothing more comes, and the connection stays open.
+    /// Sends nothing more, and keeps the connection open.
     Hang,
     Close,
     Reset,
@@ -90,7 +92,7 @@ impl Honest {
         self
     }
 
-    /// The same with another body and its length.
+    /// The answer with another body, and its length.
     pub(super) fn carrying(mut self, body: Vec<u8>) -> Self {
         self.body = body;
         let length = self.body.len();
@@ -121,11 +123,11 @@ impl Honest {
     }
 }
 
-/// The honest origin, and which buckets are lied about.
+/// The honest origin, and the buckets whose answers are falsified.
 pub(super) struct Proxy {
     pub(super) address: SocketAddr,
     upstream: Origin,
-    /// By bucket.
+    /// Falsification by bucket.
     lies: Mutex<HashMap<String, Play>>,
 }
 
@@ -144,7 +146,7 @@ impl Proxy {
         proxy
     }
 
-    /// From now on all that is asked of the bucket is answered so; `None`: honestly.
+    /// Falsifies all further answers for the bucket. `None`: stops doing so.
     pub(super) fn play(&self, bucket: &str, lie: Option<Play>) {
         let mut lies = self.lies.lock().unwrap();
         match lie {
@@ -153,7 +155,7 @@ impl Proxy {
         };
     }
 
-    /// Past all lies.
+    /// Asks the honest origin directly.
     pub(super) async fn ask(&self, method: &str, uri: &str, body: impl Into<Vec<u8>>) -> Honest {
         let body = body.into();
         let request = Request::builder().method(method).uri(uri);
@@ -187,7 +189,7 @@ impl Proxy {
             };
             for step in steps {
                 match step {
-                    // Whoever was lied to may have gone away.
+                    // The gateway may have closed the connection.
                     Step::Send(bytes) => drop(stream.write_all(&bytes).await),
                     Step::Hang => while read(&mut stream, &mut unread).await {},
                     Step::Close => return,

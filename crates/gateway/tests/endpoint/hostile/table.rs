@@ -1,29 +1,31 @@
-//! What origins do wrong: `docs/origins.md` says what each leads to.
+//! Table of origin misbehaviour. `docs/origins.md` describes the effect of each row.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::proxy::{Asked, Honest, Play, Step};
 
-/// One misbehaviour.
+/// One kind of misbehaviour.
 pub(super) struct Row {
-    /// As `docs/origins.md` calls it; also the bucket of its objects.
+    /// Name in `docs/origins.md`, and name of the bucket.
     pub(super) name: &'static str,
     pub(super) play: Play,
-    /// What is believed, because no answer contradicts it.
+    /// The false answer that the cache cannot detect, because no other answer contradicts it.
     pub(super) believed: Believed,
 }
 
-/// What a client may be told that is not so.
+/// A false answer that a client may get.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Believed {
     Nothing,
-    /// The length of an object: of one that is cached until the first byte is read, of another always.
+    /// The length of an object: for a cached one until its first byte is read, for another one
+    /// always.
     Length,
-    /// The ETag of an object of which no byte is read.
+    /// The ETag of an object, as long as none of its bytes are read.
     ETag,
-    /// A document in the place of an object that is not cached.
+    /// A document in place of an object that is not cached.
     Document,
-    /// 304, to whoever has not the version or may not have it, where that is asked.
+    /// 304 for a client that does not have the version or may not read it, if the origin is asked
+    /// about it.
     NotModified,
 }
 
@@ -35,7 +37,7 @@ const fn believed(name: &'static str, believed: Believed, play: Play) -> Row {
     Row { name, play, believed }
 }
 
-/// Where redirections lead to. Nobody may come there.
+/// Target of redirects. The gateway must not connect to it.
 pub(super) const ELSEWHERE: &str = "127.0.0.1:9";
 
 pub(super) const TABLE: &[Row] = &[
@@ -117,7 +119,7 @@ pub(super) const TABLE: &[Row] = &[
     row("range-ignored", |_, it| whole_object(it, 200)),
     row("range-ignored-but-206", |_, it| whole_object(it, 206)),
     row("range-of-nobody", |asked, it| {
-        // A part for who asked for the whole.
+        // A partial response to a request for the whole object.
         if asked.is_read() && !asked.is_head() && !asked.is_range() && it.status == 200 {
             let range = format!("bytes 0-99/{}", it.whole.len());
             let first = it.body[..100].to_vec();
@@ -226,7 +228,8 @@ pub(super) const TABLE: &[Row] = &[
     }),
     row("999", |_, it| it.status(999).whole()),
     row("200-with-error", |asked, it| {
-        // S3 says so of copies and completions that failed after they had begun their answer; of reads nobody does.
+        // S3 does so for copies and completions that failed after the response had begun. No store
+        // does so for reads.
         if asked.is_read() { it.whole() } else { says_no(asked, it, 200, "InternalError") }
     }),
     believed("200-with-error-to-ranges", Believed::Document, |asked, it| {
@@ -297,7 +300,7 @@ pub(super) const TABLE: &[Row] = &[
     }),
 ];
 
-/// The bytes as an origin would have sent them that took it on itself to pack them.
+/// The bytes as an origin would send them that compresses without being asked.
 pub(super) fn packed(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().map(|byte| byte ^ 0x55).collect()
 }
@@ -321,7 +324,8 @@ fn chunk(bytes: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
 }
 
-/// The answer in chunks, as `body` writes them, and the end of the connection; to HEAD just the head.
+/// The answer in chunks that `body` writes, followed by the end of the connection. For a HEAD only
+/// the head.
 fn chunked(asked: &Asked, it: Honest, body: impl FnOnce(&mut Vec<u8>, &[u8])) -> Vec<Step> {
     let it = it.without("content-length").with("transfer-encoding", "chunked");
     let mut wire = it.head();
@@ -335,7 +339,7 @@ fn not_modified(it: Honest) -> Vec<Step> {
     it.status(304).carrying(Vec::new()).without("content-length").whole()
 }
 
-/// A 206 that tells its range in other words.
+/// A 206 with a reformatted `Content-Range`.
 fn retold(it: Honest, words: impl FnOnce(&str, &str) -> String) -> Vec<Step> {
     let Some((range, total)) = it.get("content-range").and_then(|text| text.split_once('/')) else {
         return it.whole();
@@ -344,7 +348,7 @@ fn retold(it: Honest, words: impl FnOnce(&str, &str) -> String) -> Vec<Step> {
     it.with("content-range", told).whole()
 }
 
-/// A 206 that has another range than the one asked for, and says so.
+/// A 206 with another range than the requested one, and its `Content-Range`.
 fn elsewhere(it: Honest, moved: impl FnOnce(usize, usize) -> (usize, usize)) -> Vec<Step> {
     let Some(range) = it.get("content-range") else { return it.whole() };
     let range = range.strip_prefix("bytes ").unwrap().split('/').next().unwrap();
@@ -355,7 +359,7 @@ fn elsewhere(it: Honest, moved: impl FnOnce(usize, usize) -> (usize, usize)) -> 
     it.with("content-range", format!("bytes {first}-{last}/{total}")).carrying(bytes).whole()
 }
 
-/// All of the object to who asked for a part.
+/// The whole object in response to a request for a range.
 fn whole_object(it: Honest, status: u16) -> Vec<Step> {
     if it.status != 206 {
         return it.whole();

@@ -1,7 +1,7 @@
 //! Zones that are filled, read, and emptied again.
 
 use zonal_base::{Bytes, Nanos, ZoneId, index};
-use zonal_policy::{ChunkLocation, Keep, Layout, Mark, Policy, Spec, ZoneFacts};
+use zonal_policy::{ChunkLocation, Layout, Policy, PolicyTag, Reinsertion, Spec, ZoneFacts};
 
 use super::super::FlashBytes;
 use super::super::spread::name;
@@ -69,7 +69,7 @@ impl Log {
         self.table.find(name, |(zone, number)| zones[index(zone.0.into())].name(number))
     }
 
-    fn record(&self, (zone, number): (ZoneId, u32)) -> (ChunkLocation, Mark) {
+    fn record(&self, (zone, number): (ZoneId, u32)) -> (ChunkLocation, PolicyTag) {
         let of = &self.zones[index(zone.0.into())];
         (of.place(zone, number), of.mark(number))
     }
@@ -153,7 +153,7 @@ impl Log {
             }
             let (place, mark) = self.record((victim, number));
             match self.policy.keep(&place, mark) {
-                Keep::Rewrite if may_keep => self.rewrite(&place, mark),
+                Reinsertion::Rewrite if may_keep => self.rewrite(&place, mark),
                 _ => self.forget((victim, number)),
             }
         }
@@ -162,7 +162,7 @@ impl Log {
         self.empty.push(victim);
     }
 
-    fn rewrite(&mut self, from: &ChunkLocation, mark: Mark) {
+    fn rewrite(&mut self, from: &ChunkLocation, mark: PolicyTag) {
         let name = self.unlink((from.zone, from.number));
         let to = self.append(Stream::Rewrite, name, from.len.0);
         self.written.moved += from.len.0;

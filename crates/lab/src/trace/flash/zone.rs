@@ -1,7 +1,7 @@
 //! The records of a zone.
 
 use zonal_base::{Bytes, ZoneId, index, low_u32};
-use zonal_policy::{ChunkLocation, Mark, ZoneFacts};
+use zonal_policy::{ChunkLocation, PolicyTag, ZoneFacts};
 
 use super::super::spread::NAME_BITS;
 
@@ -72,11 +72,11 @@ impl Zone {
         u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
     }
 
-    pub(super) fn mark(&self, number: u32) -> Mark {
-        Mark(self.states[number as usize])
+    pub(super) fn mark(&self, number: u32) -> PolicyTag {
+        PolicyTag(self.states[number as usize])
     }
 
-    pub(super) fn set_mark(&mut self, number: u32, mark: Mark) {
+    pub(super) fn set_mark(&mut self, number: u32, mark: PolicyTag) {
         self.states[number as usize] = mark.0;
     }
 

@@ -17,9 +17,9 @@ use zonal_base::Bytes;
 
 /// Sample rank: a random number, drawn once for all bytes that belong together. Lower ranks are admitted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Lot(u32);
+pub struct SampleRank(u32);
 
-impl Lot {
+impl SampleRank {
     /// The rank for a random number. Ranks are as evenly distributed as `random` is.
     #[must_use]
     pub const fn of(random: u64) -> Self {
@@ -45,14 +45,14 @@ const EMPTY: f64 = 0.75;
 
 /// Admission throttle: admits the share of ranks that flash has write bandwidth for.
 #[derive(Clone, Copy, Debug)]
-pub struct Lots {
+pub struct AdmissionThrottle {
     /// Bytes that may wait for flash.
     room: f64,
     /// Share of ranks that are admitted while [`FREE`] of the room is free.
     share: f64,
 }
 
-impl Lots {
+impl AdmissionThrottle {
     /// A throttle for a backlog of at most `room` bytes.
     #[must_use]
     pub const fn new(room: Bytes) -> Self {
@@ -60,7 +60,7 @@ impl Lots {
     }
 
     /// Whether `len` bytes of this rank go to flash, while `waiting` bytes wait.
-    pub fn takes(&mut self, lot: Lot, len: Bytes, waiting: Bytes) -> bool {
+    pub fn takes(&mut self, lot: SampleRank, len: Bytes, waiting: Bytes) -> bool {
         let part_of_room = |bytes: Bytes| bytes.0 as f64 / self.room.max(1.0);
         let free = (1.0 - part_of_room(waiting)).max(0.0);
         let share = if EMPTY <= free { 1.0 } else { self.share * (1.0 + 2.0 * (free - FREE)) };
@@ -78,20 +78,20 @@ mod tests {
 
     const ROOM: Bytes = Bytes(1000);
 
-    fn lot(permille: u64) -> Lot {
-        Lot::of(u64::MAX / 1000 * permille)
+    fn lot(permille: u64) -> SampleRank {
+        SampleRank::of(u64::MAX / 1000 * permille)
     }
 
     /// A throttle whose share has settled at `share`.
-    fn with(share: f64) -> Lots {
-        Lots { share, ..Lots::new(ROOM) }
+    fn with(share: f64) -> AdmissionThrottle {
+        AdmissionThrottle { share, ..AdmissionThrottle::new(ROOM) }
     }
 
     /// Runs rounds: in each, `come` ranks offer one byte each, and flash takes `taken` bytes. Returns the mean number
     /// of bytes that went to flash, and the number of ranks that were admitted in some rounds only. Both are over the
     /// last half of the rounds.
     fn settle((come, taken): (u32, u64), rounds: u32) -> (f64, usize) {
-        let (mut lots, mut waiting, mut went) = (Lots::new(ROOM), 0_u64, 0);
+        let (mut lots, mut waiting, mut went) = (AdmissionThrottle::new(ROOM), 0_u64, 0);
         let mut seen = [0; 1000];
         for round in 0..rounds {
             for number in 0..come {
@@ -129,18 +129,21 @@ mod tests {
 
     #[test]
     fn what_comes_first_is_in_whatever_its_lot() {
-        let mut lots = Lots::new(ROOM);
-        assert!((0..750).all(|waiting| lots.takes(Lot::LAST, Bytes(1), Bytes(waiting))));
-        assert!(!lots.takes(Lot::LAST, Bytes(1), Bytes(760)));
+        let mut lots = AdmissionThrottle::new(ROOM);
+        assert!((0..750).all(|waiting| lots.takes(SampleRank::LAST, Bytes(1), Bytes(waiting))));
+        assert!(!lots.takes(SampleRank::LAST, Bytes(1), Bytes(760)));
     }
 
     #[test]
     fn where_nothing_waits_any_longer_all_are_in_at_once_and_soon_where_little_does() {
         let mut lots = with(0.1);
-        assert!((0..5).all(|_| lots.takes(Lot::LAST, ROOM, Bytes(0))));
+        assert!((0..5).all(|_| lots.takes(SampleRank::LAST, ROOM, Bytes(0))));
         assert!(lots.takes(lot(500), Bytes(1), Bytes(500)));
         assert!(!with(0.1).takes(lot(999), Bytes(1), Bytes(260)));
         assert!(with(0.1).takes(lot(999), Bytes(1), Bytes(250)));
-        assert!(Lots::new(Bytes(0)).takes(lot(999), Bytes(1), Bytes(0)), "and without room");
+        assert!(
+            AdmissionThrottle::new(Bytes(0)).takes(lot(999), Bytes(1), Bytes(0)),
+            "and without room"
+        );
     }
 }

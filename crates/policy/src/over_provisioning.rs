@@ -12,7 +12,7 @@ use crate::{Layout, ZoneFacts};
 
 /// Limit on valid bytes.
 #[derive(Debug)]
-pub(crate) struct Limit {
+pub(crate) struct OverProvisioning {
     /// The limit in bytes, if every zone were full to its end.
     most: u64,
     zone_capacity: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Limit {
     now: u64,
 }
 
-impl Limit {
+impl OverProvisioning {
     /// A limit that keeps the share `spare` of the flash free of valid data. Reclaim then always finds a zone that
     /// gains something.
     pub(crate) fn new(layout: &Layout, spare: Share) -> Self {
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn spare_is_of_all_zones_and_of_what_they_hold() {
-        let mut limit = Limit::new(&layout(10, 10), Share::percent(20));
+        let mut limit = OverProvisioning::new(&layout(10, 10), Share::percent(20));
         assert!(limit.is_exceeded(81) && !limit.is_exceeded(80));
         let mut full = candidates(&[0, 1, 2]);
         full.iter_mut().for_each(|facts| facts.bytes = Bytes(10));
@@ -75,7 +75,7 @@ mod tests {
     fn without_spare_a_zone_and_those_that_are_busy_are_not_valid() {
         let of = |zone_count, busy_zones| {
             let layout = Layout { busy_zones, ..layout(zone_count, 10) };
-            Limit::new(&layout, Share::NOTHING).most
+            OverProvisioning::new(&layout, Share::NOTHING).most
         };
         assert_eq!([of(10, 3), of(5, 3), of(4, 3), of(2, 3)], [60, 10, 5, 5]);
     }

@@ -9,27 +9,27 @@
 
 use zonal_base::Bytes;
 
-use crate::Ghost;
+use crate::GhostList;
 use crate::queue::{Queue, Queued};
 
 /// DRAM hot set: a FIFO queue with second chances, and the ghost list that admits to it.
 #[derive(Debug)]
-pub struct Hot {
+pub struct MainQueue {
     room: Bytes,
     queue: Queue,
     /// Ghost list of chunks that were read once from flash lately.
-    seen: Ghost,
+    seen: GhostList,
 }
 
 /// Reach of the ghost list, as a multiple of the room. A chunk that is read more seldom would leave the queue before
 /// its next read.
 const REACH: u64 = 2;
 
-impl Hot {
+impl MainQueue {
     /// A hot set for `room` bytes of chunks.
     #[must_use]
     pub fn new(room: Bytes) -> Self {
-        Self { room, queue: Queue::default(), seen: Ghost::new(Bytes(room.0 * REACH)) }
+        Self { room, queue: Queue::default(), seen: GhostList::new(Bytes(room.0 * REACH)) }
     }
 
     /// Counts a read of a chunk. True if the chunk is in memory.
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_second_read_from_flash_is_worth_a_copy() {
-        let mut hot = Hot::new(Bytes(4));
+        let mut hot = MainQueue::new(Bytes(4));
         assert!(!hot.wants(1, Bytes(1)) && !hot.wants(2, Bytes(1)));
         assert!(hot.wants(1, Bytes(1)));
         assert!(!hot.wants(3, Bytes(5)) && !hot.wants(3, Bytes(5)), "it would not fit");
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_was_read_goes_round_once_more_for_each_read() {
-        let mut hot = Hot::new(Bytes(3));
+        let mut hot = MainQueue::new(Bytes(3));
         for chunk in 1..=3 {
             assert!(hot.insert(chunk, Bytes(1)));
         }
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn what_was_forgotten_is_not_there() {
-        let mut hot = Hot::new(Bytes(1));
+        let mut hot = MainQueue::new(Bytes(1));
         assert!(hot.insert(1, Bytes(1)));
         hot.forget(1);
         assert!(!hot.read(1) && hot.insert(1, Bytes(1)));

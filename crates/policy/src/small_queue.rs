@@ -16,11 +16,11 @@ use zonal_base::Bytes;
 
 use crate::queue::{Queue, Queued};
 use crate::sketch::Sketch;
-use crate::{Ghost, Means};
+use crate::{GhostList, Means};
 
 /// Admission by the small queue and its ghost list, or by a frequency sketch.
 #[derive(Debug)]
-pub struct Probation {
+pub struct SmallQueue {
     memory: Bytes,
     waiting: Queue,
     known: Known,
@@ -30,7 +30,7 @@ pub struct Probation {
 /// History of misses: the chunks that were missed before.
 #[derive(Debug)]
 enum Known {
-    Ghost(Ghost),
+    Ghost(GhostList),
     Sketch(Sketch),
 }
 
@@ -64,17 +64,17 @@ impl Known {
 pub enum Verdict {
     /// Write the chunk to flash.
     Admit,
-    /// Keep the chunk in memory: call [`Probation::wait`] as soon as its bytes are there.
+    /// Keep the chunk in memory: call [`SmallQueue::wait`] as soon as its bytes are there.
     Wait,
     /// Do not store the chunk.
     TurnAway,
 }
 
-impl Probation {
+impl SmallQueue {
     /// A small queue of `memory` bytes, and a ghost list that reaches back over `reach` bytes of turned-away chunks.
     #[must_use]
     pub fn new(memory: Bytes, reach: Bytes) -> Self {
-        Self::with(memory, Known::Ghost(Ghost::new(reach)))
+        Self::with(memory, Known::Ghost(GhostList::new(reach)))
     }
 
     /// Admission by a frequency sketch, without a small queue. `room`: capacity of the cache in bytes.
@@ -107,7 +107,7 @@ impl Probation {
     }
 
     /// Adds a chunk to the small queue. `was_read`: the chunk was already read before it began to wait.
-    /// [`Probation::leave`] names the chunks that must make room.
+    /// [`SmallQueue::leave`] names the chunks that must make room.
     ///
     /// Requires: the chunk does not wait yet.
     pub fn wait(&mut self, chunk: u64, len: Bytes, was_read: bool) {
@@ -155,13 +155,13 @@ mod tests {
     use super::*;
     use Verdict::{Admit, TurnAway, Wait};
 
-    fn full(memory: u64) -> Probation {
-        let mut probation = Probation::new(Bytes(memory), Bytes(100));
+    fn full(memory: u64) -> SmallQueue {
+        let mut probation = SmallQueue::new(Bytes(memory), Bytes(100));
         probation.note_full_flash();
         probation
     }
 
-    fn misses(probation: &mut Probation, chunk: u64) -> Verdict {
+    fn misses(probation: &mut SmallQueue, chunk: u64) -> Verdict {
         let verdict = probation.miss(chunk, Bytes(1), Means::Ample);
         if verdict == Wait {
             probation.wait(chunk, Bytes(1), false);
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn by_frequency_what_was_admitted_is_known_when_it_is_missed_again() {
-        let mut probation = Probation::by_frequency(Bytes(100));
+        let mut probation = SmallQueue::by_frequency(Bytes(100));
         assert_eq!(misses(&mut probation, 1), Admit, "flash is not full yet");
         probation.note_full_flash();
         assert_eq!([2; 3].map(|chunk| misses(&mut probation, chunk)), [TurnAway, Admit, Admit]);
@@ -214,14 +214,14 @@ mod tests {
 
     #[test]
     fn where_means_are_short_only_who_is_known_is_admitted() {
-        let mut probation = Probation::new(Bytes(0), Bytes(100));
+        let mut probation = SmallQueue::new(Bytes(0), Bytes(100));
         let mut short = || probation.miss(1, Bytes(1), Means::Short);
         assert_eq!([short(), short()], [TurnAway, Admit]);
     }
 
     #[test]
     fn everybody_is_admitted_until_flash_has_been_full() {
-        let mut probation = Probation::new(Bytes(1), Bytes(100));
+        let mut probation = SmallQueue::new(Bytes(1), Bytes(100));
         assert_eq!([1, 2].map(|chunk| misses(&mut probation, chunk)), [Admit, Admit]);
         assert_eq!(probation.leave(), None);
     }

@@ -28,7 +28,7 @@ const EMPTY: u16 = 0;
 
 /// Ghost list of turned-away chunks.
 #[derive(Debug)]
-pub struct Ghost {
+pub struct GhostList {
     slots: Vec<u16>,
     /// Length of a tick: turned-away bytes per step of the clock.
     tick: u64,
@@ -43,7 +43,7 @@ pub struct Ghost {
     chunks: u64,
 }
 
-impl Ghost {
+impl GhostList {
     /// A ghost list that reaches back over `reach` bytes of turned-away chunks.
     #[must_use]
     pub fn new(reach: Bytes) -> Self {
@@ -154,9 +154,9 @@ mod tests {
 
     #[test]
     fn it_reaches_as_far_back_as_it_is_told_to() {
-        let mut ghost = Ghost::new(Bytes(24_000));
+        let mut ghost = GhostList::new(Bytes(24_000));
         (0..100_000).for_each(|chunk| ghost.insert(chunk, Bytes(1)));
-        let remembered = |ghost: &mut Ghost, chunks: core::ops::Range<u64>| {
+        let remembered = |ghost: &mut GhostList, chunks: core::ops::Range<u64>| {
             chunks.filter(|chunk| ghost.remove(*chunk)).count()
         };
         // The last tick may have begun just now, and a few expired chunks match the fingerprints of others.
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn it_reaches_as_far_back_when_chunks_become_shorter() {
-        let mut ghost = Ghost::new(Bytes(24_000));
+        let mut ghost = GhostList::new(Bytes(24_000));
         (0..10_000).for_each(|chunk| ghost.insert(chunk, Bytes(10)));
         (10_000..1_000_000).for_each(|chunk| ghost.insert(chunk, Bytes(1)));
         let late = (978_000..1_000_000).filter(|chunk| ghost.remove(*chunk)).count();
@@ -177,14 +177,14 @@ mod tests {
 
     #[test]
     fn what_was_removed_is_not_remembered() {
-        let mut ghost = Ghost::new(Bytes(1000));
+        let mut ghost = GhostList::new(Bytes(1000));
         ghost.insert(7, Bytes(1));
         assert!(ghost.remove(7) && !ghost.remove(7));
     }
 
     #[test]
     fn less_than_three_bytes_for_each_chunk() {
-        let mut ghost = Ghost::new(Bytes(100_000));
+        let mut ghost = GhostList::new(Bytes(100_000));
         (0..1_000_000).for_each(|chunk| ghost.insert(chunk, Bytes(1)));
         assert!(ghost.memory() <= Bytes(280_000), "{:?}", ghost.memory());
     }

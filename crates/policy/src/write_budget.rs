@@ -13,7 +13,7 @@ use crate::share::Share;
 
 /// Flash write budget of a cache.
 #[derive(Clone, Copy, Debug)]
-pub struct Budget {
+pub struct WriteBudget {
     allowance: Allowance,
     room: Bytes,
     reserve: Bytes,
@@ -57,7 +57,7 @@ const RESERVE: Share = Share::percent(2);
 const SECOND: Nanos = Nanos::secs(1);
 const DAY: Nanos = Nanos::secs(24 * 60 * 60);
 
-impl Budget {
+impl WriteBudget {
     /// A budget for a cache of `room` bytes.
     pub(crate) fn new(allowance: Allowance, room: Bytes) -> Self {
         Self { allowance, room, reserve: RESERVE.of_bytes(room) }
@@ -123,7 +123,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, room: u64, account: Account, left: u64) {
-        let budget = Budget::new(Allowance::parse(text).unwrap(), Bytes(room));
+        let budget = WriteBudget::new(Allowance::parse(text).unwrap(), Bytes(room));
         assert!(budget.affords(Bytes(left), account), "{text}: {left}");
         assert!(!budget.affords(Bytes(left + 1), account), "{text}: {left} and one more");
     }
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn two_hundredths_of_the_room_are_kept() {
-        let budget = Budget::new(Allowance::Share(Share::percent(25)), Bytes(100));
+        let budget = WriteBudget::new(Allowance::Share(Share::percent(25)), Bytes(100));
         assert_eq!(budget.means(account(40, DAY, 8)), Means::Ample);
         assert_eq!(budget.means(account(40, DAY, 9)), Means::Short);
     }

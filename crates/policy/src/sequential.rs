@@ -46,7 +46,7 @@ const SILENCE_MAX: Nanos = Nanos::secs(60);
 
 /// Sequential-read detector of a cache: bounded memory, whatever the number of objects and readers.
 #[derive(Debug)]
-pub struct Scans {
+pub struct SequentialDetector {
     /// Largest prefetch window in bytes.
     most: u64,
     /// Hashes of the ends of ranges of objects that are not known yet.
@@ -106,7 +106,7 @@ impl Wasted {
     }
 }
 
-impl Scans {
+impl SequentialDetector {
     /// A detector with prefetch windows of up to `most` bytes. 0: readahead is off.
     #[must_use]
     pub fn new(most: Bytes) -> Self {

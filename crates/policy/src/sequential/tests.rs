@@ -7,12 +7,15 @@ const MIB: u64 = 1 << 20;
 const SIZE: u64 = 1024 * MIB;
 const LEAST: Bytes = Bytes::kib(256);
 
-fn scans() -> Scans {
-    Scans::new(Bytes::mib(16))
+fn scans() -> SequentialDetector {
+    SequentialDetector::new(Bytes::mib(16))
 }
 
 /// Reads ranges of 1 MiB, by number, and returns the ranges to prefetch.
-fn asked(scans: &mut Scans, numbers: impl IntoIterator<Item = u64>) -> Vec<Range<u64>> {
+fn asked(
+    scans: &mut SequentialDetector,
+    numbers: impl IntoIterator<Item = u64>,
+) -> Vec<Range<u64>> {
     let range = |number: u64| number * MIB..(number + 1) * MIB;
     let note = |number| scans.note(1, &range(number), (SIZE, LEAST), Nanos(number));
     numbers.into_iter().filter_map(note).map(|prefetch| prefetch.bytes).collect()
@@ -124,7 +127,7 @@ fn readers_of_one_object_have_a_scan_each() {
 #[test]
 fn what_was_wasted_closes_a_scan_until_it_begins_anew() {
     let mut scans = scans();
-    let note = |scans: &mut Scans, number: u64| {
+    let note = |scans: &mut SequentialDetector, number: u64| {
         scans.note(1, &(number * MIB..(number + 1) * MIB), (SIZE, LEAST), Nanos(number))
     };
     let opened = (0..20).filter_map(|number| note(&mut scans, number)).last().unwrap();
@@ -159,7 +162,7 @@ fn a_scan_ends_with_its_object_and_after_a_long_silence() {
 
 #[test]
 fn without_a_window_nothing_is_looked_at() {
-    let mut scans = Scans::new(Bytes(0));
+    let mut scans = SequentialDetector::new(Bytes(0));
     assert_eq!(asked(&mut scans, 0..100), []);
     assert_eq!(scans.open_count(Nanos(0)), 0);
 }
