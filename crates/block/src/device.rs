@@ -1,8 +1,10 @@
-//! Start and stop of a block device. The engine runs on the caller's thread, and its volumes belong to that thread.
+//! Start and stop of a block device. The engine runs on the caller's thread, and its volumes belong
+//! to that thread.
 //!
-//! 1. Open both devices, and refuse those that hold somebody else's data before anything is changed.
-//! 2. Let the engine recover what they hold, or format them.
-//! 3. Run its event loop (`event_loop`) until it is told to stop, and pass on the requests of its exports (`volume`).
+//! 1. Open both devices, and refuse foreign data before anything is changed.
+//! 2. Let the engine recover the devices, or format them.
+//! 3. Run its event loop (`event_loop`) until it is told to stop, and pass on the requests of its
+//!    exports (`volume`).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -22,38 +24,39 @@ use crate::error::StartError;
 use crate::event_loop::{EventLoop, LoopWaker};
 use crate::volume::BlockVolume;
 
-/// The settings of a block device.
+/// Configuration of a block device.
 #[derive(Clone, Debug)]
 pub struct BlockSettings {
     /// The capacity device.
     pub capacity: DeviceSpec,
     /// The write buffer device. `None`: the first zones of the capacity device.
     pub buffer: Option<DeviceSpec>,
-    /// Exports to make, or to find. Empty: those that exist, or else one of the whole capacity.
+    /// Exports to create or open. Empty: all existing exports, or on blank devices one of the whole
+    /// capacity.
     pub exports: Vec<Export>,
     /// Over-provisioning: percent of the capacity that exports do not get.
     pub spare_percent: u8,
-    /// Memory for reads under way.
+    /// Memory for running reads.
     pub memory: Bytes,
     /// How much of the L2P map is in memory.
     pub map_memory: MapMemory,
-    /// Whether to recover, salvage or format what the devices hold.
+    /// What to do with the contents of the devices: recover, salvage or format.
     pub mode: OpenMode,
 }
 
-/// The default memory for reads under way: 64 MiB.
+/// Default memory for running reads: 64 MiB.
 pub const MEMORY: Bytes = Bytes::mib(64);
 
-/// The least memory with which reads of every size proceed beside each other: 16 MiB.
+/// Minimum memory with which concurrent reads of every size make progress: 16 MiB.
 pub const MEMORY_MIN: Bytes = Bytes::mib(16);
 
-/// The export that a blank device gets when none is named.
+/// Name of the export on a blank device, if the configuration names none.
 const DEFAULT_EXPORT: &str = "disk";
 
-/// Over a single device, one zone in so many is the write buffer, ...
+/// Size of the write buffer on a single device: one zone in this many, ...
 const BUFFER_SHARE: u32 = 20;
 
-/// ... but no fewer than these.
+/// ... but at least this many zones.
 const BUFFER_ZONES_MIN: u32 = 4;
 
 /// A running block device.
@@ -65,7 +68,7 @@ pub struct BlockDevice {
     running: JoinHandle<()>,
 }
 
-/// Devices that hold nothing of others.
+/// Opened devices that contain no foreign data, with their layout and exports.
 struct OpenedDevices {
     capacity: Drive,
     buffer: Option<Drive>,
@@ -74,15 +77,17 @@ struct OpenedDevices {
 }
 
 impl BlockDevice {
-    /// Opens the devices and starts the engine on a task of this thread; its volumes must be used on this thread.
+    /// Opens the devices and starts the engine in a task of this thread. Its volumes must be used
+    /// on this thread.
     ///
     /// Requires: it runs within a `LocalSet`.
     ///
     /// # Errors
-    /// It cannot be started. The devices are unchanged, unless they were to be formatted.
+    /// The block device cannot be started. The contents of the devices are unchanged, except in
+    /// `Format` mode.
     pub async fn start(settings: &BlockSettings) -> Result<Self, StartError> {
         let of_devices = settings.clone();
-        // Reading or allocating a device takes time, and the caller has other tasks.
+        // Opening a device can block for long: it reads or allocates the device.
         let found = tokio::task::spawn_blocking(move || OpenedDevices::open(&of_devices)).await;
         let found = found.map_err(|error| StartError::System(error.to_string()))??;
 
@@ -139,17 +144,18 @@ impl BlockDevice {
         &self.shaper
     }
 
-    /// The blocks of an export.
+    /// The volume of an export.
     ///
-    /// Requires: there is such an export.
+    /// Requires: the export exists.
     #[must_use]
     pub fn volume(&self, export: ExportId) -> BlockVolume {
         BlockVolume::new(self.shaper.clone(), export, self.buffers.clone(), self.waker.clone())
     }
 
-    /// Flushes, writes the zone table and stops: the next start can tell whether anything is missing.
+    /// Graceful shutdown: flushes and writes the zone table, from which the next start can tell
+    /// whether anything is missing.
     ///
-    /// Requires: no request is under way.
+    /// Requires: no request is running.
     ///
     /// # Errors
     /// The flush failed.
@@ -157,14 +163,14 @@ impl BlockDevice {
         let closed = self.waker.while_asking(self.shaper.close()).await;
         self.is_stopping.set(true);
         self.waker.wake();
-        // An event loop that panicked has logged it.
+        // If the event loop panicked, that was logged then.
         let _ = self.running.await;
         closed
     }
 }
 
 impl OpenedDevices {
-    /// Every device is judged before the first is changed.
+    /// Opens and checks both devices before it changes either.
     fn open(settings: &BlockSettings) -> Result<Self, StartError> {
         let (capacity, is_blank) = judged(&settings.capacity, settings.mode)?;
         let buffer =
@@ -184,7 +190,7 @@ impl OpenedDevices {
         Ok(Self { capacity, buffer, layout, exports })
     }
 
-    /// Files that were made stay.
+    /// Keeps the files that were created for the devices. Without this call they are removed again.
     fn keep(&self) {
         self.capacity.keep();
         if let Some(buffer) = &self.buffer {
@@ -193,12 +199,13 @@ impl OpenedDevices {
     }
 }
 
-/// A device that holds nothing of others, and whether it is blank.
+/// Opens a device and refuses foreign data. The flag is true if the device is blank or will be
+/// formatted.
 fn judged(spec: &DeviceSpec, mode: OpenMode) -> Result<(Drive, bool), StartError> {
     let drive = Drive::open(spec)?;
     let foreign = |what| StartError::Foreign { spec: spec.clone(), what };
     if mode == OpenMode::Format {
-        // The loss is intended.
+        // Formatting overwrites the contents on purpose.
         return Ok((drive, true));
     }
     if bears_block_device(&drive) {
@@ -218,7 +225,7 @@ fn judged(spec: &DeviceSpec, mode: OpenMode) -> Result<(Drive, bool), StartError
     }
 }
 
-/// A single device: its first zones are the write buffer.
+/// Layout of a single device: its first zones are the write buffer.
 fn divided(geometry: &Geometry) -> Result<Layout, StartError> {
     let zones = (geometry.zone_count / BUFFER_SHARE).max(BUFFER_ZONES_MIN);
     if geometry.zone_count <= zones {
@@ -234,7 +241,7 @@ fn engine_settings(settings: &BlockSettings) -> Settings {
     Settings { spare_percent, map_memory, ..Settings::default() }
 }
 
-/// An export of the whole capacity, in whole MiB.
+/// An export of the whole capacity, rounded down to MiB.
 fn whole(settings: &Settings, layout: &Layout) -> Export {
     let offered = settings.exportable(layout, 1);
     let blocks = Blocks(offered.0 / MIB_BLOCKS.0 * MIB_BLOCKS.0);
@@ -243,7 +250,8 @@ fn whole(settings: &Settings, layout: &Layout) -> Export {
 
 const MIB_BLOCKS: Blocks = Blocks(256);
 
-/// Buffers of each size: many single blocks, and most memory for pieces as large as a read of the engine.
+/// Buffer pool: an eighth of the memory for single blocks, and half of it for buffers as large as
+/// the largest read of the engine.
 fn classes(memory: Bytes) -> [PoolClass; 3] {
     let class = |blocks: Blocks, parts: u64| {
         let count = (memory.0 / 8 * parts / blocks.bytes().0).max(8);

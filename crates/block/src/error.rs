@@ -1,4 +1,4 @@
-//! Why a block device could not be started.
+//! Errors when a block device starts.
 
 use std::fmt;
 
@@ -7,34 +7,34 @@ use zonal_shaper::{OpenError, SettingsError, Tier};
 
 use crate::device::BlockSettings;
 
-/// Why a block device could not be started. What is on its devices is as it was, unless they were to be formatted; files
-/// that were made are gone again.
+/// Why a block device could not be started. The contents of its devices are unchanged, except in
+/// `Format` mode. Files that were created for it are removed.
 #[derive(Debug)]
 pub enum StartError {
     /// A device could not be opened.
     Device(zonal_hostdev::OpenError),
-    /// A device holds something that is not a block device of ours: name another, or format it.
+    /// A device contains foreign data: name another device, or format this one.
     Foreign {
         /// The device.
         spec: DeviceSpec,
-        /// What it holds.
+        /// Description of the contents.
         what: String,
     },
-    /// Exports or devices do not fit: ask for something else.
+    /// The exports or devices do not fit: change the configuration.
     Unfit(SettingsError),
-    /// What is on the devices cannot be opened so.
+    /// The contents of the devices cannot be opened in this mode.
     Open {
-        /// The device that is meant, where one is.
+        /// The affected device, if the error concerns one.
         spec: Option<DeviceSpec>,
-        /// Why not.
+        /// The error of the engine.
         error: OpenError,
     },
-    /// The system refused what is needed.
+    /// The system denied a resource that the block device needs.
     System(String),
 }
 
 impl StartError {
-    /// Whether the same may go well later although nobody changes what was asked for.
+    /// True if a retry with the same configuration may succeed.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {

@@ -1,7 +1,8 @@
 //! Event loop of a block device: one task runs the engine's executor and its device ports.
 //!
-//! An iteration sets the clock, reaps completions, runs ready tasks, and submits all queued commands with one system call
-//! per device. When nothing moved, the task sleeps until a completion, a deadline or a request wakes it.
+//! An iteration sets the clock, reaps completions, runs ready tasks, and submits all queued
+//! commands with one system call per device. If an iteration did nothing, the task sleeps until a
+//! completion, a deadline or a request wakes it.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -12,29 +13,30 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::sync::oneshot;
 use zonal_base::Nanos;
-use zonal_device::Trouble;
+use zonal_device::DeviceFault;
 use zonal_host::{Alarm, DeviceDriver, RealClock};
 use zonal_runtime::Executor;
 
 /// Polls of engine tasks in one iteration, before sockets get theirs.
 const POLLS_PER_TURN: usize = 256;
 
-/// Engine tasks: a handful of background tasks, and none per request.
+/// Maximum of engine tasks: a handful of background tasks, and none per request.
 const TASKS_MAX: usize = 64;
 
-/// Read timeout of a device: 10 s. The read fails then, and a device that answers nothing for several of them is
-/// abandoned. Kernels wait 30 s for a drive, and file systems above fail with it.
+/// Read timeout of a device: 10 s. A timed-out read fails, and a device that answers nothing for
+/// several timeouts is abandoned. Kernels wait 30 s for a drive, and then file systems above it
+/// fail as well.
 const READ_TIMEOUT: Nanos = Nanos::secs(10);
 
 /// The event loop of one block device.
 pub(crate) struct EventLoop {
     pub(crate) executor: Executor,
-    /// Each device with its path.
+    /// Devices with their paths.
     pub(crate) devices: Vec<(PathBuf, DeviceDriver)>,
     pub(crate) waker: Rc<LoopWaker>,
     clock: RealClock,
     alarm: Alarm,
-    /// It was logged that a device fails.
+    /// True after a failing device was logged.
     has_told: bool,
 }
 
@@ -49,7 +51,7 @@ impl LoopWaker {
         }
     }
 
-    /// Awaits a request to the engine, and has the event loop run for it.
+    /// Runs a request to the engine, and wakes the event loop for it.
     pub(crate) async fn while_asking<T>(&self, asked: impl Future<Output = T>) -> T {
         let mut asked = pin!(asked);
         poll_fn(|cx| {
@@ -77,13 +79,13 @@ impl EventLoop {
         }
     }
 
-    /// Starts the read timeouts of the devices.
+    /// Enables the read timeouts of the devices.
     pub(crate) fn serve(&mut self) {
         let now = self.clock.now();
         for (_, device) in &mut self.devices {
             device.set_read_timeout(now, READ_TIMEOUT);
         }
-        // Another task runs the loop from here on.
+        // From here on, another task runs the loop.
         self.alarm.hand_over();
     }
 
@@ -102,7 +104,8 @@ impl EventLoop {
     /// Runs until `done` returns a value.
     pub(crate) async fn run_until<T>(&mut self, mut done: impl FnMut() -> Option<T>) -> T {
         poll_fn(|cx| {
-            // Registered before the last look, so that nothing that happens in between is missed.
+            // The wakers are registered before the work is checked, so that no event in between is
+            // lost.
             self.executor.host_waker(cx.waker());
             self.waker.0.replace(Some(cx.waker().clone()));
             let moved = self.iterate();
@@ -133,18 +136,18 @@ impl EventLoop {
         moved
     }
 
-    /// Abandons a device that hangs or is gone: requests that wait for it fail. A device with read errors stays in use, for
-    /// what it can still read.
+    /// Abandons a device that hangs or has disappeared: requests that wait for it fail. A device
+    /// with read errors stays in use for the blocks that are still readable.
     fn check_devices(&mut self) {
         for (path, device) in &mut self.devices {
             match device.trouble() {
                 None => {}
-                Some(Trouble::Failing) if self.has_told => {}
-                Some(trouble @ Trouble::Failing) => {
+                Some(DeviceFault::Failing) if self.has_told => {}
+                Some(trouble @ DeviceFault::Failing) => {
                     tracing::error!(path = %path.display(), "the device fails: {trouble}");
                     self.has_told = true;
                 }
-                Some(trouble @ (Trouble::Silent | Trouble::Slow | Trouble::Gone)) => {
+                Some(trouble @ (DeviceFault::Silent | DeviceFault::Slow | DeviceFault::Gone)) => {
                     tracing::error!(
                         path = %path.display(),
                         "the device is not asked any more: {trouble}; what needs it fails until a restart"

@@ -1,9 +1,9 @@
-//! The host of the write-shaping block device: opens its devices, runs the engine on the caller's thread, and offers each
-//! export as a volume of the NBD server.
+//! Host of the write-shaping block device: opens its devices, runs the engine on the caller's
+//! thread, and offers each export as a volume of the NBD server.
 //!
-//! Uses: `shaper`, `host`, `hostdev`, `export`, `runtime`, `device`, `base`. Knows nothing of: HTTP, S3, the cache,
-//! configuration files, flags.
-//! Read in this order: `device` (start and stop), `event_loop`, `volume`, `nbd`, `error`.
+//! Uses: `shaper`, `host`, `hostdev`, `export`, `runtime`, `device`, `base`. Knows nothing of:
+//! HTTP, S3, the cache, configuration files, flags. Read in this order: `device` (start and stop),
+//! `event_loop`, `volume`, `nbd`, `error`.
 
 mod device;
 mod error;

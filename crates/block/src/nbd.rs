@@ -9,7 +9,7 @@ use zonal_shaper::{BlockError, Durability, Run};
 use crate::device::BlockDevice;
 use crate::volume::BlockVolume;
 
-/// The exports of a block device, ready to be served.
+/// The exports of a block device, for the NBD server.
 #[must_use]
 pub fn exports(block: &BlockDevice) -> Vec<Export<BlockVolume>> {
     let shaper = block.shaper();
@@ -40,7 +40,7 @@ const fn error(error: BlockError) -> VolumeError {
     }
 }
 
-/// A panic in the engine is fatal: it serves other clients too.
+/// A panic in the engine ends the process, because the engine serves other clients as well.
 impl Volume for BlockVolume {
     fn blocks(&self) -> Blocks {
         Self::blocks(self)

@@ -1,4 +1,4 @@
-//! Volume: the blocks of one export, used on the engine's thread.
+//! Volume: the blocks of one export, for use on the engine's thread.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use zonal_shaper::{BlockError, Durability, ExportId, Extent, Piece, Run, Setting
 
 use crate::event_loop::LoopWaker;
 
-/// The blocks of one export. A dropped future does not cancel its request.
+/// Block storage of one export. Dropping the future of a request does not cancel the request.
 pub struct BlockVolume {
     shaper: Shaper,
     export: ExportId,
@@ -26,20 +26,21 @@ impl BlockVolume {
         Self { shaper, export, buffers, waker }
     }
 
-    /// How many blocks it has.
+    /// Size in blocks.
     #[must_use]
     pub fn blocks(&self) -> Blocks {
         self.shaper.exports()[usize::from(self.export.0)].blocks
     }
 
-    /// Reads blocks, in order. Pieces may be kept as long as one likes.
+    /// Reads blocks, in order. The caller may keep the pieces for any length of time.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// A block cannot be read.
     pub async fn read(&self, first: Lba, blocks: Blocks) -> Result<Vec<Piece>, BlockError> {
         let mut all = Vec::new();
         let mut left = self.extent(first, blocks);
-        // No more at once than one buffer holds, so that nobody waits for a second one while holding a first.
+        // Reads at most one buffer at a time. Otherwise requests that hold one buffer and wait for
+        // a second could deadlock.
         while 0 < left.blocks.0 {
             let part = Extent { blocks: left.blocks.min(Settings::READ_BLOCKS), ..left };
             let pieces = self.waker.while_asking(self.shaper.read(part)).await?;
@@ -50,7 +51,8 @@ impl BlockVolume {
         Ok(all)
     }
 
-    /// What is kept by a slow client must not be what others wait for: when buffers are short it is copied.
+    /// Copies the data to memory of its own while buffers are short, so that a slow client does not
+    /// hold a buffer that other requests wait for.
     fn for_keeps(&self, piece: Piece) -> Piece {
         let is_short = |data: &Payload| {
             let blocks = zonal_base::Bytes(data.len() as u64).blocks_ceil();
@@ -63,10 +65,10 @@ impl BlockVolume {
         }
     }
 
-    /// Writes whole blocks at a block-aligned address.
+    /// Writes whole blocks. Requires: `data` is at a block-aligned address.
     ///
     /// # Errors
-    /// When they are not written.
+    /// The write failed.
     pub async fn write(
         &self,
         first: Lba,
@@ -77,10 +79,10 @@ impl BlockVolume {
         self.waker.while_asking(written).await
     }
 
-    /// The blocks are holes from now on, and read as zeros.
+    /// Trims blocks: they become holes, which read as zeros.
     ///
     /// # Errors
-    /// When they are not.
+    /// The trim failed.
     pub async fn trim(
         &self,
         first: Lba,
@@ -91,18 +93,18 @@ impl BlockVolume {
         self.waker.while_asking(trimmed).await
     }
 
-    /// What was acknowledged before, of every export, survives a power cut.
+    /// Flushes: all acknowledged writes, of every export, survive a power cut when it returns.
     ///
     /// # Errors
-    /// When it may not.
+    /// They may not survive one.
     pub async fn flush(&self) -> Result<(), BlockError> {
         self.waker.while_asking(self.shaper.flush()).await
     }
 
-    /// What is data and what is a hole: at most `runs_max` runs, from the first block on.
+    /// Allocation status: data and holes in at most `runs_max` runs, from the first block on.
     ///
     /// # Errors
-    /// When there are no such blocks, or the map cannot be read.
+    /// The blocks do not exist, or the map cannot be read.
     pub async fn status(
         &self,
         first: Lba,

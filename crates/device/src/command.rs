@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{Blocks, Buffer, Lba, Payload, ZoneId};
 
-use crate::{Action, DeviceError, ZoneState};
+use crate::{DeviceError, ZoneAction, ZoneState};
 
 /// Command of the host. The device owns its buffers until it answers.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub enum Command {
         /// Zone to manage.
         zone: ZoneId,
         /// Open, close, finish or reset. The device refuses `Write` and `WriteToCapacity` as unsupported.
-        action: Action,
+        action: ZoneAction,
     },
     /// Zone Management Receive: report the state of `count` zones from `first` on (fewer at the end of the device).
     /// After a failed write this command also makes the zone writable again.

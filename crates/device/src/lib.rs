@@ -22,18 +22,18 @@ extern crate alloc;
 
 mod command;
 pub mod conformance;
+mod deadline;
 mod error;
 mod geometry;
-mod patient;
 pub mod ram;
 mod state;
 mod zone_table;
 
 pub use command::{Answer, Command, Completion, ZoneReport};
+pub use deadline::{DeadlineDevice, DeviceFault, TimeoutCounters};
 pub use error::DeviceError;
 pub use geometry::{DeviceKind, Geometry};
-pub use patient::{Patient, Trouble, Waits};
-pub use state::{Action, InvalidTransition, ZoneState};
+pub use state::{InvalidTransition, ZoneAction, ZoneState};
 pub use zone_table::{ZoneTable, whole_blocks};
 
 use zonal_base::{Nanos, Ticket};

@@ -17,8 +17,8 @@ use alloc::vec::Vec;
 use zonal_base::{Blocks, Buffer, Lba, Nanos, Payload, Rng, Ticket, ZoneId};
 
 use crate::{
-    Action, Answer, Command, Completion, DeviceError, DeviceKind, Geometry, ZoneReport, ZoneState,
-    ZoneTable, ZonedDevice, whole_blocks,
+    Answer, Command, Completion, DeviceError, DeviceKind, Geometry, ZoneAction, ZoneReport,
+    ZoneState, ZoneTable, ZonedDevice, whole_blocks,
 };
 use medium::Medium;
 
@@ -76,7 +76,7 @@ enum Operation {
     Refuse(DeviceError),
     Read { lba: Lba, blocks: Blocks, buffer: Buffer },
     Write { zone: ZoneId, lba: Lba, blocks: Blocks, data: Vec<Payload> },
-    Manage { zone: ZoneId, action: Action },
+    Manage { zone: ZoneId, action: ZoneAction },
     Report { first: ZoneId, count: u32 },
     Restore { zone: ZoneId, written: Blocks },
     Flush { covers: u64 },

@@ -23,7 +23,7 @@ pub enum ZoneState {
 
 /// Action of the host on a zone: the input of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
+pub enum ZoneAction {
     /// Open the zone explicitly: the device will not close it by itself.
     Open,
     /// Close the zone: it stays active, and no longer counts against the open zone limit.
@@ -44,7 +44,7 @@ pub struct InvalidTransition {
     /// Current state of the zone.
     pub from: ZoneState,
     /// Action that the zone refused.
-    pub action: Action,
+    pub action: ZoneAction,
 }
 
 impl fmt::Display for InvalidTransition {
@@ -71,8 +71,8 @@ impl ZoneState {
     ///
     /// # Errors
     /// When the Zoned Namespace Command Set (1.1, section 3.4.3) has no such transition.
-    pub const fn after(self, action: Action) -> Result<Self, InvalidTransition> {
-        use Action as A;
+    pub const fn after(self, action: ZoneAction) -> Result<Self, InvalidTransition> {
+        use ZoneAction as A;
         use ZoneState as S;
         match (self, action) {
             (S::ReadOnly | S::Offline, _)

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Lba, Payload, ZoneId};
 
-use crate::{Action, DeviceError, DeviceKind, Geometry, ZoneReport, ZoneState};
+use crate::{DeviceError, DeviceKind, Geometry, ZoneAction, ZoneReport, ZoneState};
 
 /// Zone states and write pointers of one device.
 #[derive(Clone, Debug)]
@@ -165,8 +165,8 @@ impl ZoneTable {
     ///
     /// # Errors
     /// When the zone's state, a limit, or a write in flight forbids the action. Nothing changed.
-    pub fn manage(&mut self, zone: ZoneId, action: Action) -> Result<(), DeviceError> {
-        if matches!(action, Action::Write | Action::WriteToCapacity) {
+    pub fn manage(&mut self, zone: ZoneId, action: ZoneAction) -> Result<(), DeviceError> {
+        if matches!(action, ZoneAction::Write | ZoneAction::WriteToCapacity) {
             return Err(DeviceError::Unsupported);
         }
         if self.geometry.zone_count <= zone.0 {
@@ -179,8 +179,8 @@ impl ZoneTable {
         }
         self.make_room(state, to)?;
         let filled = match action {
-            Action::Finish => Some(self.geometry.zone_capacity),
-            Action::Reset => Some(Blocks(0)),
+            ZoneAction::Finish => Some(self.geometry.zone_capacity),
+            ZoneAction::Reset => Some(Blocks(0)),
             _ => None,
         };
         let known = self.zone_mut(zone);
@@ -312,7 +312,7 @@ impl ZoneTable {
         }
         // The zone becomes full only when its last block is on the medium: see `end_write`.
         let from = known.state;
-        let to = from.after(Action::Write).map_err(|_| DeviceError::InvalidTransition)?;
+        let to = from.after(ZoneAction::Write).map_err(|_| DeviceError::InvalidTransition)?;
         self.make_room(from, to)?;
         self.enter(zone, to);
         let known = self.zone_mut(zone);

@@ -19,8 +19,8 @@ use alloc::vec::Vec;
 
 use zonal_base::{Blocks, Buffer, Lba, Nanos, Payload, Rng, Ticket, ZoneId};
 use zonal_device::{
-    Action, Answer, Command, Completion, DeviceError, DeviceKind, Geometry, ZoneTable, ZonedDevice,
-    whole_blocks,
+    Answer, Command, Completion, DeviceError, DeviceKind, Geometry, ZoneAction, ZoneTable,
+    ZonedDevice, whole_blocks,
 };
 
 use crate::faults::Faults;
@@ -112,7 +112,7 @@ enum Operation {
     },
     Manage {
         zone: ZoneId,
-        action: Action,
+        action: ZoneAction,
     },
     Report {
         first: ZoneId,
@@ -400,9 +400,9 @@ impl ConventionalDrive {
 
     /// Zone management: only a reset may reach the drive, as a trim. All other zone states are known only to the
     /// host.
-    fn manage(&mut self, now: Nanos, zone: ZoneId, action: Action) -> Completion {
+    fn manage(&mut self, now: Nanos, zone: ZoneId, action: ZoneAction) -> Completion {
         self.table.manage(zone, action)?;
-        if action == Action::Reset && self.on_reset == OnReset::Trim {
+        if action == ZoneAction::Reset && self.on_reset == OnReset::Trim {
             let Geometry { zone_size, .. } = *self.table.geometry();
             self.work.trim(now, self.table.geometry().zone_start(zone), zone_size);
         }

@@ -16,8 +16,8 @@ use alloc::vec::Vec;
 
 use zonal_base::{Blocks, Buffer, Lba, Nanos, Payload, Rng, Ticket, ZoneId};
 use zonal_device::{
-    Action, Answer, Command, Completion, DeviceError, Geometry, ZoneReport, ZoneState, ZoneTable,
-    ZonedDevice, whole_blocks,
+    Answer, Command, Completion, DeviceError, Geometry, ZoneAction, ZoneReport, ZoneState,
+    ZoneTable, ZonedDevice, whole_blocks,
 };
 
 use crate::buffer::{Padding, WriteBuffer};
@@ -98,7 +98,7 @@ pub(crate) enum Operation {
     },
     Manage {
         zone: ZoneId,
-        action: Action,
+        action: ZoneAction,
     },
     /// A reset that the zone's state allowed at submission.
     Reset {
@@ -253,7 +253,7 @@ impl ZonedDrive {
         self.in_flight.schedule(slot, facts.write_due);
     }
 
-    fn begin_manage(&mut self, now: Nanos, ticket: Ticket, zone: ZoneId, action: Action) {
+    fn begin_manage(&mut self, now: Nanos, ticket: Ticket, zone: ZoneId, action: ZoneAction) {
         if self.geometry.zone_count <= zone.0 {
             return self.refuse(now, ticket, DeviceError::InvalidField);
         }
@@ -261,12 +261,12 @@ impl ZonedDrive {
         let operation = Operation::Manage { zone, action };
         let is_allowed = report.state.after(action).is_ok();
         let due = match action {
-            Action::Finish if is_allowed && report.state != ZoneState::Full => {
+            ZoneAction::Finish if is_allowed && report.state != ZoneState::Full => {
                 return self.begin_finish(now, ticket, zone, report.written);
             }
-            Action::Reset if is_allowed => return self.begin_reset(now, ticket, report),
-            Action::Open if is_allowed => self.timing.open(now),
-            Action::Close if is_allowed => self.timing.close(now),
+            ZoneAction::Reset if is_allowed => return self.begin_reset(now, ticket, report),
+            ZoneAction::Open if is_allowed => self.timing.open(now),
+            ZoneAction::Close if is_allowed => self.timing.close(now),
             _ => self.timing.administrative(now),
         };
         self.schedule(ticket, operation, due);
@@ -286,7 +286,7 @@ impl ZonedDrive {
 
     /// Begins a finish: its padding shares the program bandwidth with the written zones.
     fn begin_finish(&mut self, now: Nanos, ticket: Ticket, zone: ZoneId, written: Blocks) {
-        let operation = Operation::Manage { zone, action: Action::Finish };
+        let operation = Operation::Manage { zone, action: ZoneAction::Finish };
         if written == Blocks(0) {
             let due = self.timing.finish_empty(now);
             return self.schedule(ticket, operation, due);
@@ -340,7 +340,7 @@ impl ZonedDrive {
                 self.carry_out_write(zone, lba, blocks, &data)
             }
             Operation::Manage { zone, action } => self.carry_out_manage(zone, action),
-            Operation::Reset { zone, .. } => self.carry_out_manage(zone, Action::Reset),
+            Operation::Reset { zone, .. } => self.carry_out_manage(zone, ZoneAction::Reset),
             Operation::Report { first, count } => {
                 self.table.report(first, count).map(Answer::Report)
             }
@@ -394,17 +394,17 @@ impl ZonedDrive {
         Ok(Answer::Written(lba))
     }
 
-    fn carry_out_manage(&mut self, zone: ZoneId, action: Action) -> Completion {
+    fn carry_out_manage(&mut self, zone: ZoneId, action: ZoneAction) -> Completion {
         let was_full = self.table.look(zone).state == ZoneState::Full;
         self.table.manage(zone, action)?;
         let facts = &mut self.zones[zone.0 as usize];
         match action {
-            Action::Reset => {
+            ZoneAction::Reset => {
                 *facts = ZoneFacts { write_due: facts.write_due, ..ZoneFacts::default() };
                 self.medium.truncate(zone, Blocks(0));
                 self.unreadable.forget(self.geometry.zone_start(zone), self.geometry.zone_size);
             }
-            Action::Finish if !was_full => {
+            ZoneAction::Finish if !was_full => {
                 (facts.was_finished, facts.durable) = (true, self.geometry.zone_capacity);
                 self.medium.finish(zone);
             }

@@ -1,9 +1,11 @@
 //! Byte-granular access to a volume: read-modify-write of partial blocks.
 //!
-//! 1. A read fetches whole blocks and hands out the part that was asked for.
-//! 2. A write of whole blocks is passed on as it is. Of any other the first and the last block are read, filled with
-//!    what comes, and written with the rest in one piece: after a crash it is there like any write.
-//! 3. What is cleared is cleared in whole blocks, and written as zeros in the parts of a block at both ends.
+//! 1. A read fetches whole blocks and returns the requested part.
+//! 2. A write of whole blocks is passed on unchanged. For any other write, the first and the last
+//!    block are read, merged with the new data, and written together with the rest in one request.
+//!    So it is as atomic in a crash as any other write.
+//! 3. A trim clears the whole blocks in its range, and writes zeros to the partial blocks at both
+//!    ends.
 
 use std::ops::Range;
 
@@ -16,19 +18,19 @@ use crate::volume::{Extent, Piece, Promise, Volume, VolumeError};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// A volume, and the writes to it that are under way.
+/// A volume with the range locks of its running writes.
 #[derive(Debug)]
 pub(crate) struct Bytewise<V> {
     volume: V,
     turns: Turns,
 }
 
-/// The blocks that these bytes touch.
+/// The blocks that a byte range touches.
 fn touched(bytes: &Range<u64>) -> Range<Lba> {
     Lba(bytes.start / BLOCK)..Lba(bytes.end.div_ceil(BLOCK))
 }
 
-/// The blocks that lie within these bytes.
+/// The blocks that lie completely within a byte range.
 fn within(bytes: &Range<u64>) -> Range<Lba> {
     let start = bytes.start.div_ceil(BLOCK);
     Lba(start)..Lba((bytes.end / BLOCK).max(start))
@@ -42,13 +44,13 @@ const fn start_of(lba: Lba) -> u64 {
     lba.0 * BLOCK
 }
 
-/// Every call requires: its bytes lie within the volume.
+/// All methods require: the byte range lies within the volume.
 impl<V: Volume> Bytewise<V> {
     pub(crate) fn new(volume: V) -> Self {
         Self { volume, turns: Turns::default() }
     }
 
-    /// The volume itself.
+    /// The underlying volume.
     pub(crate) const fn volume(&self) -> &V {
         &self.volume
     }
@@ -84,7 +86,7 @@ impl<V: Volume> Bytewise<V> {
         self.volume.write(blocks.start, whole, promise).await
     }
 
-    /// The blocks with the data in them, and what they had before and behind it.
+    /// Merges the data with the old contents of its first and last block.
     async fn completed(
         &self,
         bytes: &Range<u64>,
@@ -105,7 +107,7 @@ impl<V: Volume> Bytewise<V> {
     ) -> Result<(), VolumeError> {
         let blocks = within(&bytes);
         let (front, back) = match count(&blocks) {
-            // At most parts of two blocks.
+            // No whole block: parts of two blocks at most.
             Blocks(0) => (bytes, 0..0),
             _ => (bytes.start..start_of(blocks.start), start_of(blocks.end)..bytes.end),
         };
@@ -124,7 +126,7 @@ impl<V: Volume> Bytewise<V> {
         self.volume.flush().await
     }
 
-    /// Requires: there is at least one byte.
+    /// Requires: the range is not empty.
     pub(crate) async fn status(
         &self,
         bytes: Range<u64>,
@@ -151,7 +153,7 @@ fn append(to: &mut BytesMut, pieces: Vec<Piece>) {
     }
 }
 
-/// Takes so many bytes away in front: less than a block.
+/// Removes this many bytes at the front: less than a block.
 fn cut_front(pieces: &mut Vec<Piece>, mut bytes: u64) {
     let whole = pieces.iter().take_while(|piece| {
         let is_gone = piece.len() <= bytes;
@@ -166,7 +168,7 @@ fn cut_front(pieces: &mut Vec<Piece>, mut bytes: u64) {
     }
 }
 
-/// Takes so many bytes away at the end: less than a block.
+/// Removes this many bytes at the end: less than a block.
 fn cut_back(pieces: &mut Vec<Piece>, mut bytes: u64) {
     while let Some(last) = pieces.pop_if(|last| last.len() <= bytes) {
         bytes -= last.len();

@@ -1,11 +1,13 @@
 //! NBD connection: handshake, then transmission, until it ends.
 //!
-//! 1. Shake hands, for as long as is allowed, until an export is chosen.
-//! 2. Take requests as they come, carry out as many at once as there is memory for, and answer each when it is done.
-//! 3. At the client's leave, or when the server stops, answer what is under way and close.
+//! 1. Negotiate until the client has chosen an export, within the time limit of the server.
+//! 2. Read requests, run as many at once as the memory window allows, and answer each when it is
+//!    done.
+//! 3. When the client disconnects or the server stops, answer the running requests and close.
 //!
-//! One task does it all. A turn takes some of the requests that have come, polls every one that was woken, and sends all
-//! answers with one system call; it sleeps when there is nothing to do, and does not read while there is no room.
+//! One task does all of this. In each turn it starts some of the received requests, polls every
+//! request that was woken, and sends all replies with one system call. It sleeps when there is
+//! nothing to do, and does not read while the window is full.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
@@ -29,26 +31,29 @@ use crate::reply::{Outcome, Replies};
 use crate::request::{Request, Terms, WEIGHT_MAX};
 use crate::volume::Volume;
 
-/// Memory of one connection for requests that are under way and for replies that wait to be sent: 32 MiB and a little,
-/// so that the largest request fits, and 4096 of 4 KiB do. When it is used up, nothing more is read from the client.
-/// What is not whole blocks takes as much again while it is completed.
+/// Memory window of a connection, for running requests and unsent replies: 32 MiB plus 4 KiB, so
+/// that the largest request fits, or 4096 requests of 4 KiB. While it is full, the server does not
+/// read from the client. A write of partial blocks takes its size again while the blocks are
+/// merged.
 const WINDOW_BYTES: u64 = WEIGHT_MAX;
 
-/// How long answering what is under way may take when the client has said goodbye or the server stops: 10 s.
+/// Grace period for running requests after the client has disconnected or the server stops: 10 s.
 const GOODBYE: Duration = Duration::from_secs(10);
 
-/// Requests that are taken in one turn, before the device is given what they ask and others have their turn. With all that
-/// has come, client and server would wait for each other: all requests are sent, then all are read, then all are answered.
+/// Maximum of requests that start in one turn, before their I/O is submitted and other tasks run.
+/// Without a limit, client and server would alternate: all requests are sent, then all are read,
+/// then all are answered.
 const REQUESTS_PER_TURN: usize = 16;
 
-/// Pieces that are sent with one system call: 128, the replies to 64 reads.
+/// Maximum of buffers sent with one system call: 128, the replies to 64 reads.
 const SLICES_MAX: usize = 128;
 
-/// A client's stream of bytes.
+/// The byte stream of a client.
 pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire for S {}
 
-/// Reads and answers options until the client has chosen an export. `None`: it went, or broke the protocol.
+/// Negotiates options until the client has chosen an export. `None`: the client disconnected,
+/// aborted, or violated the protocol.
 pub(crate) async fn shake_hands<S: Wire>(
     stream: &mut S,
     received: &mut Received,
@@ -58,7 +63,8 @@ pub(crate) async fn shake_hands<S: Wire>(
     let mut output = BytesMut::new();
     Handshake::greet(&mut output);
     loop {
-        // Sent before more is looked at: however many options come at once, the answers to one are all that waits.
+        // Replies are sent before the next option is parsed: so at most the replies to one option
+        // are in memory, however many options arrive at once.
         stream.write_all(&output).await?;
         output.clear();
         let (taken, step) = handshake.advance(received.bytes(), offers, &mut output);
@@ -79,10 +85,12 @@ pub(crate) async fn shake_hands<S: Wire>(
     }
 }
 
-/// Carries out requests until the client goes or `stopping` changes, and answers all that it took.
+/// Runs requests until the client disconnects or `stopping` changes, and answers all that it
+/// accepted.
 ///
 /// # Errors
-/// When the client went without leave.
+/// The connection broke without a disconnect request, the client violated the protocol, or the
+/// grace period ended.
 pub(crate) async fn transmit<S: Wire, V: Volume>(
     stream: &mut S,
     received: Received,
@@ -120,7 +128,8 @@ pub(crate) async fn transmit<S: Wire, V: Volume>(
             };
             let taken = line.take(export, room, start)?;
             if 0 < taken {
-                // What was taken may be done already, and is then answered together with the rest.
+                // A started request may be done already. Then its reply is sent together with the
+                // others.
                 room -= taken;
                 continue;
             }
@@ -129,7 +138,7 @@ pub(crate) async fn transmit<S: Wire, V: Volume>(
                 return Poll::Ready(Ok(()));
             }
             if room == 0 {
-                // Woken when others ran and sockets were looked at.
+                // Woken after other tasks ran and sockets were polled.
                 let _ = pin!(yield_now()).poll(cx);
                 break;
             }
@@ -149,18 +158,18 @@ pub(crate) async fn transmit<S: Wire, V: Volume>(
     .await
 }
 
-/// A connection whose client has chosen.
+/// Transmission phase of a connection.
 struct Transmission<'a, S> {
     stream: &'a mut S,
     received: Received,
     incoming: Incoming,
     outgoing: Outgoing,
     replies: Replies,
-    /// Memory of the requests that are being carried out.
+    /// Memory of the running requests, in bytes.
     under_way_bytes: u64,
-    /// The next request has come and must wait.
+    /// The next request has arrived, and waits for room in the window.
     has_no_room: bool,
-    /// No more requests are taken.
+    /// No more requests are accepted.
     is_ending: bool,
 }
 
@@ -170,7 +179,8 @@ impl<S: Wire> Transmission<'_, S> {
         self.replies.answer(request, outcome, &mut self.outgoing);
     }
 
-    /// Starts requests that are here as a whole and have room, so many at most, and says how many there were.
+    /// Starts up to `at_most` requests that have arrived completely and fit the window. Returns the
+    /// number of requests handled, including refused ones.
     fn take<V: Volume>(
         &mut self,
         export: &Export<V>,
@@ -202,7 +212,7 @@ impl<S: Wire> Transmission<'_, S> {
         Ok(taken)
     }
 
-    /// Sends what waits. True when the client took some of it.
+    /// Sends queued replies. True if the socket accepted some bytes.
     fn send(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         let mut any = false;
         while 0 < self.outgoing.bytes() {
@@ -219,13 +229,13 @@ impl<S: Wire> Transmission<'_, S> {
         Ok(any)
     }
 
-    /// Reads what has come, if it is wanted. True when there was something.
+    /// Reads from the socket unless the window is full. True if bytes arrived.
     fn receive(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         if self.is_ending || self.has_no_room {
             return Ok(false);
         }
         let read = match self.incoming.payload() {
-            // So much goes to its place without a copy.
+            // A large rest of a payload is read directly to its destination, without a copy.
             Some((memory, left)) if RECEIVED_BYTES <= left => {
                 let mut room = memory.limit(left);
                 pin!(self.stream.read_buf(&mut room)).poll(cx)

@@ -9,7 +9,7 @@ use crate::request::{Command, EXTENTS_MAX, Request};
 use crate::stats::{Counts, ExportStats};
 use crate::volume::{Volume, VolumeError};
 
-/// A volume that clients can choose by its name.
+/// A volume that clients select by name.
 #[derive(Debug)]
 pub struct Export<V> {
     name: String,
@@ -19,25 +19,25 @@ pub struct Export<V> {
 }
 
 impl<V: Volume> Export<V> {
-    /// An export of this name, which may be empty. The description is shown to people who list exports.
+    /// Creates an export. The name may be empty. The description is for people who list exports.
     #[must_use]
     pub fn new(name: String, description: String, volume: V) -> Self {
         Self { name, description, volume: Bytewise::new(volume), counts: Counts::default() }
     }
 
-    /// What clients call it.
+    /// Name on the network.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is made of.
+    /// The volume behind the export.
     #[must_use]
     pub const fn volume(&self) -> &V {
         self.volume.volume()
     }
 
-    /// What was asked of it.
+    /// Counters of the export.
     #[must_use]
     pub fn stats(&self) -> ExportStats {
         self.counts.snapshot()
@@ -56,7 +56,7 @@ impl<V: Volume> Export<V> {
         Offer { name, description, size: self.size().0 }
     }
 
-    /// `data` is what a write writes.
+    /// Runs a request. `data` is the payload of a write.
     pub(crate) async fn carry_out(&self, request: &Request, data: Bytes) -> Outcome {
         let outcome = self.ask(request, data).await;
         let counts = &self.counts;

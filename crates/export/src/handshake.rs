@@ -1,8 +1,10 @@
 //! NBD handshake phase: negotiates options until the client has chosen an export. No I/O.
 //!
-//! 1. The server greets, and the client answers with its flags.
-//! 2. Options come one after the other, and each is answered. One that is too long is read past and refused.
-//! 3. `EXPORT_NAME` or `GO` ends it with an export, `ABORT` or a breach of the protocol without one.
+//! 1. The server sends a greeting, and the client answers with its flags.
+//! 2. The client sends options one after the other, and each is answered. One that is too long is
+//!    skipped and refused.
+//! 3. `EXPORT_NAME` or `GO` ends the phase with an export. `ABORT` or a protocol violation ends it
+//!    without one.
 
 mod fields;
 
@@ -16,62 +18,65 @@ use crate::wire::{
 };
 use fields::Fields;
 
-/// Options of one connection. 1024: clients send a handful, and `nbdinfo --list` some for each export.
+/// Maximum of options in one connection. 1024: clients send a handful, and `nbdinfo --list` a few
+/// for each export.
 const OPTIONS_MAX: u32 = 1024;
 
-/// Bytes of one option: 32 KiB. A name has 4096 at most, and `SET_META_CONTEXT` has some short ones behind it.
+/// Maximum size of an option: 32 KiB. A name has at most 4096 bytes, and `SET_META_CONTEXT` has a
+/// few short ones after it.
 pub(crate) const OPTION_BYTES_MAX: usize = 32 << 10;
 
-/// The smallest piece that is read or written: one byte. Clients that do not ask expect to be taken at that, and
-/// what is not whole blocks is read, changed and written again.
+/// Advertised minimum block size: one byte. Clients that do not ask for it assume that, and Zonal
+/// does a read-modify-write for partial blocks.
 const BLOCK_SIZE_MIN: u32 = 1;
 
-/// What a client sees of an export.
+/// An export as it is listed to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
-    /// Its name. The first of all has the empty name as well, with which clients ask for whatever there is.
+    /// Name of the export. The empty name also selects the first export: clients use it for the
+    /// default.
     pub(crate) name: String,
-    /// For people.
+    /// Description for people.
     pub(crate) description: String,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub(crate) size: u64,
 }
 
-/// What was agreed on.
+/// Result of the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Agreed {
-    /// Which of the offers.
+    /// Index of the chosen export in the list of offers.
     pub(crate) export: usize,
-    /// Replies are structured.
+    /// The client negotiated structured replies.
     pub(crate) structured: bool,
-    /// The client may ask which blocks are stored.
+    /// The client negotiated `base:allocation` for this export.
     pub(crate) allocation: bool,
 }
 
-/// What the bytes that came lead to.
+/// Result of parsing the received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// More bytes must come first.
+    /// Incomplete: read more bytes.
     More,
-    /// One thing is done, and there may be bytes for the next.
+    /// An item was parsed. There may be bytes for the next one.
     Next,
-    /// The client has chosen: what follows are requests.
+    /// The client has chosen an export. Requests follow.
     Agreed(Agreed),
-    /// Send what there is to send, and close.
+    /// Send the output, then close the connection.
     Close,
 }
 
-/// The handshake of one connection.
+/// Handshake state of one connection.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     state: State,
     options: u32,
-    /// Zeros behind an export are left out.
+    /// The client does not want the zero padding after the export's size and flags.
     no_zeroes: bool,
-    /// The client understands answers to options that it does not know.
+    /// The client supports the fixed newstyle handshake: it understands error replies to options.
     is_fixed: bool,
     structured: bool,
-    /// The export whose allocation the client wants to know.
+    /// The export for which the client negotiated `base:allocation`.
     allocation_of: Option<usize>,
 }
 
@@ -79,14 +84,14 @@ pub(crate) struct Handshake {
 enum State {
     Flags,
     Option,
-    /// An option that is too long: so many bytes are left of it.
+    /// An option that is too long. `left` bytes of it are still to be skipped.
     Skipping {
         option: u32,
         left: u32,
     },
 }
 
-/// An option, in front of its data.
+/// Option header, which is followed by `length` bytes of data.
 struct OptionHeader {
     option: u32,
     length: u32,
@@ -107,16 +112,18 @@ impl Handshake {
         }
     }
 
-    /// What the server says before anything else.
+    /// Appends the server's greeting.
     pub(crate) fn greet(output: &mut BytesMut) {
         output.put_u64(NBD_MAGIC);
         output.put_u64(OPTION_MAGIC);
         output.put_u16(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES);
     }
 
-    /// Takes from the front of `input`, says how many bytes, and appends to `output` what is to be sent.
+    /// Consumes bytes at the front of `input`, returns their number, and appends replies to
+    /// `output`.
     ///
-    /// As long as `input` holds as much as [`OPTION_BYTES_MAX`] and the option's header, there is a step.
+    /// It makes progress whenever `input` contains [`OPTION_BYTES_MAX`] bytes plus an option
+    /// header.
     pub(crate) fn advance(
         &mut self,
         input: &[u8],
@@ -169,7 +176,7 @@ impl Handshake {
         let header = OptionHeader { option, length };
         if OPTION_BYTES_MAX < index(length.into()) {
             self.options += 1;
-            // To a name there is no answer but an export.
+            // The protocol has no error reply to `EXPORT_NAME`.
             if option == option::EXPORT_NAME || !self.is_fixed {
                 return (OPTION_HEADER_BYTES, Step::Close);
             }
@@ -238,10 +245,11 @@ impl Handshake {
         Agreed { export, structured: self.structured, allocation }
     }
 
-    /// What every export can do.
+    /// Transmission flags of every export.
     ///
-    /// Several connections at once (`CAN_MULTI_CONN`) are offered because a volume is one for all: what one connection
-    /// was told is written is what every other reads, and a flush on one covers the writes of all.
+    /// `CAN_MULTI_CONN` is set because all connections share one volume: an acknowledged write is
+    /// visible to reads on every connection, and a flush on one connection covers the writes of
+    /// all.
     const fn transmission_flags(&self) -> u16 {
         let flags = transmission::HAS_FLAGS
             | transmission::SEND_FLUSH
@@ -250,7 +258,7 @@ impl Handshake {
             | transmission::SEND_WRITE_ZEROES
             | transmission::SEND_FAST_ZERO
             | transmission::CAN_MULTI_CONN;
-        // Only a reply of several chunks can be asked not to have several.
+        // The DF flag forbids a structured reply to have several data chunks.
         if self.structured { flags | transmission::SEND_DF } else { flags }
     }
 
@@ -269,7 +277,7 @@ impl Handshake {
             output.put_u64(offer.size);
             output.put_u16(self.transmission_flags());
         });
-        // Whatever is asked for is told once.
+        // A repeated item is answered once.
         let asks = |item: u16| wanted.clone().any(|wanted| wanted == item);
         let texts = [(info::NAME, &offer.name), (info::DESCRIPTION, &offer.description)];
         for (item, text) in texts.into_iter().filter(|(item, _)| asks(*item)) {
@@ -293,7 +301,7 @@ impl Handshake {
     fn contexts(&mut self, option: u32, data: &[u8], offers: &[Offer], output: &mut BytesMut) {
         let sets = option == option::SET_META_CONTEXT;
         if sets {
-            // Whatever comes of it, it takes the place of what was set before.
+            // Even a failed request replaces the contexts that were set before.
             self.allocation_of = None;
         }
         let Some((name, mut queries)) = fields::queries(data).filter(|_| self.structured) else {
@@ -303,7 +311,7 @@ impl Handshake {
         let Some(export) = find(offers, name) else {
             return refuse(output, option, answer::ERR_UNKNOWN, "there is no export of this name");
         };
-        // A list of nothing asks for everything; to set nothing is to want nothing.
+        // An empty list query asks for all contexts. An empty set request selects none.
         let lists_all = !sets && queries.clone().next().is_none();
         let is_meant =
             |query: &[u8]| query == allocation::NAME.as_bytes() || (!sets && query == b"base:");
@@ -320,7 +328,8 @@ impl Handshake {
     }
 }
 
-/// The offer of this name. The empty one is that of the first.
+/// Index of the offer with this name. The empty name selects the first offer, unless an export has
+/// that name.
 fn find(offers: &[Offer], name: &[u8]) -> Option<usize> {
     match offers.iter().position(|offer| offer.name.as_bytes() == name) {
         None if name.is_empty() && !offers.is_empty() => Some(0),
@@ -343,7 +352,7 @@ fn acknowledge(output: &mut BytesMut, option: u32) {
     reply(output, option, answer::ACK, |_| ());
 }
 
-/// `why` is for the client's user.
+/// Refuses an option. `why` is a message for the client's user.
 fn refuse(output: &mut BytesMut, option: u32, error: u32, why: &str) {
     reply(output, option, error, |output| output.put_slice(why.as_bytes()));
 }

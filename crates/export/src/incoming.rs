@@ -1,8 +1,10 @@
 //! Request parser of the transmission phase: bytes become requests with their payloads. No I/O.
 //!
-//! 1. A request's header is judged. What it takes must have room first, or it stays where it is.
-//! 2. The payload of a write is gathered in memory of its own, which may also be filled by whoever reads the socket.
-//! 3. The payload of a refused write is read past.
+//! 1. The request header is validated. If the request does not fit the memory window, the header
+//!    stays in the input.
+//! 2. The payload of a write is collected in a buffer of its own, into which the caller may also
+//!    read from the socket directly.
+//! 3. The payload of a refused write is skipped.
 
 use bytes::{Bytes, BytesMut};
 use zonal_base::{index, low_u32};
@@ -10,7 +12,7 @@ use zonal_base::{index, low_u32};
 use crate::memory::aligned;
 use crate::request::{Command, Header, Refusal, Request, Terms, Verdict};
 
-/// Requests of one connection, as they come in.
+/// Request parser of one connection.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     terms: Terms,
@@ -20,32 +22,32 @@ pub(crate) struct Incoming {
 #[derive(Debug)]
 enum State {
     Header,
-    /// The bytes of a write, as far as they came.
+    /// A write whose payload is arriving.
     Payload {
         request: Request,
         memory: BytesMut,
     },
-    /// So many bytes of the refused request are left.
+    /// A refused request. `left` bytes of its payload are still to be skipped.
     Skipping {
         refusal: Refusal,
         left: u32,
     },
 }
 
-/// What the bytes that came lead to.
+/// Result of parsing the received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// More bytes must come first.
+    /// Incomplete: read more bytes.
     More,
-    /// A request waits until there is room for it.
+    /// The next request does not fit the memory window. Try again after a reply was sent.
     NoRoom,
-    /// To be carried out, with the bytes that it writes.
+    /// Run this request. The bytes are the payload of a write.
     Request(Request, Bytes),
-    /// To be answered with an error.
+    /// Answer with this error.
     Refused(Refusal),
-    /// The client takes its leave.
+    /// The client disconnects.
     Disconnect,
-    /// No request begins with these bytes. None can be found any more.
+    /// Invalid magic number: the stream is out of sync, so close the connection.
     Garbage,
 }
 
@@ -54,7 +56,8 @@ impl Incoming {
         Self { terms, state: State::Header }
     }
 
-    /// Takes from the front of `input` and says how many bytes. `room` is the memory that the next request may take.
+    /// Consumes bytes at the front of `input`, and returns their number. `room` is the free part of
+    /// the memory window, in bytes.
     pub(crate) fn advance(&mut self, input: &[u8], room: u64) -> (usize, Arrival) {
         match &mut self.state {
             State::Header => self.take_header(input, room),
@@ -99,8 +102,8 @@ impl Incoming {
         (Header::BYTES + taken, arrival)
     }
 
-    /// The memory of a payload that is under way, and how much of it is still to come: whoever reads the socket may
-    /// append as much, and then calls [`Incoming::advance`].
+    /// The buffer of an arriving payload, and the number of bytes that are missing. The caller may
+    /// append up to that many bytes read from the socket, and then calls [`Incoming::advance`].
     pub(crate) fn payload(&mut self) -> Option<(&mut BytesMut, usize)> {
         match &mut self.state {
             State::Payload { request, memory } => {
@@ -111,7 +114,7 @@ impl Incoming {
         }
     }
 
-    /// Requires: a payload is there as a whole.
+    /// Requires: the payload is complete.
     fn complete(&mut self) -> Arrival {
         match core::mem::replace(&mut self.state, State::Header) {
             State::Payload { request, memory } => Arrival::Request(request, memory.freeze()),

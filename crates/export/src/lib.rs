@@ -1,17 +1,18 @@
 //! NBD server: serves volumes as exports.
 //!
-//! Uses: `base`. Knows nothing of: devices, engines, configuration, where the blocks of a volume are kept.
-//! Read in this order: `volume` (what is served), `wire`, `handshake`, `request`, `incoming`, `reply`, `outgoing` (the
-//! protocol, without I/O); `turns`, `bytewise`, `export` (from requests to volumes); `received`, `connection`, `server`.
+//! Uses: `base`. Knows nothing of: devices, engines, configuration, the storage behind a volume.
+//! Read in this order: `volume` (the block storage), `wire`, `handshake`, `request`, `incoming`,
+//! `reply`, `outgoing` (the protocol, without I/O); `turns`, `bytewise`, `export` (from requests to
+//! volumes); `received`, `connection`, `server`.
 //!
-//! The protocol is NBD's fixed newstyle handshake with structured replies, as its specification in
-//! `github.com/NetworkBlockDevice/nbd` has it, without TLS and extended headers.
+//! The protocol is NBD's fixed newstyle handshake with structured replies, without TLS and extended
+//! headers. Specification: `github.com/NetworkBlockDevice/nbd`.
 //!
-//! - Everything of one server happens on one thread, that of its volumes: a request wakes no other.
-//! - A request is carried out beside all others that have come, and answered when it is done.
-//! - A client takes the memory of its window and no more. It is not read from while that is used up, so nobody waits
-//!   for anybody else's memory.
-//! - Bytes of a client are never believed: what breaks the protocol is refused or ends the connection, never more.
+//! - A server and its volumes run on one thread: a request wakes no other thread.
+//! - The requests of a connection run concurrently. Each is answered when it is done.
+//! - A connection uses the memory of its window and no more. While the window is full, the server
+//!   does not read from the client (backpressure), so no connection waits for another one's memory.
+//! - Input is never trusted: a violation of the protocol is refused or ends the connection.
 
 mod bytewise;
 mod connection;

@@ -3,7 +3,8 @@
 use bytes::{Buf, BufMut, BytesMut};
 use zonal_base::BLOCK_BYTES;
 
-/// Room for `bytes`, empty, at a block-aligned address. Requires: no more than that is put into it, or it moves.
+/// An empty, block-aligned buffer. Requires: at most `bytes` bytes are appended. More would move it
+/// to another address.
 pub(crate) fn aligned(bytes: usize) -> BytesMut {
     let mut memory = BytesMut::with_capacity(bytes + BLOCK_BYTES - 1);
     let before = memory.as_ptr().align_offset(BLOCK_BYTES);

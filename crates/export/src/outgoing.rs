@@ -1,4 +1,5 @@
-//! Reply queue of a socket: small replies are gathered in one buffer, data is sent as the volume returned it.
+//! Reply queue of a socket: small replies are gathered in one buffer, and data is sent as the
+//! volume returned it.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -6,32 +7,33 @@ use std::io::IoSlice;
 use bytes::{Buf, Bytes, BytesMut};
 use zonal_base::index;
 
-/// Zeros for replies that must spell them out: 64 KiB, so that a long run of them is few pieces.
+/// Shared zeros for replies that cannot describe a hole: 64 KiB, so that a long run takes few
+/// pieces.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Bytes to be sent, in order.
+/// Queue of bytes to send.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     pieces: VecDeque<Bytes>,
-    /// What was appended last and is not a piece yet.
+    /// Headers that were appended after the last piece.
     tail: BytesMut,
     bytes: u64,
 }
 
 impl Outgoing {
-    /// How many bytes wait.
+    /// Number of queued bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Appends what `write` writes: a header.
+    /// Appends the bytes that `write` produces. They are copied, so this is for headers.
     pub(crate) fn header(&mut self, write: impl FnOnce(&mut BytesMut)) {
         let before = self.tail.len();
         write(&mut self.tail);
         self.bytes += (self.tail.len() - before) as u64;
     }
 
-    /// Appends data, without a copy.
+    /// Appends data without a copy.
     pub(crate) fn data(&mut self, data: Bytes) {
         if data.is_empty() {
             return;
@@ -43,7 +45,7 @@ impl Outgoing {
         self.pieces.push_back(data);
     }
 
-    /// Appends zeros, without memory for them.
+    /// Appends zeros without allocating them.
     pub(crate) fn zeros(&mut self, mut bytes: u64) {
         while 0 < bytes {
             let part = bytes.min(ZEROS.len() as u64);
@@ -52,7 +54,7 @@ impl Outgoing {
         }
     }
 
-    /// Fills `slices` with what is to be sent next, and says how many it filled.
+    /// Fills `slices` with the next bytes to send, and returns the number of slices.
     pub(crate) fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let tail = Some(&self.tail[..]).filter(|tail| !tail.is_empty());
         let waiting = self.pieces.iter().map(|piece| &piece[..]).chain(tail);
@@ -64,7 +66,7 @@ impl Outgoing {
         count
     }
 
-    /// So many bytes were sent.
+    /// Removes sent bytes from the queue.
     pub(crate) fn sent(&mut self, mut bytes: usize) {
         self.bytes -= bytes as u64;
         while 0 < bytes {
@@ -83,7 +85,7 @@ impl Outgoing {
 
 #[cfg(test)]
 impl Outgoing {
-    /// Everything that waits.
+    /// All queued bytes.
     pub(crate) fn to_vec(&self) -> Vec<u8> {
         self.pieces.iter().flat_map(|piece| piece.iter()).chain(self.tail.iter()).copied().collect()
     }

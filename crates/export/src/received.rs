@@ -9,13 +9,13 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::handshake::OPTION_BYTES_MAX;
 
-/// How much is read at once: 128 KiB, 31 writes of 4 KiB with one system call. What comes in smaller pieces than this
-/// is copied from here to where it stays, which costs less than a system call for each.
+/// Buffer size: 128 KiB, enough for 31 writes of 4 KiB in one system call. Smaller payloads are
+/// copied from here to their own buffer, which costs less than a system call for each.
 pub(crate) const RECEIVED_BYTES: usize = 128 << 10;
 
 const _: () = assert!(2 * OPTION_BYTES_MAX <= RECEIVED_BYTES, "an option fits with its header");
 
-/// Bytes that came, in order.
+/// Received bytes that are not parsed yet.
 #[derive(Debug)]
 pub(crate) struct Received {
     memory: Box<[u8]>,
@@ -32,21 +32,22 @@ impl Received {
         &self.memory[self.start..self.end]
     }
 
-    /// The first `bytes` of them were looked at.
+    /// Removes `bytes` parsed bytes at the front.
     pub(crate) fn consume(&mut self, bytes: usize) {
         assert!(bytes <= self.end - self.start);
         self.start += bytes;
     }
 
-    /// Reads what there is, as much as there is room for, and says how many bytes: none when no more will come.
+    /// Reads from the stream into the free part of the buffer. Returns the number of bytes; 0 at
+    /// the end of the stream.
     ///
-    /// Requires: what is here is not as much as there is room for.
+    /// Requires: the buffer is not full.
     pub(crate) fn poll_fill<S: AsyncRead + Unpin>(
         &mut self,
         stream: &mut S,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        // What is left is mostly nothing, or a part of a header.
+        // Usually nothing or part of a header is left, so this copy is small.
         self.memory.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         let mut room = ReadBuf::new(&mut self.memory[self.end..]);
@@ -57,7 +58,7 @@ impl Received {
         Poll::Ready(Ok(read))
     }
 
-    /// As [`Received::poll_fill`].
+    /// Async version of [`Received::poll_fill`].
     pub(crate) async fn fill<S: AsyncRead + Unpin>(&mut self, stream: &mut S) -> io::Result<usize> {
         poll_fn(|cx| self.poll_fill(stream, cx)).await
     }

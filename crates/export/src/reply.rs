@@ -1,7 +1,8 @@
 //! NBD replies: simple and structured, with their errors.
 //!
-//! Without structured replies there is an error number and, when it is zero, what was read. With them, what was read is
-//! told in chunks in which runs of zeros take no bytes, and an error has a sentence beside its number.
+//! A simple reply has an error number and, if that is zero, the data of a read. A structured reply
+//! has chunks: runs of zeros are sent as holes without data, and an error has a message besides its
+//! number.
 
 use bytes::BufMut;
 use zonal_base::low_u32;
@@ -11,18 +12,18 @@ use crate::request::{Command, Refusal, Request};
 use crate::volume::{Extent, Piece, VolumeError};
 use crate::wire::{CHUNK_MAGIC, Errno, SIMPLE_REPLY_MAGIC, allocation, chunk};
 
-/// What became of a request that was carried out.
+/// Result of a request.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Done,
-    /// Pieces as long as what was asked for.
+    /// Data whose total length is that of the request.
     Read(Vec<Piece>),
-    /// Extents from the request's offset on: at least one.
+    /// Extents from the request's offset on. At least one.
     Status(Vec<Extent>),
     Failed(VolumeError),
 }
 
-/// The replies of one connection.
+/// Reply format of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Replies {
     pub(crate) structured: bool,
@@ -71,7 +72,7 @@ impl Replies {
 
     fn done(self, request: &Request, to: &mut Outgoing) {
         match request.command {
-            // Nothing was to be read, and still the reply to a read is structured.
+            // A read of zero bytes. With structured replies, even this reply must be structured.
             Command::Read { .. } if self.structured => {
                 begin_chunk(request.cookie, (chunk::NONE, chunk::DONE), 0, to);
             }
@@ -145,7 +146,7 @@ fn status(cookie: u64, extents: &[Extent], to: &mut Outgoing) {
     });
 }
 
-/// Requires: a part of one request.
+/// Requires: `bytes` is at most the length of one request.
 fn length_of(bytes: u64) -> u32 {
     u32::try_from(bytes).expect("no longer than the request, whose length has 32 bits")
 }

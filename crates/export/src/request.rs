@@ -5,48 +5,50 @@ use zonal_base::Bytes;
 use crate::volume::Promise;
 use crate::wire::{Errno, REQUEST_MAGIC, command, command_flag};
 
-/// The most that one request reads or writes: 32 MiB. Clients may count on as much where nobody says otherwise.
+/// Maximum size of a read or write: 32 MiB. By the specification, clients may use this much if the
+/// server advertises no limit.
 pub(crate) const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
 
-/// Extents that one reply tells of: 500, which take 4 KiB. Clients ask on from where the last one ends.
+/// Maximum of extents in one reply: 500, which take 4 KiB. Clients continue where the last one
+/// ends.
 pub(crate) const EXTENTS_MAX: usize = 500;
 
-/// Memory that any request counts as, its data aside, from when it came until its reply is sent: 4 KiB. That much a
-/// reply of extents takes, or what it takes to align what is written.
+/// Memory charged to every request besides its data, from its arrival until its reply is sent: 4
+/// KiB. A reply with extents needs this much, and so does the alignment of a write's buffer.
 const REQUEST_WEIGHT: u64 = 4 << 10;
 
-/// The most that one request counts as.
+/// Maximum memory charged to one request.
 pub(crate) const WEIGHT_MAX: u64 = REQUEST_WEIGHT + PAYLOAD_BYTES_MAX as u64;
 
-/// A request as it came.
+/// Decoded request header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     flags: u16,
     kind: u16,
-    /// The client's name for it, repeated in the reply.
+    /// Request identifier of the client, repeated in the reply.
     pub(crate) cookie: u64,
     offset: u64,
     length: u32,
 }
 
-/// What is asked for.
+/// Validated command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Read {
-        /// In one chunk.
+        /// The reply must be a single chunk (DF flag).
         whole: bool,
     },
     Write(Promise),
     Flush,
-    /// Trimmed or to be zeros: both read as zeros and are not stored any more.
+    /// Trim or write-zeroes: the range reads as zeros afterwards, and is not stored any more.
     Clear(Promise),
     Status {
-        /// The first extent is enough.
+        /// One extent is enough (`REQ_ONE` flag).
         one: bool,
     },
 }
 
-/// A request that can be carried out. Its bytes lie within the export.
+/// A validated request. Its range lies within the export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) cookie: u64,
@@ -55,7 +57,7 @@ pub(crate) struct Request {
     pub(crate) length: u32,
 }
 
-/// What a request is measured against.
+/// Properties of the connection against which a request is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) size: Bytes,
@@ -63,32 +65,32 @@ pub(crate) struct Terms {
     pub(crate) allocation: bool,
 }
 
-/// What becomes of a request.
+/// Result of the validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is carried out.
+    /// Run the request.
     Do(Request),
-    /// It is answered with an error, behind the payload that may follow it.
+    /// Answer with an error, after skipping the payload.
     Refuse(Refusal),
-    /// The client goes: no reply, and nothing follows.
+    /// The client disconnects: no reply, and nothing follows.
     Disconnect,
 }
 
-/// Why a request is not carried out.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) cookie: u64,
     pub(crate) errno: Errno,
-    /// For the client's user.
+    /// Message for the client's user.
     pub(crate) why: &'static str,
-    /// So much follows the request and is read past.
+    /// Length of the payload in bytes, which must be skipped.
     pub(crate) payload: u32,
 }
 
 type Judged = Result<Command, (Errno, &'static str)>;
 
 impl Verdict {
-    /// Memory that it counts as.
+    /// Memory charged to the request, in bytes.
     pub(crate) fn weight(&self) -> u64 {
         match self {
             Self::Do(request) => request.weight(),
@@ -99,7 +101,7 @@ impl Verdict {
 }
 
 impl Request {
-    /// Memory that it counts as, from when it came until its reply is sent.
+    /// Memory charged to the request from its arrival until its reply is sent, in bytes.
     pub(crate) fn weight(&self) -> u64 {
         match self.command {
             Command::Read { .. } | Command::Write(_) => REQUEST_WEIGHT + u64::from(self.length),
@@ -111,7 +113,8 @@ impl Request {
 impl Header {
     pub(crate) const BYTES: usize = 28;
 
-    /// `None` when these are not the bytes of a request: there is no telling where one begins.
+    /// Decodes a request header. `None` if the magic number is wrong: then the stream is out of
+    /// sync.
     pub(crate) fn decode(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let (magic, rest) = bytes.split_first_chunk()?;
         let (flags, rest) = rest.split_first_chunk()?;
@@ -178,8 +181,9 @@ impl Header {
         Ok(Command::Clear(self.promise()))
     }
 
-    /// Zeros are never written but noted, so they are always fast; and room is set aside for every block of an
-    /// export, stored or not, so that a client that wants no holes has what it wants them for.
+    /// Zeros are recorded in the map and never written, so `FAST_ZERO` always holds. `NO_HOLE` is
+    /// accepted because space is reserved for every block of an export, stored or not, which is
+    /// what a client wants with it.
     fn write_zeroes(&self, terms: &Terms) -> Judged {
         self.allows(command_flag::NO_HOLE | command_flag::FAST_ZERO)?;
         self.lies_within(terms, Errno::NoSpace)?;
@@ -198,7 +202,7 @@ impl Header {
         Ok(Command::Status { one: self.flags & command_flag::REQ_ONE != 0 })
     }
 
-    /// FUA may stand on any request: some clients set it on all.
+    /// FUA is allowed with every command, because some clients always set it.
     const fn allows(&self, flags: u16) -> Result<(), (Errno, &'static str)> {
         if self.flags & !(flags | command_flag::FUA) == 0 {
             return Ok(());

@@ -1,9 +1,10 @@
 //! NBD server: accepts connections and serves them until shutdown.
 //!
-//! 1. Accept; beyond the limit close at once.
-//! 2. Serve each connection as a task of the thread that all of them share with their volumes. One that panics is closed, and
-//!    no other.
-//! 3. At the end let go: no new connections, no new requests on old ones, what is under way is answered.
+//! 1. Accept. Connections beyond the limit are closed at once.
+//! 2. Serve each connection in a task on the thread of the volumes. A panic ends only its own
+//!    connection.
+//! 3. Graceful shutdown: no new connections, no new requests on open ones; running requests are
+//!    answered.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -27,26 +28,26 @@ use crate::received::Received;
 use crate::stats::Counts;
 use crate::volume::Volume;
 
-/// How long a client may take to choose an export: 30 s.
+/// Time limit of the handshake, until the client has chosen an export: 30 s.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 
-/// After `accept` failed, mostly for lack of file descriptors: until it is tried again.
+/// Pause after a failed `accept`. Usually the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a client may go on sending after our last byte: a socket that is closed with unread bytes may lose what was
-/// sent before. 2 s.
+/// How long a client may go on sending after the last reply: 2 s. A socket that is closed with
+/// unread bytes is reset, and the client may lose replies that were sent before.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// A client that is gone without a word is noticed after a minute of silence and some questions; a disk may be idle for
-/// days.
+/// TCP keepalive: the kernel probes a client after 60 s of silence, to detect one that has
+/// vanished. A disk can legitimately be idle for days.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// Where clients come from.
+/// Listening socket.
 #[derive(Debug)]
 pub enum Listener {
-    /// A socket in the file system.
+    /// Unix domain socket.
     Unix(UnixListener),
-    /// An address.
+    /// TCP socket.
     Tcp(TcpListener),
 }
 
@@ -61,7 +62,8 @@ impl Listener {
             Self::Unix(listener) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
-                // A reply must not wait for an acknowledgement of the one before. Who refuses either is gone.
+                // Without Nagle's algorithm, because a reply must not wait for an acknowledgement.
+                // Both options fail only if the client is gone.
                 let _ = stream.set_nodelay(true);
                 let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
                 let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
@@ -71,10 +73,10 @@ impl Listener {
     }
 }
 
-/// A client's connection, from its first byte to its last.
+/// The task of one connection.
 pub type ConnectionTask = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Serves exports. Clones share them.
+/// NBD server. Clones share its exports and counters.
 #[derive(Debug)]
 pub struct Server<V> {
     shared: Rc<ServerState<V>>,
@@ -101,7 +103,7 @@ impl Connections {
         self.failed.set(self.failed.get() + 1);
     }
 
-    /// The task of a connection has ended.
+    /// Counts a connection task that panicked.
     fn note(&self, ended: &Result<(), JoinError>) {
         if ended.is_err() {
             self.fail();
@@ -109,14 +111,16 @@ impl Connections {
     }
 }
 
-/// What is known of all connections.
+/// Connection statistics of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionStats {
-    /// Those that are open.
+    /// Open connections.
     pub open: usize,
-    /// Those that were closed at once, because there were too many.
+    /// Connections beyond the limit, which were closed at once.
     pub refused: u64,
-    /// Those that ended without leave: gone, too slow to choose, not speaking the protocol, or by a panic of ours.
+    /// Connections that failed: broken off or against the protocol after an export was chosen, an
+    /// I/O error or timeout in the handshake, replies not taken during shutdown, or a panic.
+    /// Leaving during the handshake is no failure.
     pub failed: u64,
 }
 
@@ -127,10 +131,10 @@ impl<V> Clone for Server<V> {
 }
 
 impl<V: Volume> Server<V> {
-    /// A server of these exports to so many connections at once. Each takes up to 32 MiB for its requests, twice that
-    /// while it writes what is not whole blocks.
+    /// Creates a server for these exports, with a limit of connections. A connection uses up to 32
+    /// MiB for its requests, and twice that while it writes partial blocks.
     ///
-    /// Requires: no two exports of one name.
+    /// Requires: the names of the exports are distinct.
     #[must_use]
     pub fn new(exports: Vec<Export<V>>, connections_max: usize) -> Self {
         let offers: Vec<Offer> = exports.iter().map(Export::offer).collect();
@@ -139,27 +143,28 @@ impl<V: Volume> Server<V> {
         Self { shared, wrap: |connection| connection }
     }
 
-    /// Has every connection run within what `wrap` makes of it: so the caller knows of a panic whether it is one client's.
+    /// Wraps the task of every connection, so that the caller can tell a panic in one connection
+    /// from others.
     #[must_use]
     pub fn wrapping_connections(self, wrap: fn(ConnectionTask) -> ConnectionTask) -> Self {
         Self { wrap, ..self }
     }
 
-    /// The exports, in their order.
+    /// The exports, in the order in which they were given.
     #[must_use]
     pub fn exports(&self) -> &[Export<V>] {
         &self.shared.exports
     }
 
-    /// What is known of all connections.
+    /// Connection statistics.
     #[must_use]
     pub fn connections(&self) -> ConnectionStats {
         let Connections { open, refused, failed } = &self.shared.counts;
         ConnectionStats { open: open.get(), refused: refused.get(), failed: failed.get() }
     }
 
-    /// Serves clients until `stopping` changes or is dropped, and returns when all of them have been answered, or
-    /// have not taken their answers for ten seconds.
+    /// Serves clients until `stopping` changes or is dropped. It returns when all clients have been
+    /// answered, or have not taken their replies within a grace period of ten seconds.
     ///
     /// Requires: it runs within a `LocalSet`.
     pub async fn serve(&self, listener: Listener, mut stopping: watch::Receiver<()>) {
@@ -193,7 +198,7 @@ impl<V: Volume> Server<V> {
     }
 }
 
-/// One of the connections that there may be.
+/// Permit for a connection.
 struct ConnectionPermit<V> {
     shared: Rc<ServerState<V>>,
 }
@@ -239,7 +244,7 @@ impl<V: Volume> ConnectionPermit<V> {
     }
 }
 
-/// A client is connected to an export for as long as this lives.
+/// Counts a connection to an export, and its end when dropped.
 struct Chosen<'a>(&'a Counts);
 
 impl<'a> Chosen<'a> {
@@ -255,7 +260,7 @@ impl Drop for Chosen<'_> {
     }
 }
 
-/// Closes our side, and reads what still comes until the client closes its own.
+/// Closes our side, and discards input until the client closes its own.
 async fn part<S: Wire>(stream: &mut S) -> io::Result<()> {
     stream.shutdown().await?;
     let mut ignored = [0; 4096];

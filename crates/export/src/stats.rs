@@ -1,8 +1,8 @@
-//! Counters of an export, on one thread.
+//! Counters of an export. They are not thread-safe: a server runs on one thread.
 
 use std::cell::Cell;
 
-/// A counter.
+/// Single-threaded counter.
 #[derive(Debug, Default)]
 pub(crate) struct Count(Cell<u64>);
 
@@ -16,7 +16,7 @@ impl Count {
     }
 }
 
-/// What is counted of one export.
+/// Counters of one export.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) connections: Count,
@@ -33,32 +33,32 @@ pub(crate) struct Counts {
     pub(crate) failures: Count,
 }
 
-/// What was asked of one export since the start.
+/// Requests to one export since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportStats {
-    /// Connections that chose it.
+    /// Connections that chose this export.
     pub connections: u64,
-    /// Those of them that have ended: the rest is open.
+    /// Connections among them that have ended. `connections` minus this are open.
     pub disconnections: u64,
-    /// Reads that were carried out.
+    /// Successful reads.
     pub reads: u64,
-    /// Bytes that they asked for.
+    /// Bytes requested by them.
     pub read_bytes: u64,
-    /// Writes that were carried out.
+    /// Successful writes.
     pub writes: u64,
-    /// Bytes that they brought.
+    /// Bytes written by them.
     pub written_bytes: u64,
-    /// Trims and requests for zeros that were carried out.
+    /// Successful trims and write-zeroes requests.
     pub clears: u64,
-    /// Bytes that they named.
+    /// Bytes in their ranges.
     pub cleared_bytes: u64,
-    /// Flushes that were carried out.
+    /// Successful flushes.
     pub flushes: u64,
-    /// Questions for what is stored that were answered.
+    /// Successful block status requests.
     pub statuses: u64,
-    /// Requests that were not what the protocol allows, or lay beyond the end.
+    /// Requests that the protocol does not allow, or beyond the end of the export.
     pub refusals: u64,
-    /// Requests that the volume did not carry out.
+    /// Requests that failed in the volume.
     pub failures: u64,
 }
 

@@ -1,9 +1,10 @@
 //! Range locks: serialize read-modify-write of partial blocks against overlapping writes.
 //!
-//! A write of whole blocks may go beside any other. One of less than a block reads the block, changes a part and writes
-//! it again; whatever was written to that block meanwhile would be lost. So all writes of a volume take a turn, in the
-//! order in which they came: it has come when nothing before it is in its way. That is at once for nearly all, and costs
-//! an entry in a map.
+//! Writes of whole blocks may run concurrently. A write of part of a block reads the block, changes
+//! the part and writes it back, so it would lose any overlapping write that happens in between.
+//! Therefore all writes of a volume take a lock, in the order of their arrival. A lock is granted
+//! when no earlier lock conflicts with it. That is immediately for nearly all writes, and costs a
+//! map entry.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -13,21 +14,22 @@ use std::task::{Poll, Waker};
 
 use zonal_base::Lba;
 
-/// How a write wants its blocks.
+/// Lock mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Company {
-    /// Beside others of its kind.
+    /// Shared: compatible with other shared locks on the same blocks.
     Shared,
-    /// Alone.
+    /// Exclusive.
     Alone,
 }
 
-/// All writes to a volume that are under way or wait. As many as there are requests.
+/// All range locks of a volume, held or waited for. Bounded by the number of running requests.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     entries: RefCell<BTreeMap<u64, Entry>>,
     next: Cell<u64>,
-    /// Entries that want to be alone: while there are none, nobody is in anybody's way.
+    /// Number of exclusive locks, held or waited for. While it is zero, no lock conflicts with
+    /// another.
     alone: Cell<usize>,
 }
 
@@ -35,11 +37,11 @@ pub(crate) struct Turns {
 struct Entry {
     blocks: Range<u64>,
     company: Company,
-    /// Of whom waits for its turn.
+    /// Waker of the task that waits for this lock.
     waker: Option<Waker>,
 }
 
-/// A place in the line; it is given up with this.
+/// A range lock. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     turns: &'a Turns,
@@ -55,8 +57,7 @@ impl Entry {
 }
 
 impl Turns {
-    /// Resolves when nothing that came before is in the way of a write to these blocks, and keeps what comes later out
-    /// of its way until the turn is dropped.
+    /// Waits until no earlier lock conflicts. The lock is held until the returned value is dropped.
     pub(crate) async fn take(&self, blocks: Range<Lba>, company: Company) -> Turn<'_> {
         let ticket = self.next.replace(self.next.get() + 1);
         let blocks = blocks.start.0..blocks.end.0;
@@ -98,7 +99,7 @@ impl Drop for Turn<'_> {
         let mut entries = self.turns.entries.borrow_mut();
         entries.remove(&self.ticket);
         if was_crowded {
-            // Whoever still has somebody before it looks, and waits on.
+            // All later waiters check again; those with an earlier conflict wait on.
             for later in entries.range_mut(self.ticket..).map(|(_, entry)| entry) {
                 if let Some(waker) = later.waker.take() {
                     waker.wake();

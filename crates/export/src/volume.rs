@@ -6,26 +6,26 @@ use std::ops::Range;
 use bytes::Bytes;
 use zonal_base::{Blocks, Lba};
 
-/// When a write is acknowledged.
+/// Durability of a write: when it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// Once every later read sees it.
+    /// When every later read sees it.
     Taken,
-    /// Once it survives a power cut, too.
+    /// When it also survives a power cut (FUA).
     Durable,
 }
 
-/// A part of what was read.
+/// Part of the result of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// These bytes.
     Data(Bytes),
-    /// So many bytes, all of them zero: they take no memory.
+    /// This many zero bytes. They take no memory.
     Zeros(u64),
 }
 
 impl Piece {
-    /// Its length in bytes.
+    /// Length in bytes.
     #[must_use]
     pub const fn len(&self) -> u64 {
         match self {
@@ -34,13 +34,13 @@ impl Piece {
         }
     }
 
-    /// True when it has no bytes.
+    /// True if the length is zero.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A part of it. Requires: `range` lies within.
+    /// A part of this piece. Requires: `range` lies within it.
     pub(crate) fn cut(self, range: Range<u64>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len());
         match self {
@@ -53,52 +53,54 @@ impl Piece {
     }
 }
 
-/// A run of bytes that are stored, or are not: whole blocks of a volume.
+/// Run of bytes that are all stored, or all not stored (base:allocation). Its borders are those of
+/// blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Its length.
+    /// Length in bytes.
     pub length: zonal_base::Bytes,
-    /// Something is stored there. Where nothing is, zeros are read.
+    /// True for data. False for a hole, which reads as zeros.
     pub is_stored: bool,
 }
 
-/// Why a volume did not do as asked.
+/// Why a request to a volume failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolumeError {
-    /// It could not: its devices failed.
+    /// I/O error: a device failed.
     Failed,
-    /// There is no room for what was to be written.
+    /// No space for the write.
     NoSpace,
-    /// It is readable, and takes no writes any more.
+    /// The volume is read-only now; reads still work.
     ReadOnly,
-    /// It is being stopped.
+    /// The volume is stopping.
     Stopping,
 }
 
-/// A row of blocks of [`zonal_base::BLOCK_BYTES`].
+/// Block storage with blocks of [`zonal_base::BLOCK_BYTES`].
 ///
-/// Requests may be answered in any order, and one whose future is dropped may have been carried out or not. All who
-/// ask see one state: a read that begins after a write was acknowledged sees it, whoever wrote.
+/// Requests may complete in any order. A request whose future is dropped may or may not have been
+/// carried out. All clients share one state: a read that begins after a write was acknowledged sees
+/// that write, also on another connection.
 ///
-/// Every call requires: its blocks lie within [`Volume::blocks`], and there is at least one.
+/// Every method requires: its blocks lie within [`Volume::blocks`], and there is at least one.
 pub trait Volume: 'static {
-    /// How many blocks it has. They do not change.
+    /// Size in blocks. Constant.
     fn blocks(&self) -> Blocks;
 
-    /// The bytes of these blocks, in order: pieces that together are as long.
+    /// Reads blocks. The pieces are in order and together cover the range.
     ///
     /// # Errors
-    /// When any of them cannot be read.
+    /// A block cannot be read.
     fn read(
         &self,
         lba: Lba,
         blocks: Blocks,
     ) -> impl Future<Output = Result<Vec<Piece>, VolumeError>>;
 
-    /// Writes whole blocks: `data` lies at a block-aligned address.
+    /// Writes whole blocks. Requires: `data` is at a block-aligned address.
     ///
     /// # Errors
-    /// When they are not written: each of them then has its old bytes or its new ones.
+    /// The write failed: each block then has its old or its new bytes.
     fn write(
         &self,
         lba: Lba,
@@ -106,10 +108,10 @@ pub trait Volume: 'static {
         promise: Promise,
     ) -> impl Future<Output = Result<(), VolumeError>>;
 
-    /// The blocks read as zeros from now on, and are not stored any more.
+    /// Clears blocks: from now on they read as zeros and are not stored.
     ///
     /// # Errors
-    /// When that is not so: each of them then has its old bytes, or zeros.
+    /// The request failed: each block then has its old bytes, or zeros.
     fn clear(
         &self,
         lba: Lba,
@@ -117,17 +119,18 @@ pub trait Volume: 'static {
         promise: Promise,
     ) -> impl Future<Output = Result<(), VolumeError>>;
 
-    /// Everything that was acknowledged before this call, to anybody, survives a power cut when this returns.
+    /// Flushes: all writes that were acknowledged before this call, on any connection, survive a
+    /// power cut when it returns.
     ///
     /// # Errors
-    /// When it may not.
+    /// They may not survive one.
     fn flush(&self) -> impl Future<Output = Result<(), VolumeError>>;
 
-    /// Which of these blocks are stored: at least one extent and at most `extents_max`, from `lba` on, as far
-    /// as those reach.
+    /// Allocation status of the blocks, from `lba` on: at least one extent and at most
+    /// `extents_max`. The extents may end before the range does.
     ///
     /// # Errors
-    /// When it is not known.
+    /// The status is unknown.
     fn status(
         &self,
         lba: Lba,

@@ -1,27 +1,27 @@
 //! Constants of the NBD protocol by the names of its specification. The wire is big-endian.
 
-/// What the server says first.
+/// First magic number of the server's greeting.
 pub(crate) const NBD_MAGIC: u64 = u64::from_be_bytes(*b"NBDMAGIC");
-/// What the server says second, and what begins each option.
+/// Second magic number of the greeting, and the start of each option.
 pub(crate) const OPTION_MAGIC: u64 = u64::from_be_bytes(*b"IHAVEOPT");
-/// What begins each answer to an option.
+/// Start of each reply to an option.
 pub(crate) const OPTION_REPLY_MAGIC: u64 = 0x0003_E889_0455_65A9;
-/// What begins each request.
+/// Start of each request.
 pub(crate) const REQUEST_MAGIC: u32 = 0x2560_9513;
-/// What begins a simple reply.
+/// Start of a simple reply.
 pub(crate) const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-/// What begins each chunk of a structured reply.
+/// Start of each chunk of a structured reply.
 pub(crate) const CHUNK_MAGIC: u32 = 0x668E_33EF;
 
-/// Handshake flags of the server, and the client's answer: the bits are the same.
+/// Handshake flags. Server and client use the same bits.
 pub(crate) mod handshake {
     pub(crate) const FIXED_NEWSTYLE: u16 = 1;
     pub(crate) const NO_ZEROES: u16 = 1 << 1;
-    /// Behind an export's size and flags, unless both sides left them out.
+    /// Bytes of zero padding after an export's size and flags, unless `NO_ZEROES` was negotiated.
     pub(crate) const ZEROES: usize = 124;
 }
 
-/// Options of the handshake.
+/// Option types of the handshake.
 pub(crate) mod option {
     pub(crate) const EXPORT_NAME: u32 = 1;
     pub(crate) const ABORT: u32 = 2;
@@ -34,7 +34,7 @@ pub(crate) mod option {
     pub(crate) const SET_META_CONTEXT: u32 = 10;
 }
 
-/// Answers to options.
+/// Reply types of options.
 pub(crate) mod answer {
     pub(crate) const ACK: u32 = 1;
     pub(crate) const SERVER: u32 = 2;
@@ -47,7 +47,7 @@ pub(crate) mod answer {
     pub(crate) const ERR_TOO_BIG: u32 = ERROR | 9;
 }
 
-/// What a client may ask of an export before it chooses it.
+/// Information types of `INFO` and `GO`.
 pub(crate) mod info {
     pub(crate) const EXPORT: u16 = 0;
     pub(crate) const NAME: u16 = 1;
@@ -55,7 +55,7 @@ pub(crate) mod info {
     pub(crate) const BLOCK_SIZE: u16 = 3;
 }
 
-/// What an export can do.
+/// Transmission flags: capabilities of an export.
 pub(crate) mod transmission {
     pub(crate) const HAS_FLAGS: u16 = 1;
     pub(crate) const SEND_FLUSH: u16 = 1 << 2;
@@ -67,7 +67,7 @@ pub(crate) mod transmission {
     pub(crate) const SEND_FAST_ZERO: u16 = 1 << 11;
 }
 
-/// Requests.
+/// Command types.
 pub(crate) mod command {
     pub(crate) const READ: u16 = 0;
     pub(crate) const WRITE: u16 = 1;
@@ -78,7 +78,7 @@ pub(crate) mod command {
     pub(crate) const BLOCK_STATUS: u16 = 7;
 }
 
-/// Flags of a request.
+/// Command flags.
 pub(crate) mod command_flag {
     pub(crate) const FUA: u16 = 1;
     pub(crate) const NO_HOLE: u16 = 1 << 1;
@@ -87,9 +87,9 @@ pub(crate) mod command_flag {
     pub(crate) const FAST_ZERO: u16 = 1 << 4;
 }
 
-/// Chunks of a structured reply.
+/// Chunk types of a structured reply.
 pub(crate) mod chunk {
-    /// The flag of the last one.
+    /// Flag of the last chunk.
     pub(crate) const DONE: u16 = 1;
     pub(crate) const NONE: u16 = 0;
     pub(crate) const OFFSET_DATA: u16 = 1;
@@ -98,29 +98,29 @@ pub(crate) mod chunk {
     pub(crate) const ERROR: u16 = (1 << 15) | 1;
 }
 
-/// The one metadata context that there is, and how its extents are marked.
+/// The only supported metadata context, and the flags of its extents.
 pub(crate) mod allocation {
     pub(crate) const NAME: &str = "base:allocation";
-    /// The number by which it goes in replies.
+    /// Context id in replies.
     pub(crate) const ID: u32 = 1;
-    /// Nothing is stored there.
+    /// Flag: the extent is not stored.
     pub(crate) const HOLE: u32 = 1;
-    /// It reads as zeros.
+    /// Flag: the extent reads as zeros.
     pub(crate) const ZERO: u32 = 1 << 1;
 }
 
-/// Errors of requests, with the numbers that the protocol fixes for them.
+/// Error numbers that the protocol defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Errno {
-    /// Operation not permitted: the export takes no writes.
+    /// EPERM: the export takes no writes.
     Perm,
-    /// Input/output error.
+    /// EIO: input/output error.
     Io,
-    /// The request is not one that the protocol, or what was agreed, allows.
+    /// EINVAL: the protocol or the negotiation does not allow the request.
     Invalid,
-    /// No space left, or a write beyond the end.
+    /// ENOSPC: no space left, or a write beyond the end.
     NoSpace,
-    /// The server is being shut down.
+    /// ESHUTDOWN: the server is shutting down.
     Shutdown,
 }
 

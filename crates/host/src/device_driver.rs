@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::unix::AsyncFd;
 use zonal_base::Nanos;
-use zonal_device::{Command, Completion, DeviceError, Patient, Trouble, ZonedDevice};
+use zonal_device::{Command, Completion, DeadlineDevice, DeviceError, DeviceFault, ZonedDevice};
 use zonal_hostdev::HostDevice;
 use zonal_runtime::Port;
 
@@ -17,7 +17,7 @@ const SUBMIT_RETRY: Nanos = Nanos::millis(1);
 /// Driver of one device, used by one thread.
 pub struct DeviceDriver {
     /// `None` after the device was closed.
-    device: Option<Patient<HostDevice>>,
+    device: Option<DeadlineDevice<HostDevice>>,
     port: Port<Command, Completion>,
     wake: AsyncFd<OwnedFd>,
 }
@@ -33,12 +33,12 @@ impl DeviceDriver {
     )]
     pub fn new(device: HostDevice, port: Port<Command, Completion>) -> std::io::Result<Self> {
         let wake = AsyncFd::new(device.as_fd().try_clone_to_owned()?)?;
-        Ok(Self { device: Some(Patient::new(device)), port, wake })
+        Ok(Self { device: Some(DeadlineDevice::new(device)), port, wake })
     }
 
     /// The device; `None` after it was closed.
     #[must_use]
-    pub const fn device(&self) -> Option<&Patient<HostDevice>> {
+    pub const fn device(&self) -> Option<&DeadlineDevice<HostDevice>> {
         self.device.as_ref()
     }
 
@@ -51,7 +51,7 @@ impl DeviceDriver {
 
     /// The reason to isolate the device, once there is one. `None` after it was isolated or closed.
     #[must_use]
-    pub fn trouble(&self) -> Option<Trouble> {
+    pub fn trouble(&self) -> Option<DeviceFault> {
         let device = self.device.as_ref().filter(|device| !device.is_abandoned())?;
         device.trouble()
     }
@@ -66,7 +66,7 @@ impl DeviceDriver {
     /// True when the device was isolated or closed: it gets no more commands.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
-        self.device.as_ref().is_none_or(Patient::is_abandoned)
+        self.device.as_ref().is_none_or(DeadlineDevice::is_abandoned)
     }
 
     /// True when no command is in flight.

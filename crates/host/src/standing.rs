@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
-use zonal_device::Trouble;
+use zonal_device::DeviceFault;
 
 /// Which state of the device the next start will find recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(crate) enum Record {
 /// Health of one device, shared by its shards and its supervisor.
 #[derive(Debug)]
 pub(crate) struct Standing {
-    trouble: Mutex<Option<Trouble>>,
+    trouble: Mutex<Option<DeviceFault>>,
     record: watch::Sender<Record>,
     isolations: AtomicU64,
     has_overflowed: AtomicBool,
@@ -41,7 +41,7 @@ impl Default for Standing {
 
 impl Standing {
     /// Reports a fault from a shard. Only the first fault is kept.
-    pub(crate) fn report(&self, trouble: Trouble) {
+    pub(crate) fn report(&self, trouble: DeviceFault) {
         let mut known = self.trouble();
         known.get_or_insert(trouble);
         if self.record() == Record::In {
@@ -65,7 +65,7 @@ impl Standing {
     }
 
     /// Waits until a shard reports a fault.
-    pub(crate) async fn reported(&self) -> Option<Trouble> {
+    pub(crate) async fn reported(&self) -> Option<DeviceFault> {
         // The wait cannot fail: the sender lives as long as `self`.
         let _ = self.record.subscribe().wait_for(|record| *record != Record::In).await;
         *self.trouble()
@@ -107,7 +107,7 @@ impl Standing {
         self.isolations.load(Ordering::Relaxed)
     }
 
-    fn trouble(&self) -> MutexGuard<'_, Option<Trouble>> {
+    fn trouble(&self) -> MutexGuard<'_, Option<DeviceFault>> {
         // No code panics while it holds the lock.
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -26,7 +26,7 @@ use zonal_device::{DeviceKind, Geometry};
 use zonal_emulator::Model;
 
 use crate::device::{HostDevice, QUEUE_DEPTH_MAX, ShardOptions};
-use crate::emulated::{Emulated, Trouble};
+use crate::emulated::{Emulated, FaultFile};
 use crate::engine::Engine;
 use crate::health::{Health, Loss};
 use crate::real::RealDevice;
@@ -165,7 +165,7 @@ impl Drive {
     }
 
     pub(crate) fn of_model(spec: &DeviceSpec, file: File, mut emulated: Emulated) -> Self {
-        emulated.set_trouble(Trouble::of(&spec.place));
+        emulated.set_trouble(FaultFile::of(&spec.place));
         let geometry = *emulated.geometry();
         Self {
             new_file: None,

@@ -12,10 +12,10 @@
 
 mod backing;
 mod device;
+mod fault_file;
 mod medium;
 mod memory;
 mod motor;
-mod trouble;
 
 #[cfg(test)]
 mod tests;
@@ -37,7 +37,7 @@ use medium::FileMedium;
 use motor::{Motor, Way};
 
 pub(crate) use device::EmulatedDevice;
-pub(crate) use trouble::Trouble;
+pub(crate) use fault_file::FaultFile;
 
 /// A modelled drive as it was found, and the way to its thread once one has started.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct Emulated {
     /// The file says whose it is.
     is_signed: bool,
     kept: Vec<ZoneImage>,
-    trouble: Trouble,
+    trouble: FaultFile,
     way: Mutex<Option<Way>>,
 }
 
@@ -80,12 +80,12 @@ impl Emulated {
     fn blank(model: Model) -> Self {
         let layout = Layout::of(&model);
         let kept = vec![ZoneImage::default(); model.geometry().zone_count as usize];
-        let trouble = Trouble::default();
+        let trouble = FaultFile::default();
         Self { model, layout, is_signed: false, kept, trouble, way: Mutex::new(None) }
     }
 
     /// What is wrong with it stands in that file.
-    pub(crate) fn set_trouble(&mut self, trouble: Trouble) {
+    pub(crate) fn set_trouble(&mut self, trouble: FaultFile) {
         self.trouble = trouble;
     }
 

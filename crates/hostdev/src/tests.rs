@@ -13,7 +13,7 @@ use zonal_base::{
 };
 use zonal_device::ram::{RamDevice, RamOptions};
 use zonal_device::{
-    Action, Answer, Command, Completion, DeviceError, ZoneState, ZonedDevice, conformance,
+    Answer, Command, Completion, DeviceError, ZoneAction, ZoneState, ZonedDevice, conformance,
 };
 
 use crate::drive::Caching;
@@ -247,8 +247,8 @@ fn random_command(bench: &Bench, rng: &mut Rng, pointers: &[Blocks]) -> Command 
         9 => Command::Append { zone, data: vec![bench.blocks(count, byte)] },
         10..17 => bench.read(start + Blocks(rng.below(written + 1)), count),
         17 => Command::Restore { zone, written: Blocks(count) },
-        18 => Command::Manage { zone, action: Action::Finish },
-        _ => Command::Manage { zone, action: Action::Reset },
+        18 => Command::Manage { zone, action: ZoneAction::Finish },
+        _ => Command::Manage { zone, action: ZoneAction::Reset },
     }
 }
 
@@ -435,7 +435,7 @@ impl Sleeper {
 fn an_answer_that_needs_no_disk_does_not_wait_for_it() {
     let bench = Bench::new();
     let mut device = bench.device(EngineKind::Uring);
-    submit(&mut device, 1, Command::Manage { zone: ZoneId(0), action: Action::Finish });
+    submit(&mut device, 1, Command::Manage { zone: ZoneId(0), action: ZoneAction::Finish });
     assert_eq!(device.next_event(), Some(Nanos(0)));
     assert!(matches!(device.poll(Nanos(0)), Some((Ticket(1), Ok(Answer::Done)))));
 }

@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Payload, low_u32};
-use zonal_device::{Action, Answer, Command, Completion, DeviceError, DeviceKind, ZoneState};
+use zonal_device::{Answer, Command, Completion, DeviceError, DeviceKind, ZoneAction, ZoneState};
 use zonal_runtime::Call;
 
 use crate::format::{Entry, HEADER_BLOCKS, Header, Shape, VERSION};
@@ -164,7 +164,7 @@ impl Inner {
             _ => None,
         };
         if state.is_some_and(ZoneState::is_active) {
-            let _ = port.call(Command::Manage { zone: zone_id, action: Action::Finish }).await;
+            let _ = port.call(Command::Manage { zone: zone_id, action: ZoneAction::Finish }).await;
         }
     }
 
@@ -223,7 +223,7 @@ impl Inner {
     }
 
     pub(crate) async fn reset_on_device(&self, zone: Zone) -> Result<(), DeviceError> {
-        let reset = Command::Manage { zone: self.layout.zone_id(zone), action: Action::Reset };
+        let reset = Command::Manage { zone: self.layout.zone_id(zone), action: ZoneAction::Reset };
         self.port(self.layout.tier_of(zone)).call(reset).await.map(drop)
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use zonal_base::{Bytes, Nanos, Rng};
 use zonal_cache::{Cache, ObjectName, PendingInvalidations, StartError};
 use zonal_device::ram::Crash;
-use zonal_device::{DeviceKind, Patient};
+use zonal_device::{DeadlineDevice, DeviceKind};
 use zonal_policy::{Policy, Rules};
 use zonal_zonelog::{Identity, OpenMode};
 
@@ -162,7 +162,8 @@ impl<'a> Play<'a> {
         let mut world = World::new(self.now.clone(), piece, chance, self.trace.clone());
         let mut origin =
             Origin::new(self.objects.clone(), rng.next_u64(), setting.origin_fault_rate);
-        let mut outside = Outside { device: Patient::new(&mut *device), origin: &mut origin };
+        let mut outside =
+            Outside { device: DeadlineDevice::new(&mut *device), origin: &mut origin };
         let lived = self.live_in(&mut world, &mut outside, (life, kept));
         self.report.history = world.history;
         let is_isolated = world.is_isolated.get();

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use zonal_base::{Blocks, Nanos, PoolClass, Rng, Ticket, mix64};
 use zonal_cache::{Fetch, Fetched, Ports};
 use zonal_device::ram::Crash;
-use zonal_device::{Command, Completion, DeviceError, Patient, ZonedDevice};
+use zonal_device::{Command, Completion, DeadlineDevice, DeviceError, ZonedDevice};
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_zonelog::Generations;
 
@@ -40,7 +40,7 @@ pub(crate) struct World {
 
 /// The device and the origin, which outlive the process.
 pub(crate) struct Outside<'a> {
-    pub(crate) device: Patient<&'a mut Drive>,
+    pub(crate) device: DeadlineDevice<&'a mut Drive>,
     pub(crate) origin: &'a mut Origin,
 }
 
@@ -196,7 +196,7 @@ impl World {
         Ok(moved)
     }
 
-    fn ask_device(&mut self, device: &mut Patient<&mut Drive>) -> bool {
+    fn ask_device(&mut self, device: &mut DeadlineDevice<&mut Drive>) -> bool {
         let mut moved = false;
         while let Some((ticket, command)) = self.ports.device.take() {
             moved = true;
@@ -215,7 +215,7 @@ impl World {
         moved
     }
 
-    fn inflict(&mut self, device: &mut Patient<&mut Drive>, fault: Fault) {
+    fn inflict(&mut self, device: &mut DeadlineDevice<&mut Drive>, fault: Fault) {
         if self.is_gone {
             return;
         }
@@ -232,7 +232,10 @@ impl World {
         }
     }
 
-    fn look_for_lost_commands(&mut self, device: &mut Patient<&mut Drive>) -> Result<bool, Wrong> {
+    fn look_for_lost_commands(
+        &mut self,
+        device: &mut DeadlineDevice<&mut Drive>,
+    ) -> Result<bool, Wrong> {
         let is_late = |since: &Nanos| *since + COMMAND_TIMEOUT <= self.now;
         if !self.in_flight.values().any(is_late) {
             return Ok(false);
@@ -246,19 +249,19 @@ impl World {
     }
 
     /// What was in flight fails, and all that comes.
-    fn lose_device(&mut self, device: &mut Patient<&mut Drive>) {
+    fn lose_device(&mut self, device: &mut DeadlineDevice<&mut Drive>) {
         device.device_mut().crash(self.now, &mut self.rng, Crash::Power);
         self.go_on_without(device);
     }
 
     /// The same, as far as the engine is concerned: the device still does what it was asked.
-    pub(crate) fn isolate(&mut self, device: &mut Patient<&mut Drive>) {
+    pub(crate) fn isolate(&mut self, device: &mut DeadlineDevice<&mut Drive>) {
         self.trace.note(self.now, "host", format_args!("isolates the device"));
         self.is_isolated.set(true);
         self.go_on_without(device);
     }
 
-    fn go_on_without(&mut self, device: &mut Patient<&mut Drive>) {
+    fn go_on_without(&mut self, device: &mut DeadlineDevice<&mut Drive>) {
         self.is_gone = true;
         self.in_flight.clear();
         device.abandon();

@@ -12,7 +12,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, Blocks, Checksum, ZoneId};
 use zonal_device::{
-    Action, Answer, Command, DeviceError, DeviceKind, Geometry, ZoneReport, ZoneState,
+    Answer, Command, DeviceError, DeviceKind, Geometry, ZoneAction, ZoneReport, ZoneState,
 };
 
 use crate::format::Malformed;
@@ -191,7 +191,7 @@ impl Log {
 
     async fn format_zone(&self, zone: ZoneId) -> Result<(), DeviceError> {
         let device = &self.inner.ports.device;
-        let reset = || Command::Manage { zone, action: Action::Reset };
+        let reset = || Command::Manage { zone, action: ZoneAction::Reset };
         device.call(reset()).await?;
         if self.geometry().kind == DeviceKind::Conventional {
             self.inner.write_mark(zone).await?;

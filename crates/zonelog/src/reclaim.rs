@@ -13,7 +13,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use zonal_base::{Blocks, ZoneId};
-use zonal_device::{Action, Command, DeviceError, DeviceKind, ZoneState};
+use zonal_device::{Command, DeviceError, DeviceKind, ZoneAction, ZoneState};
 
 use crate::format::mark::Mark;
 use crate::log::Inner;
@@ -186,7 +186,7 @@ impl Inner {
         // replaced by a newer one that was not flushed. The log does not track whether a flush is
         // due, and one flush per zone costs little.
         self.ports.device.call(Command::Flush).await?;
-        let reset = || Command::Manage { zone, action: Action::Reset };
+        let reset = || Command::Manage { zone, action: ZoneAction::Reset };
         self.ports.device.call(reset()).await?;
         if self.geometry.kind == DeviceKind::Conventional {
             // The old bytes are still there. The mark overwrites the first header. It must be

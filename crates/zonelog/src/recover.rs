@@ -14,7 +14,7 @@ use core::pin::Pin;
 use core::task::Poll;
 
 use zonal_base::{Blocks, ZoneId, index};
-use zonal_device::{Action, Command, DeviceError, DeviceKind, ZoneReport, ZoneState};
+use zonal_device::{Command, DeviceError, DeviceKind, ZoneAction, ZoneReport, ZoneState};
 
 use crate::format::footer::Trailer;
 use crate::format::record;
@@ -265,7 +265,7 @@ impl Log {
     }
 
     async fn finish(&self, zone: ZoneId) -> Result<(), DeviceError> {
-        let finish = Command::Manage { zone, action: Action::Finish };
+        let finish = Command::Manage { zone, action: ZoneAction::Finish };
         match self.inner.ports.device.call(finish).await {
             Err(error @ DeviceError::DeviceGone) => Err(error),
             _ => Ok(()),

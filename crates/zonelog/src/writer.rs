@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Payload, ZoneId, index, low_u32};
-use zonal_device::{Action, Answer, Command, DeviceError, ZoneState};
+use zonal_device::{Answer, Command, DeviceError, ZoneAction, ZoneState};
 
 use crate::format::footer::{TRAILER_BYTES, Trailer};
 use crate::format::record::descriptor_bytes;
@@ -318,7 +318,7 @@ impl Inner {
             _ => None,
         };
         if state.is_some_and(ZoneState::is_active) {
-            let finish = Command::Manage { zone, action: Action::Finish };
+            let finish = Command::Manage { zone, action: ZoneAction::Finish };
             let _ = self.ports.device.call(finish).await;
         }
         self.end_writer(zone);

@@ -6,7 +6,7 @@
 use zonal_base::{
     Blocks, Bytes, Contents, Lba, Nanos, Payload, Pool, PoolClass, Rng, Ticket, ZoneId, index,
 };
-use zonal_device::{Action, Command, Geometry, ZonedDevice};
+use zonal_device::{Command, Geometry, ZoneAction, ZonedDevice};
 use zonal_emulator::ftl::{FtlConfig, FtlCounters};
 use zonal_emulator::{
     BlockCommand, ConventionalDrive, ConventionalProfile, Forgetful, OnReset, Profile, ZonedDrive,
@@ -198,7 +198,7 @@ impl Writer for InZones {
             (*zone, *at) = (ZoneId(self.zones_begun % self.geometry.zone_count), Blocks(0));
             self.zones_begun += 1;
             is_chunk = false;
-            Command::Manage { zone: *zone, action: Action::Reset }
+            Command::Manage { zone: *zone, action: ZoneAction::Reset }
         } else {
             let lba = self.geometry.zone_start(*zone) + *at;
             *at += CHUNK;

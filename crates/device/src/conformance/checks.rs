@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use zonal_base::{Blocks, Lba, ZoneId};
 
 use super::rig::{Check, Rig, TRANSFER_MAX};
-use crate::{Action, Answer, Command, DeviceError, DeviceKind, ZoneState, ZonedDevice};
+use crate::{Answer, Command, DeviceError, DeviceKind, ZoneAction, ZoneState, ZonedDevice};
 
 /// Number of accepted commands at which the suite reports that the queue has no bound.
 const QUEUE_DEPTH_MAX: usize = 1 << 16;
@@ -80,17 +80,17 @@ fn pieces_of_a_write_lie_one_after_the_other<D: ZonedDevice>(rig: &mut Rig<'_, D
 
 fn every_state_change_is_reported<D: ZonedDevice>(rig: &mut Rig<'_, D>) {
     let capacity = rig.geometry().zone_capacity.0;
-    assert_eq!(rig.manage(0, Action::Open), Ok(()));
+    assert_eq!(rig.manage(0, ZoneAction::Open), Ok(()));
     rig.expect_zone(0, ZoneState::ExplicitlyOpened, 0);
     assert_eq!(rig.write(rig.lba(0, 0), 2), Ok(rig.lba(0, 0)));
     rig.expect_zone(0, ZoneState::ExplicitlyOpened, 2);
-    assert_eq!(rig.manage(0, Action::Close), Ok(()));
+    assert_eq!(rig.manage(0, ZoneAction::Close), Ok(()));
     rig.expect_zone(0, ZoneState::Closed, 2);
     assert_eq!(rig.write(rig.lba(0, 2), 1), Ok(rig.lba(0, 2)));
     rig.expect_zone(0, ZoneState::ImplicitlyOpened, 3);
     rig.fill(0, 3);
     rig.expect_zone(0, ZoneState::Full, capacity);
-    assert_eq!(rig.manage(0, Action::Reset), Ok(()));
+    assert_eq!(rig.manage(0, ZoneAction::Reset), Ok(()));
     rig.expect_zone(0, ZoneState::Empty, 0);
 }
 
@@ -124,7 +124,7 @@ fn a_write_past_the_capacity_fails_and_moves_nothing<D: ZonedDevice>(rig: &mut R
     let capacity = rig.geometry().zone_capacity.0;
     let has_gap = rig.geometry().zone_capacity < rig.geometry().zone_size;
     rig.fill(0, 0);
-    assert_eq!(rig.manage(0, Action::Reset), Ok(()));
+    assert_eq!(rig.manage(0, ZoneAction::Reset), Ok(()));
     let mut at = 0;
     while at + TRANSFER_MAX.0 < capacity {
         assert!(rig.write(rig.lba(0, at), TRANSFER_MAX.0).is_ok());
@@ -192,14 +192,14 @@ fn malformed_commands_are_refused<D: ZonedDevice>(rig: &mut Rig<'_, D>) {
             zone: ZoneId(geometry.zone_count),
             data: alloc::vec![rig.pattern(end, Blocks(1), 0)],
         },
-        Command::Manage { zone: ZoneId(geometry.zone_count), action: Action::Reset },
+        Command::Manage { zone: ZoneId(geometry.zone_count), action: ZoneAction::Reset },
         Command::Report { first: ZoneId(0), count: 0 },
     ];
     for command in malformed {
         let name = alloc::format!("{command:?}");
         assert_eq!(rig.call(command).err(), Some(DeviceError::InvalidField), "{name}");
     }
-    for action in [Action::Write, Action::WriteToCapacity] {
+    for action in [ZoneAction::Write, ZoneAction::WriteToCapacity] {
         assert_eq!(rig.manage(0, action), Err(DeviceError::Unsupported));
     }
 }
@@ -219,33 +219,33 @@ fn misaligned_data_are_refused<D: ZonedDevice>(rig: &mut Rig<'_, D>) {
 fn a_reset_zone_is_empty_and_can_be_written_again<D: ZonedDevice>(rig: &mut Rig<'_, D>) {
     let lba = rig.lba(1, 0);
     assert_eq!(rig.write(lba, 5), Ok(lba));
-    assert_eq!(rig.manage(1, Action::Reset), Ok(()));
+    assert_eq!(rig.manage(1, ZoneAction::Reset), Ok(()));
     rig.expect_zone(1, ZoneState::Empty, 0);
     rig.expect_unwritten(lba);
     let data = alloc::vec![rig.pattern(lba, Blocks(2), 1)];
     assert!(rig.call(Command::Write { lba, data }).is_ok());
     rig.expect_pattern(lba, 2, 1);
     rig.expect_unwritten(lba + Blocks(2));
-    assert_eq!(rig.manage(2, Action::Reset), Ok(()), "resetting an empty zone is no error");
+    assert_eq!(rig.manage(2, ZoneAction::Reset), Ok(()), "resetting an empty zone is no error");
 }
 
 fn a_finished_zone_is_full_and_what_was_written_can_be_read<D: ZonedDevice>(rig: &mut Rig<'_, D>) {
     let capacity = rig.geometry().zone_capacity.0;
     assert_eq!(rig.write(rig.lba(1, 0), 2), Ok(rig.lba(1, 0)));
     for zone in [0, 1] {
-        assert_eq!(rig.manage(zone, Action::Finish), Ok(()));
+        assert_eq!(rig.manage(zone, ZoneAction::Finish), Ok(()));
         rig.expect_zone(zone, ZoneState::Full, capacity);
-        assert_eq!(rig.manage(zone, Action::Finish), Ok(()), "again");
+        assert_eq!(rig.manage(zone, ZoneAction::Finish), Ok(()), "again");
         rig.expect_refused_write(rig.lba(zone, 2), 1, DeviceError::ZoneFull);
     }
     rig.expect_pattern(rig.lba(1, 0), 2, 0);
 }
 
 fn transitions_that_the_state_forbids_are_refused<D: ZonedDevice>(rig: &mut Rig<'_, D>) {
-    assert_eq!(rig.manage(0, Action::Close), Err(DeviceError::InvalidTransition));
+    assert_eq!(rig.manage(0, ZoneAction::Close), Err(DeviceError::InvalidTransition));
     rig.expect_zone(0, ZoneState::Empty, 0);
-    assert_eq!(rig.manage(0, Action::Finish), Ok(()));
-    for action in [Action::Open, Action::Close] {
+    assert_eq!(rig.manage(0, ZoneAction::Finish), Ok(()));
+    for action in [ZoneAction::Open, ZoneAction::Close] {
         assert_eq!(rig.manage(0, action), Err(DeviceError::InvalidTransition));
     }
     rig.expect_zone(0, ZoneState::Full, rig.geometry().zone_capacity.0);
@@ -311,7 +311,7 @@ fn a_zone_with_writes_in_flight_is_not_reset<D: ZonedDevice>(rig: &mut Rig<'_, D
     // The rig submits the reset before it takes the answer of the write. A device may carry out the two in either
     // order. Either the data are there and the reset was refused, or the reset came after the write.
     let write = rig.submit(rig.write_command(rig.lba(0, 0), Blocks(4)));
-    let reset = rig.submit(Command::Manage { zone: ZoneId(0), action: Action::Reset });
+    let reset = rig.submit(Command::Manage { zone: ZoneId(0), action: ZoneAction::Reset });
     assert!(rig.answer_of(write).is_ok());
     match rig.answer_of(reset) {
         Ok(_) => rig.expect_zone(0, ZoneState::Empty, 0),
@@ -332,13 +332,13 @@ fn a_zone_beyond_the_active_limit_is_refused<D: ZonedDevice>(rig: &mut Rig<'_, D
         assert!(rig.write(rig.lba(zone, 0), 1).is_ok());
     }
     rig.expect_refused_write(rig.lba(max, 0), 1, DeviceError::TooManyZones);
-    assert_eq!(rig.manage(max, Action::Open), Err(DeviceError::TooManyZones));
+    assert_eq!(rig.manage(max, ZoneAction::Open), Err(DeviceError::TooManyZones));
     rig.expect_zone(max, ZoneState::Empty, 0);
-    for (given_back, action) in [(0, Action::Finish), (1, Action::Reset)] {
+    for (given_back, action) in [(0, ZoneAction::Finish), (1, ZoneAction::Reset)] {
         assert_eq!(rig.manage(given_back, action), Ok(()));
         assert!(rig.write(rig.lba(max, 0), 1).is_ok(), "a place is free after {action:?}");
-        assert_eq!(rig.manage(max, Action::Reset), Ok(()));
-        assert!(rig.manage(0, Action::Reset).is_ok() && rig.write(rig.lba(0, 0), 1).is_ok());
+        assert_eq!(rig.manage(max, ZoneAction::Reset), Ok(()));
+        assert!(rig.manage(0, ZoneAction::Reset).is_ok() && rig.write(rig.lba(0, 0), 1).is_ok());
     }
 }
 
@@ -358,11 +358,11 @@ fn a_zone_beyond_the_open_limit_takes_the_place_of_an_implicitly_opened_one<D: Z
     let open = zones.iter().filter(|zone| zone.state.is_open()).count();
     assert_eq!((open, zones.len()), (max as usize, max as usize + 1));
     for zone in 0..max {
-        assert_eq!(rig.manage(zone, Action::Open), Ok(()));
+        assert_eq!(rig.manage(zone, ZoneAction::Open), Ok(()));
     }
     rig.expect_refused_write(rig.lba(max, 1), 1, DeviceError::TooManyZones);
     rig.expect_zone(max, ZoneState::Closed, 1);
-    assert_eq!(rig.manage(0, Action::Close), Ok(()));
+    assert_eq!(rig.manage(0, ZoneAction::Close), Ok(()));
     assert!(rig.write(rig.lba(max, 1), 1).is_ok());
 }
 

@@ -9,7 +9,8 @@ use zonal_base::{
 };
 
 use crate::{
-    Action, Answer, Command, Completion, DeviceError, Geometry, ZoneReport, ZoneState, ZonedDevice,
+    Answer, Command, Completion, DeviceError, Geometry, ZoneAction, ZoneReport, ZoneState,
+    ZonedDevice,
 };
 
 /// Maximum number of waits in a row without an answer. The caller's `wait` is bounded in time, so this limit bounds
@@ -172,7 +173,7 @@ impl<'a, D: ZonedDevice> Rig<'a, D> {
         assert_eq!(refused, Err(error), "{}: a write of {blocks} at {lba}", self.promise);
     }
 
-    pub(super) fn manage(&mut self, zone: u32, action: Action) -> Result<(), DeviceError> {
+    pub(super) fn manage(&mut self, zone: u32, action: ZoneAction) -> Result<(), DeviceError> {
         match self.call(Command::Manage { zone: ZoneId(zone), action })? {
             Answer::Done => Ok(()),
             other => panic!("{}: {action:?} was answered with {other:?}", self.promise),

@@ -8,7 +8,9 @@ use zonal_base::{Blocks, Nanos, Ticket};
 
 use super::run_all;
 use crate::ram::{RamDevice, RamOptions};
-use crate::{Action, Answer, Command, Completion, DeviceError, DeviceKind, Geometry, ZonedDevice};
+use crate::{
+    Answer, Command, Completion, DeviceError, DeviceKind, Geometry, ZoneAction, ZonedDevice,
+};
 
 const GEOMETRY: Geometry = Geometry {
     kind: DeviceKind::Zoned,
@@ -93,9 +95,9 @@ impl Buggy {
                 let is_later = GEOMETRY.offset_in_zone(lba) != Blocks(0);
                 if is_later { Command::Append { zone, data } } else { Command::Write { lba, data } }
             }
-            (Bug::IgnoresResets, Command::Manage { action: Action::Reset, .. })
-            | (Bug::IgnoresFinishes, Command::Manage { action: Action::Finish, .. })
-            | (Bug::IgnoresOpens, Command::Manage { action: Action::Open, .. }) => nothing,
+            (Bug::IgnoresResets, Command::Manage { action: ZoneAction::Reset, .. })
+            | (Bug::IgnoresFinishes, Command::Manage { action: ZoneAction::Finish, .. })
+            | (Bug::IgnoresOpens, Command::Manage { action: ZoneAction::Open, .. }) => nothing,
             (Bug::ReportsHalf, Command::Report { first, count }) => {
                 Command::Report { first, count: count.div_ceil(2).min(2) }
             }
@@ -130,7 +132,7 @@ impl ZonedDevice for Buggy {
             && GEOMETRY.offset_in_zone(*lba) + *blocks <= GEOMETRY.zone_capacity
         {
             let zone = GEOMETRY.zone_of(*lba);
-            let finish = Command::Manage { zone, action: Action::Finish };
+            let finish = Command::Manage { zone, action: ZoneAction::Finish };
             let _ = self.inner.submit(now, Ticket(u64::MAX), finish);
         }
         let command = self.spoil_command(command);

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Lba, ZoneId, index};
 
-use crate::{Action, DeviceError, DeviceKind, Geometry};
+use crate::{DeviceError, DeviceKind, Geometry, ZoneAction};
 
 /// Size of the volatile write cache, in blocks: 16 MiB, within the 8 to 64 MiB of drives without power-loss
 /// protection (an estimate). As in a drive, older blocks have reached the medium. Without a bound, a run that never
@@ -92,13 +92,13 @@ impl Medium {
 
     /// Applies a reset or finish on a zoned device. The contents of the zone become durable: finishing programs the
     /// whole zone, and after a reset there are no data to lose.
-    pub(super) fn managed(&mut self, zone: ZoneId, action: Action) {
+    pub(super) fn managed(&mut self, zone: ZoneId, action: ZoneAction) {
         let (start, size) = (self.geometry.zone_start(zone), self.geometry.zone_size);
         let is_inside = |lba: Lba| start <= lba && lba < start + size;
-        if matches!(action, Action::Reset | Action::Finish) {
+        if matches!(action, ZoneAction::Reset | ZoneAction::Finish) {
             self.unflushed.retain(|block| !is_inside(block.lba));
         }
-        if action == Action::Reset {
+        if action == ZoneAction::Reset {
             self.truncate(zone, Blocks(0));
             self.unreadable.retain(|lba| !is_inside(*lba));
         }

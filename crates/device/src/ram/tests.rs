@@ -141,7 +141,7 @@ fn bad_blocks_and_flipped_bits_stay_until_they_are_written_over() {
     assert_eq!(read(&mut device, Lba(0), 3), Err(DeviceError::Media));
     assert_eq!(read(&mut device, Lba(0), 1), Ok(alloc::vec![0]));
     assert_eq!(read(&mut device, Lba(2), 1), Ok(alloc::vec![1 << 5]));
-    call(&mut device, Command::Manage { zone: ZoneId(0), action: Action::Reset }).unwrap();
+    call(&mut device, Command::Manage { zone: ZoneId(0), action: ZoneAction::Reset }).unwrap();
     write(&mut device, Lba(0), 3, 7).unwrap();
     assert_eq!(read(&mut device, Lba(0), 3), Ok(alloc::vec![7; 3]));
 }
@@ -257,7 +257,8 @@ fn a_block_written_twice_may_hold_any_of_its_versions() {
         let mut device = RamDevice::new(CONVENTIONAL, RamOptions::default());
         for byte in 1..4 {
             write(&mut device, Lba(0), 1, byte).unwrap();
-            call(&mut device, Command::Manage { zone: ZoneId(0), action: Action::Reset }).unwrap();
+            call(&mut device, Command::Manage { zone: ZoneId(0), action: ZoneAction::Reset })
+                .unwrap();
             if byte == 1 {
                 call(&mut device, Command::Flush).unwrap();
             }
@@ -276,7 +277,7 @@ fn a_reset_is_durable_on_a_zoned_device_and_unknown_to_a_conventional_one() {
         for device in [&mut zoned, &mut conventional] {
             write(device, Lba(0), 5, 9).unwrap();
             call(device, Command::Flush).unwrap();
-            call(device, Command::Manage { zone: ZoneId(0), action: Action::Reset }).unwrap();
+            call(device, Command::Manage { zone: ZoneId(0), action: ZoneAction::Reset }).unwrap();
             device.crash(&mut Rng::new(seed), Crash::Power);
             assert_eq!(report(device, 0).state, ZoneState::Empty);
         }
@@ -313,7 +314,7 @@ fn a_reset_in_flight_at_a_crash_has_happened_or_has_not() {
         let mut device = RamDevice::new(ZONED, SLOW);
         write(&mut device, Lba(0), 5, 1).unwrap();
         call(&mut device, Command::Flush).unwrap();
-        let reset = Command::Manage { zone: ZoneId(0), action: Action::Reset };
+        let reset = Command::Manage { zone: ZoneId(0), action: ZoneAction::Reset };
         device.submit(Nanos(0), Ticket(0), reset).unwrap();
         device.crash(&mut Rng::new(seed), Crash::Power);
         states.insert(report(&mut device, 0).written);

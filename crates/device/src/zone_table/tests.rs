@@ -39,11 +39,11 @@ fn write(table: &mut ZoneTable, lba: Lba, blocks: u64) -> Result<(), DeviceError
     Ok(())
 }
 
-fn act(table: &mut ZoneTable, action: Action) -> Result<(), DeviceError> {
+fn act(table: &mut ZoneTable, action: ZoneAction) -> Result<(), DeviceError> {
     let written = table.look(ZONE).written;
     match action {
-        Action::Write => write(table, lba(0, written.0), 1),
-        Action::WriteToCapacity => {
+        ZoneAction::Write => write(table, lba(0, written.0), 1),
+        ZoneAction::WriteToCapacity => {
             // A full zone has no blocks left: write the last block before its end.
             let left = (GEOMETRY.zone_capacity - written).0.max(1);
             write(table, lba(0, GEOMETRY.zone_capacity.0 - left), left)
@@ -55,12 +55,12 @@ fn act(table: &mut ZoneTable, action: Action) -> Result<(), DeviceError> {
 #[test]
 fn every_state_takes_exactly_the_actions_of_the_state_machine() {
     let actions = [
-        Action::Open,
-        Action::Close,
-        Action::Finish,
-        Action::Reset,
-        Action::Write,
-        Action::WriteToCapacity,
+        ZoneAction::Open,
+        ZoneAction::Close,
+        ZoneAction::Finish,
+        ZoneAction::Reset,
+        ZoneAction::Write,
+        ZoneAction::WriteToCapacity,
     ];
     for state in ZoneState::ALL {
         for action in actions {
@@ -77,10 +77,10 @@ fn every_state_takes_exactly_the_actions_of_the_state_machine() {
                 }
             }
             let expected = match (done, action) {
-                (Err(_), _) | (_, Action::Open | Action::Close) => before.written,
-                (_, Action::Write) => before.written + Blocks(1),
-                (_, Action::Reset) => Blocks(0),
-                (_, Action::Finish | Action::WriteToCapacity) => GEOMETRY.zone_capacity,
+                (Err(_), _) | (_, ZoneAction::Open | ZoneAction::Close) => before.written,
+                (_, ZoneAction::Write) => before.written + Blocks(1),
+                (_, ZoneAction::Reset) => Blocks(0),
+                (_, ZoneAction::Finish | ZoneAction::WriteToCapacity) => GEOMETRY.zone_capacity,
             };
             assert_eq!(after.written, expected, "{context}");
             let count = |is: fn(ZoneState) -> bool| u32::from(is(after.state));
@@ -139,7 +139,7 @@ fn a_zone_refuses_writes_from_a_failed_one_until_it_is_reported_or_reset() {
     assert_eq!(table.report(ZONE, 1).unwrap()[0].written, Blocks(3));
     assert_eq!(write(&mut table, lba(0, 3), 1), Ok(()));
     table.distrust(ZONE);
-    table.manage(ZONE, Action::Reset).unwrap();
+    table.manage(ZONE, ZoneAction::Reset).unwrap();
     assert_eq!(write(&mut table, lba(0, 0), 1), Ok(()));
 }
 
@@ -156,10 +156,10 @@ fn the_oldest_implicitly_opened_zone_is_closed_for_the_next() {
     assert_eq!(states(&table), [open, open, closed], "nothing was closed in vain");
     write(&mut table, lba(2, 1), 1).unwrap();
     assert_eq!(states(&table), [open, closed, open]);
-    table.manage(ZoneId(0), Action::Open).unwrap();
-    table.manage(ZoneId(2), Action::Open).unwrap();
+    table.manage(ZoneId(0), ZoneAction::Open).unwrap();
+    table.manage(ZoneId(2), ZoneAction::Open).unwrap();
     assert_eq!(write(&mut table, lba(1, 1), 1), Err(DeviceError::TooManyZones));
-    assert_eq!(table.manage(ZoneId(1), Action::Open), Err(DeviceError::TooManyZones));
+    assert_eq!(table.manage(ZoneId(1), ZoneAction::Open), Err(DeviceError::TooManyZones));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn writes_may_follow_each_other_and_are_readable_when_they_have_ended() {
         "not full before it is written"
     );
     assert_eq!(table.check_read(lba(0, 0), Blocks(1)), Err(DeviceError::ReadPastWritePointer));
-    assert_eq!(table.manage(ZONE, Action::Reset), Err(DeviceError::InvalidTransition));
+    assert_eq!(table.manage(ZONE, ZoneAction::Reset), Err(DeviceError::InvalidTransition));
     table.end_write(ZONE, Blocks(5));
     assert_eq!(table.check_read(lba(0, 0), Blocks(5)), Ok(()));
     assert_eq!(table.check_read(lba(0, 5), Blocks(1)), Err(DeviceError::ReadPastWritePointer));
@@ -222,7 +222,7 @@ fn a_retired_zone_gives_its_place_back() {
     table.begin_write(lba(0, 0), Blocks(4)).unwrap();
     table.retire(ZONE, ZoneState::ReadOnly);
     assert_eq!((table.open_count, table.active_count), (0, 0));
-    assert_eq!(table.manage(ZONE, Action::Reset), Err(DeviceError::InvalidTransition));
+    assert_eq!(table.manage(ZONE, ZoneAction::Reset), Err(DeviceError::InvalidTransition));
     assert!(table.implicitly_opened.is_empty());
 }
 

@@ -1,7 +1,7 @@
 //! Fault injection for a conventional drive; the fault model is the table in `crate::faults`.
 
 use zonal_base::{BLOCK_BYTES, Blocks, Lba, Nanos, Payload, Rng, ZoneId};
-use zonal_device::{Action, ZoneTable};
+use zonal_device::{ZoneAction, ZoneTable};
 
 use super::{ConventionalDrive, Operation};
 use crate::intake::Intake;
@@ -54,9 +54,9 @@ impl ConventionalDrive {
         for work in self.in_flight.take_all() {
             match work.operation {
                 Operation::Write { lba, data, .. } => self.tear(lba, &data, rng),
-                Operation::Manage { zone, action: Action::Reset } if rng.one_in(2) => {
+                Operation::Manage { zone, action: ZoneAction::Reset } if rng.one_in(2) => {
                     // The reset may trim blocks in the drive. The time of its answer does not matter any more.
-                    let _ = self.manage(Nanos(0), zone, Action::Reset);
+                    let _ = self.manage(Nanos(0), zone, ZoneAction::Reset);
                 }
                 _ => (),
             }

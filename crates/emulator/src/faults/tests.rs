@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 
 use zonal_base::Nanos;
-use zonal_device::{Action, Answer, Command, DeviceKind, ZonedDevice};
+use zonal_device::{Answer, Command, DeviceKind, ZoneAction, ZonedDevice};
 
 use super::*;
 use crate::payload::Memory;
@@ -72,7 +72,7 @@ impl Rig {
         }
     }
 
-    fn manage(&mut self, zone: u32, action: Action) -> Result<(), DeviceError> {
+    fn manage(&mut self, zone: u32, action: ZoneAction) -> Result<(), DeviceError> {
         self.call(Command::Manage { zone: ZoneId(zone), action }).map(drop)
     }
 }
@@ -144,7 +144,7 @@ fn a_reset_in_flight_at_a_power_cut_has_happened_or_has_not() {
     for seed in 0..20 {
         let mut rig = Rig::new(seed);
         rig.write(0, 5, 1).unwrap();
-        rig.submit(Command::Manage { zone: ZoneId(0), action: Action::Reset });
+        rig.submit(Command::Manage { zone: ZoneId(0), action: ZoneAction::Reset });
         rig.drive.cut_power(&mut Rng::new(seed));
         lengths.insert(rig.report(0).written);
     }
@@ -170,7 +170,7 @@ fn bad_blocks_and_flipped_bits_stay_until_their_zone_is_reset() {
     assert_eq!(rig.read(0, 3), Err(DeviceError::Media));
     assert_eq!(rig.read(0, 1), Ok(alloc::vec![0]));
     assert_eq!(rig.read(2, 1), Ok(alloc::vec![1 << 5]));
-    rig.manage(0, Action::Reset).unwrap();
+    rig.manage(0, ZoneAction::Reset).unwrap();
     rig.write(0, 3, 7).unwrap();
     assert_eq!(rig.read(0, 3), Ok(alloc::vec![7; 3]));
 }
@@ -249,7 +249,7 @@ fn limits_may_be_lower_than_reported() {
     rig.write(0, 1, 1).unwrap();
     rig.write(16, 1, 1).unwrap();
     assert_eq!(rig.write(32, 1, 1), Err(DeviceError::TooManyZones));
-    rig.manage(0, Action::Finish).unwrap();
+    rig.manage(0, ZoneAction::Finish).unwrap();
     rig.report(2);
     assert_eq!(rig.write(32, 1, 1), Ok(()));
 }

@@ -1,6 +1,6 @@
 //! Option data parser: reads fields from front to back; a missing field is `None`.
 
-/// What is left to be read.
+/// The bytes that are not parsed yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
@@ -27,19 +27,19 @@ impl<'a> Fields<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A length and as many bytes.
+    /// Parses a 32-bit length and as many bytes.
     fn string(&mut self) -> Option<&'a [u8]> {
         let length = self.u32()?;
         self.bytes(zonal_base::index(length.into()))
     }
 
-    /// Nothing is left.
+    /// True if all bytes have been parsed.
     const fn is_at_end(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// `INFO` and `GO`: a name, and what to tell besides size and flags.
+/// Data of `INFO` and `GO`: an export name, and the requested information items.
 pub(super) fn inquiry(data: &[u8]) -> Option<(&[u8], impl Iterator<Item = u16> + Clone)> {
     let mut fields = Fields(data);
     let name = fields.string()?;
@@ -52,7 +52,7 @@ pub(super) fn inquiry(data: &[u8]) -> Option<(&[u8], impl Iterator<Item = u16> +
     Some((name, core::iter::from_fn(move || items.u16())))
 }
 
-/// `LIST_META_CONTEXT` and `SET_META_CONTEXT`: an export, and names of contexts.
+/// Data of `LIST_META_CONTEXT` and `SET_META_CONTEXT`: an export name, and context queries.
 pub(super) fn queries(data: &[u8]) -> Option<(&[u8], impl Iterator<Item = &[u8]> + Clone)> {
     let mut fields = Fields(data);
     let name = fields.string()?;

@@ -1,4 +1,4 @@
-//! What a client may say before it has an export, and what it is told.
+//! Handshake: the replies to every option, in order and out of order.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ fn offers() -> Vec<Offer> {
     vec![offer("a", 1 << 20), offer("bb", 2 << 20)]
 }
 
-/// What is answered to all of `input`, and where it leads.
+/// The replies to all of `input`, and the last step.
 fn answer_to(input: &[u8]) -> (Vec<u8>, Step) {
     let (mut handshake, mut output) = (Handshake::new(), BytesMut::new());
     let (mut at, offers) = (0, offers());
@@ -22,7 +22,7 @@ fn answer_to(input: &[u8]) -> (Vec<u8>, Step) {
     }
 }
 
-/// All flags, then these options.
+/// The client's flags, then these options.
 fn client(options: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut input = vec![0, 0, 0, 3];
     for (option, data) in options {
@@ -42,20 +42,20 @@ fn answers(expected: &[(u32, u32, &[u8])]) -> Vec<u8> {
     output.to_vec()
 }
 
-/// A name with its length, then whatever follows.
+/// A name with its length, then `rest`.
 fn named(name: &str, rest: &[u8]) -> Vec<u8> {
     let length = low_u32(name.len()).to_be_bytes();
     [&length[..], name.as_bytes(), rest].concat()
 }
 
-/// The name of an export, and queries.
+/// An export name and context queries.
 fn meta(name: &str, queries: &[&str]) -> Vec<u8> {
     let count = low_u32(queries.len()).to_be_bytes();
     let queries: Vec<u8> = queries.iter().flat_map(|query| named(query, &[])).collect();
     named(name, &[&count[..], &queries].concat())
 }
 
-/// The text of errors is for people: only their kind is compared.
+/// Compares the kind of the error only: its text is for people.
 #[track_caller]
 fn check_refused(options: &[(u32, Vec<u8>)], kind: u32) {
     let (output, step) = answer_to(&client(options));
@@ -158,7 +158,7 @@ fn block_status_needs_structured_replies_and_the_same_export() {
     ] {
         let (output, step) = answer_to(&client(&options));
         assert_eq!(step, Step::Agreed(Agreed { export: 1, structured, allocation }));
-        // Whether a reply may be kept in one piece is a question only where there can be several.
+        // DF is offered only with structured replies.
         let export =
             [0, 0, 0, 0, 0, 0, 0, 0x20, 0, 0, 0b1001, 0b0110_1101 | u8::from(structured) << 7];
         let described =
@@ -240,7 +240,7 @@ fn a_client_that_gives_up_is_told_so() {
     assert_eq!(answer_to(&client(&[(option::ABORT, vec![])])), (expected, Step::Close));
 }
 
-/// Options that are meant well, mixed with what nobody means.
+/// A mixture of valid options and random bytes.
 fn any_input() -> impl Strategy<Value = Vec<u8>> {
     let name = prop_oneof![Just("a"), Just("bb"), Just(""), Just("none")];
     let data = prop_oneof![

@@ -1,4 +1,4 @@
-//! Requests in any pieces.
+//! Request parser: requests that arrive in pieces of any size.
 
 use bytes::BufMut;
 use proptest::prelude::*;
@@ -26,7 +26,8 @@ fn write(data: &[u8], cookie: u64) -> Vec<u8> {
     [request(command::WRITE, low_u32(data.len()), cookie), data.to_vec()].concat()
 }
 
-/// Everything that arrives until more is needed or nothing more can.
+/// Parses until more bytes are needed or the stream is invalid. Returns the results and the number
+/// of consumed bytes.
 fn arrivals(incoming: &mut Incoming, input: &[u8], room: u64) -> (Vec<Arrival>, usize) {
     let (mut all, mut at) = (Vec::new(), 0);
     loop {

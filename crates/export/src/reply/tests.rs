@@ -1,4 +1,4 @@
-//! Replies, byte for byte.
+//! NBD replies, byte for byte.
 
 use bytes::Bytes;
 

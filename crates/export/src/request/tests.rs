@@ -1,4 +1,4 @@
-//! Every command, with what it may and may not carry.
+//! Request validation: every command, with valid and invalid flags and ranges.
 
 use proptest::prelude::*;
 

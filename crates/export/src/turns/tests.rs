@@ -1,4 +1,4 @@
-//! Who waits for whom.
+//! Range locks: the order in which conflicting writes are granted.
 
 use std::future::Future;
 use std::pin::{Pin, pin};

@@ -1,4 +1,4 @@
-//! A client that says exactly what a test wants.
+//! NBD client that sends any sequence of bytes a test needs.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -25,29 +25,29 @@ pub(crate) const SET_META_CONTEXT: u32 = 10;
 const ACK: u32 = 1;
 const IS_ERROR: u32 = 1 << 31;
 
-/// One connection. With [`Client::structured`], replies are.
+/// A client connection. [`Client::structured`] switches to structured replies.
 pub(crate) struct Client {
     pub(crate) stream: UnixStream,
     is_structured: bool,
-    /// Lengths of the reads that were asked for.
+    /// Lengths of the outstanding reads, by cookie.
     reads: HashMap<u64, u32>,
 }
 
-/// A reply, put together from its chunks.
+/// A reply, assembled from its chunks.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) cookie: u64,
     pub(crate) error: u32,
-    /// What was read, holes filled.
+    /// Data of a read, with holes as zeros.
     pub(crate) data: Vec<u8>,
-    /// Bytes of holes that were told and not sent.
+    /// Bytes in hole chunks.
     pub(crate) hole_bytes: u64,
-    /// Length and flags.
+    /// Length and flags of each extent.
     pub(crate) extents: Vec<(u32, u32)>,
 }
 
 impl Client {
-    /// Greeted, and with all flags set.
+    /// Connects, reads the greeting, and sends all client flags.
     pub(crate) async fn connect(socket: &Path) -> Self {
         let mut stream = UnixStream::connect(socket).await.unwrap();
         let mut greeting = [0; 18];
@@ -57,7 +57,7 @@ impl Client {
         Self { stream, is_structured: false, reads: HashMap::new() }
     }
 
-    /// Sends an option; gives all that is answered, to the last.
+    /// Sends an option, and returns its replies.
     pub(crate) async fn option(&mut self, option: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
         let mut bytes = b"IHAVEOPT".to_vec();
         bytes.put_u32(option);
@@ -84,7 +84,7 @@ impl Client {
         self.is_structured = true;
     }
 
-    /// Asks to know what is stored.
+    /// Negotiates `base:allocation`.
     pub(crate) async fn allocation(&mut self, export: &str) {
         let query = b"base:allocation";
         let mut data = Vec::new();
@@ -96,7 +96,7 @@ impl Client {
         assert_eq!(self.option(SET_META_CONTEXT, &data).await.len(), 2);
     }
 
-    /// Chooses an export; gives its size and flags.
+    /// Chooses an export, and returns its size and flags.
     pub(crate) async fn go(&mut self, export: &str) -> (u64, u16) {
         let mut data = Vec::new();
         data.put_u32(u32::try_from(export.len()).unwrap());
@@ -109,7 +109,7 @@ impl Client {
         (info.get_u64(), info.get_u16())
     }
 
-    /// Sends a request without its payload.
+    /// Sends a request header.
     pub(crate) async fn ask(&mut self, (kind, flags): (u16, u16), cookie: u64, span: (u64, u32)) {
         let bytes = request((kind, flags), cookie, span);
         if kind == READ {
@@ -124,7 +124,7 @@ impl Client {
         self.stream.write_all(data).await.unwrap();
     }
 
-    /// Asks and waits for the answer, which must be the next.
+    /// Sends a request, and returns its reply, which must come next.
     pub(crate) async fn asked(&mut self, command: (u16, u16), span: (u64, u32)) -> Reply {
         self.ask(command, 77, span).await;
         let reply = self.reply().await;
@@ -138,14 +138,14 @@ impl Client {
         assert_eq!((reply.cookie, reply.error), (77, 0));
     }
 
-    /// What lies there.
+    /// Reads bytes.
     pub(crate) async fn read(&mut self, offset: u64, length: u32) -> Vec<u8> {
         let reply = self.asked((READ, 0), (offset, length)).await;
         assert_eq!(reply.error, 0);
         reply.data
     }
 
-    /// The next reply, whose chunks come one after the other.
+    /// The next reply. Its chunks must follow each other.
     pub(crate) async fn reply(&mut self) -> Reply {
         let magic = self.stream.read_u32().await.unwrap();
         if magic == 0x668E_33EF {
@@ -205,13 +205,13 @@ impl Client {
         }
     }
 
-    /// The server has closed its side, and everything it said was read.
+    /// Waits until the server has closed the connection. True if it had nothing more to say.
     pub(crate) async fn is_over(&mut self) -> bool {
         self.stream.read_u8().await.is_err()
     }
 }
 
-/// A request's bytes.
+/// An encoded request header.
 pub(crate) fn request(
     (kind, flags): (u16, u16),
     cookie: u64,

@@ -1,4 +1,4 @@
-//! How connections end.
+//! End of connections: disconnect, breakage, shutdown, panic, timeout.
 
 use crate::client::{Client, DISCONNECT, READ, request};
 use crate::{served, settle};
@@ -53,7 +53,7 @@ fn a_client_that_goes_without_a_word_leaves_nothing_behind() {
         let mut client = served.client("a").await;
         served.a.hold(0);
         client.ask((READ, 0), 1, (0, 4096)).await;
-        // Half a write, too.
+        // An incomplete write as well.
         client.stream.write_all(&request((1, 0), 2, (0, 9000))).await.unwrap();
         client.stream.write_all(&[1; 5000]).await.unwrap();
         settle().await;
@@ -83,13 +83,13 @@ fn garbage_ends_a_connection_and_no_other() {
     });
 }
 
-/// Its place stayed taken for the gauge of open connections.
+/// The gauge of open connections counted such a connection for ever.
 #[test]
 fn a_connection_that_panics_ends_alone_and_gives_back_what_it_held() {
     served(async |served| {
         let (mut broken, mut other) = (served.client("a").await, served.client("a").await);
         served.a.panic_at(Some(3));
-        // Less than a block: until it is written, nobody else may write the rest of it.
+        // A partial block, whose range lock blocks other partial writes to the same block.
         broken.write(0, 1, 3 * 4096 + 100, &[1; 50]).await;
         assert!(broken.is_over().await);
         served.a.panic_at(None);
@@ -105,7 +105,7 @@ fn a_connection_that_panics_ends_alone_and_gives_back_what_it_held() {
 #[test]
 fn whoever_does_not_choose_is_not_waited_for() {
     served(async |served| {
-        // With nothing else to do, the clock goes to the next deadline by itself.
+        // While paused and idle, the clock advances to the next deadline by itself.
         tokio::time::pause();
         let mut client = Client::connect(&served.socket()).await;
         assert!(client.is_over().await);

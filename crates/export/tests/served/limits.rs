@@ -1,11 +1,11 @@
-//! What a client can take, whatever it does.
+//! Limits of what a client can use up.
 
 use crate::client::{Client, READ, WRITE, request};
 use crate::{CONNECTIONS_MAX, served, settle};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 
-/// Sends as much as the server takes, and says how much that was.
+/// Sends as much as the server accepts, and returns the number of bytes.
 async fn push(client: &mut Client, bytes: &[u8]) -> usize {
     let (mut sent, mut idle_rounds) = (0, 0);
     while idle_rounds < 20 {
@@ -30,7 +30,7 @@ fn writes_that_wait_take_so_much_memory_and_nobody_elses() {
         write.extend(vec![3; MIB as usize]);
         let sent = push(&mut client, &write).await;
         assert_eq!(served.a.under_way(), 32 - 1, "one more does not fit in 32 MiB");
-        // What the kernel holds comes on top.
+        // The kernel's socket buffers are part of the 40 MiB.
         assert!(sent < 40 << 20, "{sent}");
         let mut other = served.client("b").await;
         other.written(0, 0, &[1; 32 << 20]).await;

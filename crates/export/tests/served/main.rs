@@ -1,4 +1,4 @@
-//! The server with clients: some of our own, byte by byte, and real ones.
+//! The NBD server with clients: a test client that controls every byte, and real ones.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -23,7 +23,7 @@ use zonal_export::{Export, Listener, Server};
 use client::Client;
 use memory::Memory;
 
-/// A server that is up, with exports `a` of 1 GiB and `b` of 2 GiB.
+/// A running server with the exports `a` of 1 GiB and `b` of 2 GiB.
 struct Served {
     directory: TempDir,
     server: Server<Memory>,
@@ -57,7 +57,7 @@ impl Served {
         self.directory.path().join("socket")
     }
 
-    /// A client that has shaken hands.
+    /// A client in the transmission phase.
     async fn client(&self, export: &str) -> Client {
         let mut client = Client::connect(&self.socket()).await;
         client.go(export).await;
@@ -65,15 +65,16 @@ impl Served {
     }
 }
 
-/// Runs a test beside a server, on one thread as they run in production.
+/// Runs a test next to a server, on one thread as in production.
 fn served<F: Future<Output = ()>>(test: impl FnOnce(Served) -> F) {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     LocalSet::new().block_on(&runtime, async move { test(Served::start()).await });
 }
 
-/// Lets the server do all that it can do.
+/// Waits until the server has nothing more to do.
 async fn settle() {
-    // What goes through a socket takes some turns of the runtime, and there is nothing to wait for.
+    // Data takes several iterations of the runtime to pass through a socket, and there is no event
+    // to wait for.
     for _ in 0..200 {
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! A volume in memory, which can be told to wait and to fail.
+//! Volume in memory whose requests can be made to wait, fail or panic.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use tokio::task::yield_now;
 use zonal_base::{BLOCK_BYTES, Blocks, Lba};
 use zonal_export::{Extent, Piece, Promise, Volume, VolumeError};
 
-/// Clones share it.
+/// Clones share the volume.
 #[derive(Clone)]
 pub(crate) struct Memory(Rc<Shared>);
 
@@ -23,7 +23,7 @@ struct Shared {
     failure: Cell<Option<VolumeError>>,
     /// Requests that begin at this block panic.
     fatal: Cell<Option<u64>>,
-    /// Blocks of each write, with what it promised.
+    /// First block, number of blocks and promise of each write.
     writes: RefCell<Vec<(u64, u64, Promise)>>,
     flushes: Cell<u64>,
     under_way: Cell<usize>,
@@ -54,12 +54,12 @@ impl Memory {
         }))
     }
 
-    /// Requests that begin at this block panic from now on.
+    /// Makes requests that begin at this block panic.
     pub(crate) fn panic_at(&self, lba: Option<u64>) {
         self.0.fatal.set(lba);
     }
 
-    /// Requests that begin at this block wait from now on.
+    /// Makes requests that begin at this block wait.
     pub(crate) fn hold(&self, lba: u64) {
         self.0.held.borrow_mut().insert(lba);
     }
@@ -85,7 +85,7 @@ impl Memory {
         self.0.most_under_way.get()
     }
 
-    /// First block, count and promise of every write so far.
+    /// First block, number of blocks and promise of every write so far.
     pub(crate) fn writes(&self) -> Vec<(u64, u64, Promise)> {
         self.0.writes.borrow().clone()
     }
@@ -94,7 +94,7 @@ impl Memory {
         self.0.stored.borrow().len()
     }
 
-    /// Waits if it must, and lets others go first.
+    /// Yields to other tasks, and waits if the block is held.
     async fn begin(&self, lba: Lba) -> Result<UnderWay<'_>, VolumeError> {
         let shared = &*self.0;
         shared.under_way.set(shared.under_way.get() + 1);
@@ -138,7 +138,7 @@ impl Volume for Memory {
         self.0.writes.borrow_mut().push((lba.0, blocks, promise));
         let mut stored = self.0.stored.borrow_mut();
         for (block, bytes) in (lba.0..).zip(data.chunks(BLOCK_BYTES)) {
-            // A copy: a slice would keep all of what came with it.
+            // Copied, because a slice would keep the whole payload in memory.
             stored.insert(block, Bytes::copy_from_slice(bytes));
         }
         Ok(())

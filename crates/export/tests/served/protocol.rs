@@ -1,4 +1,4 @@
-//! What clients ask for and get.
+//! The NBD protocol from a client's view: requests and their replies.
 
 use zonal_export::{Promise, VolumeError};
 
@@ -59,7 +59,7 @@ fn answers_come_in_the_order_in_which_they_are_ready() {
     });
 }
 
-/// That is why several connections at once are offered.
+/// The reason why `CAN_MULTI_CONN` is advertised.
 #[test]
 fn connections_see_each_others_writes_and_flush_for_each_other() {
     served(async |served| {
@@ -79,7 +79,7 @@ fn a_write_promises_what_was_asked_for() {
         let mut client = served.client("a").await;
         client.written(0, 0, &[1; 4096]).await;
         client.written(FUA, 8192, &[1; 8192]).await;
-        // A part of a block, and zeros over the parts of two.
+        // A partial block, and zeros over parts of two blocks.
         client.written(FUA, 5, &[1; 6]).await;
         assert_eq!(client.asked((WRITE_ZEROES, FUA), (100, 4096)).await.error, 0);
         let durable = Promise::Durable;
@@ -137,7 +137,7 @@ fn what_is_stored_is_told_as_far_as_it_was_asked_for() {
             let reply = client.asked((STATUS, flags), span).await;
             assert_eq!((reply.error, &reply.extents[..]), (0, expected), "{span:?}");
         }
-        // Every other block of 4 MiB: more extents than one reply tells of.
+        // Every other block of 4 MiB: more extents than one reply can have.
         for block in 0..512 {
             client.written(0, block * 8192, &[1; 4096]).await;
         }
@@ -170,7 +170,7 @@ fn errors_are_answered_and_the_connection_goes_on() {
             client.write(0, 1, 0, &[1; 4096]).await;
             assert_eq!(client.reply().await.error, ENOSPC);
             served.a.fail(None);
-            // Its payload is read past.
+            // The payload of the refused write is skipped.
             client.write(0, 1, size - 1, &[1; 4096]).await;
             assert_eq!(client.reply().await.error, ENOSPC);
             assert_eq!(client.read(0, 4096).await, [0; 4096]);
@@ -218,7 +218,7 @@ fn many_requests_are_carried_out_at_once() {
         client.stream.write_all(&requests).await.unwrap();
         let mut turns = 0;
         while served.a.under_way() < 4000 {
-            // Some are taken in each turn.
+            // Each turn starts some of the requests.
             assert!(turns < 10, "{} of 4000 are under way", served.a.under_way());
             settle().await;
             turns += 1;

@@ -1,5 +1,5 @@
-//! Real clients: nbdinfo, nbdcopy, fio and QEMU's tools. They run where `ZONAL_NBD_CLIENTS` says that they are there, which
-//! the stage `nbd` of `cargo xtask ci` does.
+//! Real clients: nbdinfo, nbdcopy, fio and QEMU's tools. They run if `ZONAL_NBD_CLIENTS` says that
+//! they are installed, as the stage `nbd` of `cargo xtask ci` does.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -23,7 +23,7 @@ impl Served {
     }
 }
 
-/// Runs a client in `directory`; gives what it printed.
+/// Runs a client in `directory`, and returns its output.
 async fn run(directory: &Path, words: &[&str]) -> String {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).current_dir(directory).stdin(Stdio::null());
@@ -34,7 +34,7 @@ async fn run(directory: &Path, words: &[&str]) -> String {
     text
 }
 
-/// Half noise, half zeros, in runs.
+/// Half random data, half zeros, in runs.
 fn image(bytes: usize) -> Vec<u8> {
     let mut rng = Rng::new(11);
     let mut image = vec![0; bytes];
@@ -101,7 +101,7 @@ fn nbdcopy_brings_an_image_there_and_back() {
         assert!(back[..image.len()] == image);
         assert!(0 < served.server.exports()[1].stats().flushes);
         assert!(1 < served.server.exports()[1].stats().connections, "several at once");
-        // From export to export, with holes as holes.
+        // From export to export, with holes preserved.
         run(directory, &["nbdcopy", "--destination-is-zero", &served.uri("a"), &uri]).await;
     });
 }
@@ -117,7 +117,8 @@ fn fio_verifies_what_it_wrote() {
             ("randwrite", 64, "--bs=4k"),
             ("randwrite", 64, "--bsrange=512-1m"),
             ("randrw", 64, "--bs=4k"),
-            // It sends a write right behind the trim of the same blocks, and expects them to be carried out in this order.
+            // fio sends a write right after the trim of the same blocks, and expects this order of
+            // execution.
             ("randtrimwrite", 1, "--bs=64k"),
         ] {
             let (pattern, depth) = (format!("--rw={pattern}"), format!("--iodepth={depth}"));

@@ -1,4 +1,4 @@
-//! What is not whole blocks: compared with a row of bytes.
+//! Partial blocks: reads, writes and trims of any byte range, compared with an array of bytes.
 
 use proptest::prelude::*;
 use zonal_base::Rng;
@@ -6,7 +6,7 @@ use zonal_base::Rng;
 use crate::client::{READ, STATUS, TRIM, WRITE_ZEROES};
 use crate::{Client, served, settle};
 
-/// The front of the volume that the tests use.
+/// Size of the tested part of the volume, in bytes.
 const BYTES: u32 = 12 * 4096;
 
 const CELLS: usize = BYTES as usize / 512;
@@ -28,7 +28,7 @@ fn actions() -> impl Strategy<Value = Vec<(Action, usize, usize)>> {
         3 => Just(Action::Read),
         1 => Just(Action::Status),
     ];
-    // Near the edges of blocks more often than elsewhere.
+    // Positions near block borders are more frequent.
     let edge =
         (0..12_usize, 0..5_usize).prop_map(|(block, near)| (block * 4096 + near).saturating_sub(2));
     let place = prop_oneof![edge, 0..BYTES as usize];
@@ -83,8 +83,9 @@ proptest! {
     }
 }
 
-/// Each of many clients writes bytes of its own into the same few blocks, and whole blocks beside them, all at once: a
-/// block that is read and written again must not bring back what another has overwritten meanwhile.
+/// Many clients write to the same few blocks at once, each client its own bytes of a block, and
+/// other whole blocks beside them. A read-modify-write must not undo a concurrent write of another
+/// client.
 #[test]
 fn writes_to_parts_of_one_block_lose_nothing_of_each_other() {
     served(async |served| {
@@ -92,7 +93,7 @@ fn writes_to_parts_of_one_block_lose_nothing_of_each_other() {
             [served.client("a").await, served.client("a").await, served.client("a").await];
         let mut rng = Rng::new(7);
         for round in 0..30_u8 {
-            // Cells of 512 bytes: some are written alone, some blocks as a whole.
+            // Cells of 512 bytes: some are written alone, and some blocks as a whole.
             let mut model = clients[0].read(0, BYTES).await;
             let mut writes = Vec::new();
             let mut cell = 0;

@@ -6,7 +6,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, ZoneId, index, mix64};
 use super::content::Reader;
 use super::{Drive, OpenError, Zones, position};
 use crate::DeviceSpec;
-use crate::emulated::Trouble;
+use crate::emulated::FaultFile;
 
 /// Opens the device to look at it and reads one block, another for each `number`. It takes as long as the device does:
 /// for ever, when that hangs.
@@ -16,7 +16,7 @@ use crate::emulated::Trouble;
 pub fn probe(spec: &DeviceSpec, number: u64) -> Result<(), OpenError> {
     let failed = |errno| OpenError::io("read", spec.place.path(), errno);
     if spec.model().is_some() {
-        let answers = Trouble::of(&spec.place).suffer();
+        let answers = FaultFile::of(&spec.place).suffer();
         return answers.then_some(()).ok_or_else(|| failed(Errno::IO));
     }
     let drive = Drive::open_read_only(spec)?;

@@ -21,8 +21,8 @@ use zonal_base::{Nanos, Ticket};
 use zonal_device::{Answer, Command, Completion, DeviceError, ZonedDevice};
 use zonal_emulator::{ConventionalDrive, Model, OnReset, ZonedDrive};
 
+use super::fault_file::{FaultFile, FaultMode};
 use super::medium::FileMedium;
-use super::trouble::{Mood, Trouble};
 use crate::health::Health;
 use crate::mailbox::Mailbox;
 
@@ -77,7 +77,7 @@ pub(super) struct Motor<D> {
     in_flight: HashMap<Ticket, InFlight>,
     next_ticket: u64,
     flushes: Sender<InFlight>,
-    trouble: Trouble,
+    trouble: FaultFile,
     /// Answers that trouble keeps back, and until when at least.
     held: VecDeque<(Nanos, InFlight, Completion)>,
 }
@@ -97,7 +97,7 @@ impl Motor<()> {
     pub(super) fn start(
         (model, medium): (Model, FileMedium),
         disk: (File, Health),
-        trouble: Trouble,
+        trouble: FaultFile,
     ) -> io::Result<Way> {
         let (sender, asked) = channel();
         let (flushes, to_flush) = channel();
@@ -128,7 +128,7 @@ impl<D: ZonedDevice> Motor<D> {
         drive: D,
         clock: Clock,
         (asked, flushes): (Receiver<QueuedCommand>, Sender<InFlight>),
-        trouble: Trouble,
+        trouble: FaultFile,
     ) -> Self {
         Self {
             drive,
@@ -180,16 +180,18 @@ impl<D: ZonedDevice> Motor<D> {
         while let Some((ticket, completion)) = self.drive.poll(self.told) {
             let done = self.in_flight.remove(&ticket).expect("the model answers what it was given");
             match self.trouble.mood() {
-                Mood::Well if self.held.is_empty() => self.hand_back(done, completion),
-                Mood::Well | Mood::Hangs => self.held.push_back((self.told, done, completion)),
-                Mood::Slow(by) => self.held.push_back((self.told + by, done, completion)),
-                Mood::Gone => self.hand_back(done, Err(DeviceError::DeviceGone)),
-                Mood::FailsReads => {
+                FaultMode::Well if self.held.is_empty() => self.hand_back(done, completion),
+                FaultMode::Well | FaultMode::Hangs => {
+                    self.held.push_back((self.told, done, completion))
+                }
+                FaultMode::Slow(by) => self.held.push_back((self.told + by, done, completion)),
+                FaultMode::Gone => self.hand_back(done, Err(DeviceError::DeviceGone)),
+                FaultMode::FailsReads => {
                     let is_read = matches!(completion, Ok(Answer::Read(_)));
                     let failed = if is_read { Err(DeviceError::Media) } else { completion };
                     self.hand_back(done, failed);
                 }
-                Mood::BreaksContract => self.break_contract(done, completion),
+                FaultMode::BreaksContract => self.break_contract(done, completion),
             }
         }
         self.hand_back_held();
@@ -210,7 +212,7 @@ impl<D: ZonedDevice> Motor<D> {
     fn hand_back_held(&mut self) {
         while let Some((due, ..)) = self.held.front()
             && *due <= self.told
-            && self.trouble.mood() != Mood::Hangs
+            && self.trouble.mood() != FaultMode::Hangs
             && let Some((_, done, completion)) = self.held.pop_front()
         {
             self.hand_back(done, completion);

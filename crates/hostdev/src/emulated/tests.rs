@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Instant;
 
 use zonal_base::{Blocks, Nanos, Ticket};
-use zonal_device::{Action, Answer, Command, DeviceError, ZoneReport, ZoneState, ZonedDevice};
+use zonal_device::{Answer, Command, DeviceError, ZoneAction, ZoneReport, ZoneState, ZonedDevice};
 use zonal_device::{DeviceKind, conformance};
 use zonal_emulator::Profile;
 
@@ -60,7 +60,7 @@ fn report(device: &mut HostDevice, zone: u32) -> ZoneReport {
     }
 }
 
-fn manage(device: &mut HostDevice, zone: u32, action: Action) {
+fn manage(device: &mut HostDevice, zone: u32, action: ZoneAction) {
     call(device, Command::Manage { zone: ZoneId(zone), action }).unwrap();
 }
 
@@ -121,14 +121,14 @@ fn a_drive_that_was_off_has_its_zones_and_bytes_and_nothing_open() {
             let lba = device.geometry().zone_start(ZoneId(zone));
             call(&mut device, bench.write(lba, blocks, byte)).unwrap();
             if zone == 1 {
-                manage(&mut device, zone, Action::Finish);
+                manage(&mut device, zone, ZoneAction::Finish);
             }
             if zone == 2 {
-                manage(&mut device, zone, Action::Reset);
+                manage(&mut device, zone, ZoneAction::Reset);
             }
         }
-        manage(&mut device, 4, Action::Open);
-        manage(&mut device, 5, Action::Finish);
+        manage(&mut device, 4, ZoneAction::Open);
+        manage(&mut device, 5, ZoneAction::Finish);
         call(&mut device, Command::Flush).unwrap();
     }
     let drive = bench.small();
@@ -151,7 +151,7 @@ fn a_drive_that_was_off_has_its_zones_and_bytes_and_nothing_open() {
     // It goes on where it was, also in a zone whose old bytes are still in the file.
     let lba = device.geometry().zone_start(ZoneId(2));
     call(&mut device, bench.write(lba, 2, 9)).unwrap();
-    manage(&mut device, 2, Action::Finish);
+    manage(&mut device, 2, ZoneAction::Finish);
     let read = call(&mut device, bench.read(lba, 8)).unwrap();
     assert_eq!(first_bytes(read, 8), [9, 9, 0, 0, 0, 0, 0, 0]);
     let lba = device.geometry().zone_start(ZoneId(3)) + Blocks(5);

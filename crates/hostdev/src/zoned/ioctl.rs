@@ -9,7 +9,7 @@ use std::fs::File;
 
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, Setter, Updater, opcode};
-use zonal_device::Action;
+use zonal_device::ZoneAction;
 
 /// Linux counts in units of 512 bytes, whatever the drive's own block.
 pub(super) const SECTOR_BYTES: u64 = 512;
@@ -185,13 +185,18 @@ pub(super) fn report(file: &File, sector: u64, wanted: usize) -> Result<Vec<RawZ
 }
 
 /// Opens, closes, finishes or resets the zone of `sectors` sectors at `sector`. Requires: one of these four.
-pub(super) fn manage(file: &File, sector: u64, sectors: u64, action: Action) -> Result<(), Errno> {
+pub(super) fn manage(
+    file: &File,
+    sector: u64,
+    sectors: u64,
+    action: ZoneAction,
+) -> Result<(), Errno> {
     match action {
-        Action::Open => send::<OPEN>(file, sector, sectors),
-        Action::Close => send::<CLOSE>(file, sector, sectors),
-        Action::Finish => send::<FINISH>(file, sector, sectors),
-        Action::Reset => send::<RESET>(file, sector, sectors),
-        Action::Write | Action::WriteToCapacity => Err(Errno::INVAL),
+        ZoneAction::Open => send::<OPEN>(file, sector, sectors),
+        ZoneAction::Close => send::<CLOSE>(file, sector, sectors),
+        ZoneAction::Finish => send::<FINISH>(file, sector, sectors),
+        ZoneAction::Reset => send::<RESET>(file, sector, sectors),
+        ZoneAction::Write | ZoneAction::WriteToCapacity => Err(Errno::INVAL),
     }
 }
 
@@ -221,10 +226,10 @@ mod tests {
     fn a_file_has_no_zones_to_report_or_manage() {
         let file = tempfile::tempfile().unwrap();
         assert_eq!(report(&file, 0, 1).err(), Some(Errno::NOTTY));
-        for action in [Action::Open, Action::Close, Action::Finish, Action::Reset] {
+        for action in [ZoneAction::Open, ZoneAction::Close, ZoneAction::Finish, ZoneAction::Reset] {
             assert_eq!(manage(&file, 0, 8, action), Err(Errno::NOTTY));
         }
-        assert_eq!(manage(&file, 0, 8, Action::Write), Err(Errno::INVAL));
+        assert_eq!(manage(&file, 0, 8, ZoneAction::Write), Err(Errno::INVAL));
     }
 
     proptest! {

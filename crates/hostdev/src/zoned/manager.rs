@@ -13,7 +13,7 @@ use std::thread::Builder;
 
 use rustix::io::Errno;
 use zonal_base::{Ticket, ZoneId};
-use zonal_device::Action;
+use zonal_device::ZoneAction;
 
 use super::ioctl;
 use super::layout::{KernelZone, Layout};
@@ -25,7 +25,7 @@ pub(super) enum Question {
     /// The owner wants to know where zones stand.
     Report { ticket: Ticket, first: ZoneId, count: u32 },
     /// The owner wants something done.
-    Manage { ticket: Ticket, zone: ZoneId, action: Action },
+    Manage { ticket: Ticket, zone: ZoneId, action: ZoneAction },
     /// The write that was on its way to the zone failed: where does the zone stand?
     FailedWrite { zone: ZoneId, errno: Errno },
     /// A read failed: does the zone still have its data?
@@ -102,7 +102,7 @@ impl Manager {
         }
     }
 
-    fn manage(&self, zone: ZoneId, action: Action) -> Result<(), Errno> {
+    fn manage(&self, zone: ZoneId, action: ZoneAction) -> Result<(), Errno> {
         // A signal may come in between; what is not done yet is done then.
         loop {
             let (sector, sectors) = (self.layout.sector(zone), self.layout.sectors());

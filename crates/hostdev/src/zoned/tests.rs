@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use zonal_base::{Blocks, Lba, Nanos, Rng, Ticket, ZoneId, index};
 use zonal_device::ram::{RamDevice, RamOptions};
 use zonal_device::{
-    Action, Answer, Command, Completion, DeviceError, ZoneState, ZonedDevice, conformance,
+    Answer, Command, Completion, DeviceError, ZoneAction, ZoneState, ZonedDevice, conformance,
 };
 
 use super::ioctl;
@@ -58,14 +58,14 @@ impl Rig {
     }
 
     /// Past the device, as another program would.
-    fn manage(&self, zone: u32, action: Action) -> Result<(), rustix::io::Errno> {
+    fn manage(&self, zone: u32, action: ZoneAction) -> Result<(), rustix::io::Errno> {
         let sector = self.layout.sector(ZoneId(zone));
         ioctl::manage(&self.file, sector, self.layout.sectors(), action)
     }
 
     fn empty(&self) {
         for zone in self.layout.geometry.zones() {
-            self.manage(zone.0, Action::Reset).unwrap();
+            self.manage(zone.0, ZoneAction::Reset).unwrap();
         }
     }
 
@@ -91,7 +91,7 @@ fn state(device: &mut HostDevice, zone: u32) -> (ZoneState, Blocks) {
     }
 }
 
-fn manage(device: &mut HostDevice, zone: u32, action: Action) -> Result<(), DeviceError> {
+fn manage(device: &mut HostDevice, zone: u32, action: ZoneAction) -> Result<(), DeviceError> {
     call(device, Command::Manage { zone: ZoneId(zone), action }).map(drop)
 }
 
@@ -139,7 +139,7 @@ fn what_was_written_is_there_after_a_restart_with_its_zones() {
     let mut device = rig.device();
     let capacity = rig.layout.geometry.zone_capacity;
     call(&mut device, rig.bench.write(rig.lba(1, 0), 3, 9)).unwrap();
-    manage(&mut device, 2, Action::Finish).unwrap();
+    manage(&mut device, 2, ZoneAction::Finish).unwrap();
     call(&mut device, Command::Flush).unwrap();
     drop(device);
     let drive = claimed(&rig.spec("uring"));
@@ -175,7 +175,7 @@ fn a_zone_that_somebody_else_reset_is_reported_and_can_be_written_again() {
     let Some(rig) = Rig::new() else { return };
     let mut device = rig.device();
     call(&mut device, rig.bench.write(rig.lba(0, 0), 3, 7)).unwrap();
-    rig.manage(0, Action::Reset).unwrap();
+    rig.manage(0, ZoneAction::Reset).unwrap();
     let tickets = [3, 4].map(|at| rig.bench.write(rig.lba(0, at), 1, 7));
     for (ticket, command) in (1..).zip(tickets) {
         submit(&mut device, ticket, command);
@@ -197,10 +197,10 @@ fn a_zone_that_somebody_else_finished_is_full() {
     let Some(rig) = Rig::new() else { return };
     let mut device = rig.device();
     rig.write(&mut device, 0, 0).unwrap();
-    rig.manage(0, Action::Finish).unwrap();
+    rig.manage(0, ZoneAction::Finish).unwrap();
     assert_eq!(rig.write(&mut device, 0, 1), Err(DeviceError::ZoneFull));
     assert_eq!(state(&mut device, 0).0, ZoneState::Full);
-    manage(&mut device, 0, Action::Reset).unwrap();
+    manage(&mut device, 0, ZoneAction::Reset).unwrap();
     assert_eq!(rig.write(&mut device, 0, 0), Ok(()));
 }
 
@@ -213,14 +213,14 @@ fn limits_that_somebody_else_has_used_up_are_told_and_pass() {
     let mut device = rig.device();
     let others = geometry.zone_count - limit..geometry.zone_count;
     for zone in others.clone() {
-        rig.manage(zone, Action::Open).unwrap();
+        rig.manage(zone, ZoneAction::Open).unwrap();
     }
     assert_eq!(rig.write(&mut device, 0, 0), Err(DeviceError::TooManyZones));
-    assert_eq!(manage(&mut device, 1, Action::Open), Err(DeviceError::TooManyZones));
+    assert_eq!(manage(&mut device, 1, ZoneAction::Open), Err(DeviceError::TooManyZones));
     for zone in [0, 1] {
         assert_eq!(state(&mut device, zone), (ZoneState::Empty, Blocks(0)));
     }
-    rig.manage(others.start, Action::Reset).unwrap();
+    rig.manage(others.start, ZoneAction::Reset).unwrap();
     assert_eq!(rig.write(&mut device, 0, 0), Ok(()), "there is a place again");
 }
 
@@ -263,9 +263,9 @@ fn a_zoned_drive_behaves_as_the_device_in_memory() {
         let command = || match step % 20 {
             0..10 => rig.bench.write(at, count, byte),
             10..17 => rig.bench.read(rig.lba(zone, written.0 / 2), count),
-            17 => Command::Manage { zone: ZoneId(zone), action: Action::Finish },
-            18 => Command::Manage { zone: ZoneId(zone), action: Action::Close },
-            _ => Command::Manage { zone: ZoneId(zone), action: Action::Reset },
+            17 => Command::Manage { zone: ZoneId(zone), action: ZoneAction::Finish },
+            18 => Command::Manage { zone: ZoneId(zone), action: ZoneAction::Close },
+            _ => Command::Manage { zone: ZoneId(zone), action: ZoneAction::Reset },
         };
         let outcomes = [call(&mut device, command()), call_model(&mut model, command())];
         let [drive, memory] =
@@ -334,7 +334,7 @@ fn zones_that_become_read_only_or_offline_cost_nobody_else_anything() {
         assert_eq!(refused, Some(DeviceError::ZoneOffline));
     }
     for zone in [0, 1] {
-        let refused = manage(&mut device, zone, Action::Reset);
+        let refused = manage(&mut device, zone, ZoneAction::Reset);
         assert_eq!(refused, Err(DeviceError::InvalidTransition));
     }
     // One of which nobody knows yet: reads find it out.

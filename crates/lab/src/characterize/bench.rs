@@ -7,7 +7,7 @@ use zonal_base::index;
 use zonal_base::{
     BLOCK_BYTES, Blocks, Buffer, Lba, Nanos, Payload, Pool, PoolClass, Rng, Ticket, ZoneId,
 };
-use zonal_device::{Action, Answer, Command, DeviceError, ZonedDevice};
+use zonal_device::{Answer, Command, DeviceError, ZoneAction, ZonedDevice};
 
 use super::clock::Clock;
 use super::ground::Ground;
@@ -117,7 +117,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         }
     }
 
-    pub(super) fn manage(&mut self, zone: ZoneId, action: Action) -> Result<Nanos, Error> {
+    pub(super) fn manage(&mut self, zone: ZoneId, action: ZoneAction) -> Result<Nanos, Error> {
         self.one("zone management", Command::Manage { zone, action })
     }
 
@@ -174,7 +174,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
     pub(super) fn tidy(&mut self) -> Result<(), Error> {
         let used: VecDeque<ZoneId> = std::mem::take(&mut self.ground.used);
         for zone in used {
-            self.manage(zone, Action::Reset)?;
+            self.manage(zone, ZoneAction::Reset)?;
             self.ground.empty.push_back(zone);
         }
         self.rest(SETTLE);

@@ -172,7 +172,7 @@ fn every_zone_but_the_readable_ones_is_empty_after_a_run() {
     for zone in 4..24 {
         // Writing from the front is refused unless the zone is empty.
         bench.fill(ZoneId(zone), Blocks(0), Blocks(1)).unwrap();
-        bench.manage(ZoneId(zone), zonal_device::Action::Reset).unwrap();
+        bench.manage(ZoneId(zone), zonal_device::ZoneAction::Reset).unwrap();
     }
 }
 
@@ -260,7 +260,7 @@ fn in_real_time_a_command_takes_the_time_that_the_device_takes() {
     let mut device = ram(1);
     let mut clock = RealTime::new(|_: &mut RamDevice, _| thread::yield_now());
     let mut bench = Bench::new((&mut device, memory()), &mut clock, 1).unwrap();
-    let took = bench.manage(ZoneId(0), zonal_device::Action::Open).unwrap();
+    let took = bench.manage(ZoneId(0), zonal_device::ZoneAction::Open).unwrap();
     assert!(LATENCY <= took, "{took}");
 }
 

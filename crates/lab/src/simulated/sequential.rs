@@ -14,7 +14,7 @@ use zonal_base::{
     BLOCK_BYTES, Blocks, Bytes, Contents, Lba, Nanos, Payload, Pool, PoolClass, Rng, ZoneId, index,
     low_u32,
 };
-use zonal_device::{Action, Command, ZonedDevice};
+use zonal_device::{Command, ZoneAction, ZonedDevice};
 
 use super::Turns;
 use super::feed::{Ask, Feed, Load, What};
@@ -245,7 +245,7 @@ impl<D: ZonedDevice> Sequential<D> {
         let place = number * self.chunks_per_zone + chunk;
         self.reopen()?;
         if self.has(Habit::Reopen) {
-            self.line.call(Command::Manage { zone, action: Action::Open })?;
+            self.line.call(Command::Manage { zone, action: ZoneAction::Open })?;
         }
         let piece = match self.has(Habit::SmallWrites) {
             true => SMALL.bytes(),
@@ -257,7 +257,7 @@ impl<D: ZonedDevice> Sequential<D> {
             self.line.sleep(self.settings.host.call)?;
         }
         if self.has(Habit::Reopen) {
-            self.line.call(Command::Manage { zone, action: Action::Close })?;
+            self.line.call(Command::Manage { zone, action: ZoneAction::Close })?;
         }
         let is_last = chunk + 1 == self.chunks_per_zone;
         if is_last {
@@ -281,7 +281,7 @@ impl<D: ZonedDevice> Sequential<D> {
             return self.line.finish_behind(zone);
         }
         let begun = self.line.now();
-        self.line.call(Command::Manage { zone, action: Action::Finish })?;
+        self.line.call(Command::Manage { zone, action: ZoneAction::Finish })?;
         self.measures.time(Timed::Finish, self.line.now().since(begun));
         Ok(())
     }
@@ -308,7 +308,7 @@ impl<D: ZonedDevice> Sequential<D> {
             }
             let zone = ZoneId(number);
             self.line.settle(zone)?;
-            self.line.call(Command::Manage { zone, action: Action::Reset })?;
+            self.line.call(Command::Manage { zone, action: ZoneAction::Reset })?;
             // One that was empty is written before the others, as if it had just become so.
             self.open.retain(|open| *open != number);
             self.open.push(number);

@@ -1,7 +1,7 @@
 //! Zone states after recovery: each zone is continued, closed, or empty.
 
 use zonal_base::{Blocks, index, low_u32};
-use zonal_device::{Action, Command, DeviceError, DeviceKind, ZoneReport, ZoneState};
+use zonal_device::{Command, DeviceError, DeviceKind, ZoneAction, ZoneReport, ZoneState};
 
 use super::ScanState;
 use crate::layout::Zone;
@@ -69,13 +69,13 @@ impl ScanState<'_> {
         // A mark begins a zone of the map, or a formatted one: its content does not outlive the
         // process.
         if self.marked.contains(&zone) && report.state != ZoneState::ReadOnly && is_zoned {
-            return self.manage(zone, Action::Reset).await;
+            return self.manage(zone, ZoneAction::Reset).await;
         }
         if self.segments[at].is_empty() && (!is_zoned || report.written.0 == 0) {
             // An open zone without data, left by a write that did not arrive, holds an active-zone
             // slot.
             return match is_zoned && report.state.is_active() {
-                true => self.manage(zone, Action::Reset).await,
+                true => self.manage(zone, ZoneAction::Reset).await,
                 false => Ok(()),
             };
         }
@@ -86,7 +86,7 @@ impl ScanState<'_> {
         state.zone_mut(zone).trimmed = core::mem::take(&mut self.trimmed[at]);
         match (is_zoned, report.state.is_active()) {
             (true, false) => Ok(()),
-            (true, true) => self.manage(zone, Action::Finish).await,
+            (true, true) => self.manage(zone, ZoneAction::Finish).await,
             (false, _) => {
                 let (zone, written) = (layout.zone_id(zone), geometry.zone_capacity);
                 let restored = self.scanner.call(tier, Command::Restore { zone, written }).await;
@@ -95,7 +95,7 @@ impl ScanState<'_> {
         }
     }
 
-    async fn manage(&self, zone: Zone, action: Action) -> Result<(), OpenError> {
+    async fn manage(&self, zone: Zone, action: ZoneAction) -> Result<(), OpenError> {
         let layout = self.scanner.layout;
         let tier = layout.tier_of(zone);
         let command = Command::Manage { zone: layout.zone_id(zone), action };

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use zonal_base::{Blocks, Lba, Nanos, Rng};
 use zonal_device::ram::{Crash, Image, RamDevice};
-use zonal_device::{Patient, ZonedDevice};
+use zonal_device::{DeadlineDevice, ZonedDevice};
 use zonal_shaper::{ExportId, Extent, Identity, OpenError, OpenMode, Opening, Shaper};
 
 use super::actor::{Actor, read};
@@ -126,7 +126,7 @@ impl<'a> Play<'a> {
         let history = (self.report.history, self.trace.clone());
         let mut world = World::new(self.now.clone(), drives.len(), history);
         world.suffered = Suffered { gone: false, ..self.suffered };
-        let mut devices: Vec<Device<'_>> = drives.iter_mut().map(Patient::new).collect();
+        let mut devices: Vec<Device<'_>> = drives.iter_mut().map(DeadlineDevice::new).collect();
         let lived = self.live_in(&mut world, &mut devices, life);
         drop(devices);
         self.report.history = world.history;

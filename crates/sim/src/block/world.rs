@@ -4,7 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use zonal_base::{Blocks, Lba, Nanos, PoolClass, ZoneId, mix64};
-use zonal_device::{Command, Completion, DeviceError, Geometry, Patient, Trouble, ZonedDevice};
+use zonal_device::{
+    Command, Completion, DeadlineDevice, DeviceError, DeviceFault, Geometry, ZonedDevice,
+};
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_shaper::Ports;
 
@@ -61,7 +63,7 @@ const TASKS_MAX: usize = 1024;
 const READ_PATIENCE: Nanos = Nanos::secs(10);
 
 /// A device as the host sees it.
-pub(super) type Device<'a> = Patient<&'a mut Drive>;
+pub(super) type Device<'a> = DeadlineDevice<&'a mut Drive>;
 
 impl World {
     pub(super) fn new(
@@ -171,8 +173,10 @@ impl World {
 
     /// A device that hangs is done without; one that fails is asked on.
     fn look_for_trouble(&mut self, number: usize, device: &mut Device<'_>) -> Result<bool, Wrong> {
-        let hangs =
-            matches!(device.trouble(), Some(Trouble::Silent | Trouble::Slow | Trouble::Gone));
+        let hangs = matches!(
+            device.trouble(),
+            Some(DeviceFault::Silent | DeviceFault::Slow | DeviceFault::Gone)
+        );
         if self.is_gone[number] || !hangs {
             return Ok(false);
         }

@@ -22,7 +22,7 @@ fn put_block(rig: &mut Rig, zone: ZoneId, bytes: &[u8]) {
     buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
     let lba = rig.device.geometry().zone_start(zone);
     let write = Command::Write { lba, data: vec![buffer.freeze(BLOCK_BYTES)] };
-    let reset = Command::Manage { zone, action: zonal_device::Action::Reset };
+    let reset = Command::Manage { zone, action: zonal_device::ZoneAction::Reset };
     let device = rig.ports().device;
     rig.run(async move {
         device.call(reset).await.expect("zones can be reset");
@@ -284,7 +284,7 @@ fn a_zone_that_was_opened_and_not_written_is_not_left_active() {
         Rig::new(Geometry { max_active_zones: Some(2), ..geometry(DeviceKind::Zoned, 8) }, 1);
     let (log, _) = rig.open();
     for zone in [6, 7] {
-        let open = Command::Manage { zone: ZoneId(zone), action: zonal_device::Action::Open };
+        let open = Command::Manage { zone: ZoneId(zone), action: zonal_device::ZoneAction::Open };
         let device = rig.ports().device;
         rig.run(async move { device.call(open).await.expect("there is room for two") });
     }

@@ -8,7 +8,7 @@ extern crate std;
 use alloc::vec::Vec;
 
 use zonal_base::{Blocks, Bytes, Lba, Nanos, ZoneId};
-use zonal_device::{Action, Command, Geometry};
+use zonal_device::{Command, Geometry, ZoneAction};
 
 use super::rig::{Job, Rig};
 use crate::Profile;
@@ -119,8 +119,8 @@ fn finishes_and_resets_take_as_long_as_their_zones_are_empty_or_full() {
         let mut resets = 0.0;
         let finish = mean_ms(|| {
             rig.fill(0, written);
-            let took = rig.manage(0, Action::Finish);
-            resets += rig.manage(0, Action::Reset).0 as f64 / 1e6;
+            let took = rig.manage(0, ZoneAction::Finish);
+            resets += rig.manage(0, ZoneAction::Reset).0 as f64 / 1e6;
             took
         });
         check_ms("finish", written, finish, finish_ms);
@@ -128,7 +128,7 @@ fn finishes_and_resets_take_as_long_as_their_zones_are_empty_or_full() {
         if !reset_ms.is_nan() {
             let reset = mean_ms(|| {
                 rig.fill(0, written);
-                rig.manage(0, Action::Reset)
+                rig.manage(0, ZoneAction::Reset)
             });
             check_ms("reset", written, reset, reset_ms);
         }
@@ -136,7 +136,7 @@ fn finishes_and_resets_take_as_long_as_their_zones_are_empty_or_full() {
     let mut rig = Rig::new(Profile::zn540(), 0);
     let full = mean_ms(|| {
         rig.fill(0, 275_712);
-        rig.manage(0, Action::Reset)
+        rig.manage(0, ZoneAction::Reset)
     });
     check_ms("reset", 275_712, full, 16.187);
 }
@@ -147,12 +147,12 @@ fn opening_closing_and_the_first_write_of_a_zone_cost_microseconds() {
     let mut sums = [0.0; 4];
     for _ in 0..1000 {
         let first_write = rig.write(Lba(0), 1);
-        let close = rig.manage(0, Action::Close);
-        let open = rig.manage(0, Action::Open);
+        let close = rig.manage(0, ZoneAction::Close);
+        let open = rig.manage(0, ZoneAction::Open);
         let data = rig.data(1);
-        rig.manage(0, Action::Reset);
+        rig.manage(0, ZoneAction::Reset);
         let first_append = rig.call(Command::Append { zone: ZoneId(0), data });
-        rig.manage(0, Action::Reset);
+        rig.manage(0, ZoneAction::Reset);
         for (sum, took) in sums.iter_mut().zip([first_write, close, open, first_append]) {
             *sum += took.0 as f64 / 1e6;
         }
@@ -190,7 +190,7 @@ fn a_finish_shares_the_bandwidth_with_the_zones_that_are_written() {
     let alone = Rig::new(with_long_zones(), 4).load(Job::Write, (1, 4), 32, 4_000);
     let mut rig = Rig::new(with_long_zones(), 4);
     rig.fill(5, 1);
-    rig.submit(Command::Manage { zone: ZoneId(5), action: Action::Finish });
+    rig.submit(Command::Manage { zone: ZoneId(5), action: ZoneAction::Finish });
     let shared = rig.load(Job::Write, (1, 4), 32, 4_000);
     assert!((shared.iops / alone.iops - 0.5).abs() < 0.02, "{} of {}", shared.iops, alone.iops);
 }
@@ -199,7 +199,7 @@ fn a_finish_shares_the_bandwidth_with_the_zones_that_are_written() {
 fn writes_of_another_zone_wait_for_a_reset_and_the_reset_for_them() {
     let mut rig = Rig::new(Profile::zn540(), 5);
     rig.fill(0, 275_712);
-    let reset = rig.submit(Command::Manage { zone: ZoneId(0), action: Action::Reset });
+    let reset = rig.submit(Command::Manage { zone: ZoneId(0), action: ZoneAction::Reset });
     let (mut writes, began) = (0, rig.now);
     while rig.now < began + Nanos::millis(10) {
         rig.write(rig.start_of(1) + Blocks(writes * 2), 2);

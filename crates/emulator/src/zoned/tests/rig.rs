@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use zonal_base::{Blocks, Lba, Nanos, Payload, Pool, PoolClass, Rng, Ticket, ZoneId, index};
-use zonal_device::{Action, Answer, Command, DeviceError, ZonedDevice};
+use zonal_device::{Answer, Command, DeviceError, ZoneAction, ZonedDevice};
 
 use crate::{Forgetful, Profile, ZonedDrive};
 
@@ -106,7 +106,7 @@ impl Rig {
         self.call(Command::Write { lba, data })
     }
 
-    pub(super) fn manage(&mut self, zone: u32, action: Action) -> Nanos {
+    pub(super) fn manage(&mut self, zone: u32, action: ZoneAction) -> Nanos {
         self.call(Command::Manage { zone: ZoneId(zone), action })
     }
 

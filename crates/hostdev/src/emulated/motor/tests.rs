@@ -58,7 +58,7 @@ fn a_command_has_its_time_from_when_it_was_submitted_and_waits_for_room() {
             .unwrap();
     }
     let thread = std::thread::spawn(move || {
-        Motor::new(drive, clock, (asked, flushes), Trouble::default()).run()
+        Motor::new(drive, clock, (asked, flushes), FaultFile::default()).run()
     });
     let mut wake = [PollFd::new(&*line, PollFlags::IN)];
     rustix::event::poll(&mut wake, None).unwrap();

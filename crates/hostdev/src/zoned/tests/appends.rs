@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use zonal_base::{Blocks, Lba, Nanos, Payload, Rng, Ticket, ZoneId};
-use zonal_device::{Action, Answer, Command, DeviceError, ZoneState, ZonedDevice};
+use zonal_device::{Answer, Command, DeviceError, ZoneAction, ZoneState, ZonedDevice};
 
 use super::{Rig, manage, state};
 use crate::tests::{PATIENCE, call, claimed, first_bytes, next, submit};
@@ -109,8 +109,8 @@ fn appends_to_a_zone_that_somebody_else_reset_or_filled_are_refused_until_it_is_
     for zone in 0..2 {
         call(&mut device, rig.append(zone, 3, 7)).unwrap();
     }
-    rig.manage(0, Action::Reset).unwrap();
-    rig.manage(1, Action::Finish).unwrap();
+    rig.manage(0, ZoneAction::Reset).unwrap();
+    rig.manage(1, ZoneAction::Finish).unwrap();
     for (zone, expected) in [(0, DeviceError::InvalidWrite), (1, DeviceError::ZoneFull)] {
         assert_eq!(call(&mut device, rig.append(zone, 1, 7)).err(), Some(expected));
         assert!(call(&mut device, rig.append(zone, 1, 7)).is_err(), "not reported yet");
@@ -118,7 +118,7 @@ fn appends_to_a_zone_that_somebody_else_reset_or_filled_are_refused_until_it_is_
     let (_, written) = state(&mut device, 0);
     assert_eq!(landed(call(&mut device, rig.append(0, 1, 8))), rig.lba(0, written.0));
     assert_eq!(state(&mut device, 1).0, ZoneState::Full);
-    manage(&mut device, 1, Action::Reset).unwrap();
+    manage(&mut device, 1, ZoneAction::Reset).unwrap();
     assert_eq!(landed(call(&mut device, rig.append(1, 1, 8))), rig.lba(1, 0));
 }
 
@@ -199,6 +199,6 @@ fn a_zone_that_was_written_both_ways_can_be_written_again_after_a_reset_at_the_l
     let (_, written) = state(&mut device, 0);
     let reported = rig.write(&mut device, 0, written.0);
     println!("through the kernel after an append past it: {first:?}, after a report: {reported:?}");
-    manage(&mut device, 0, Action::Reset).unwrap();
+    manage(&mut device, 0, ZoneAction::Reset).unwrap();
     assert_eq!(rig.write(&mut device, 0, 0), Ok(()));
 }

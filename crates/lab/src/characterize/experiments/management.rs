@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use zonal_base::{Blocks, Nanos, ZoneId};
-use zonal_device::{Action, Command, ZonedDevice};
+use zonal_device::{Command, ZoneAction, ZonedDevice};
 
 use super::super::reference;
 use super::{BLOCK, Clock, Error, Figures, Lab, Row, Set, Tally};
@@ -52,15 +52,15 @@ fn occupied<D: ZonedDevice, C: Clock<D>>(
         lab.bench.rest(PAUSE);
         let took = match row.text("op") {
             "finish" => {
-                let took = lab.bench.manage(zone, Action::Finish)?;
-                lab.bench.manage(zone, Action::Reset)?;
+                let took = lab.bench.manage(zone, ZoneAction::Finish)?;
+                lab.bench.manage(zone, ZoneAction::Reset)?;
                 took
             }
-            "reset" => lab.bench.manage(zone, Action::Reset)?,
+            "reset" => lab.bench.manage(zone, ZoneAction::Reset)?,
             _ => {
-                lab.bench.manage(zone, Action::Finish)?;
+                lab.bench.manage(zone, ZoneAction::Finish)?;
                 lab.bench.rest(PAUSE);
-                lab.bench.manage(zone, Action::Reset)?
+                lab.bench.manage(zone, ZoneAction::Reset)?
             }
         };
         tally.add(Nanos(0), took, written);
@@ -153,7 +153,7 @@ fn one_zone<D: ZonedDevice, C: Clock<D>>(
         (true, true) => ("io:append_explicit", "io:append_explicit"),
     };
     if how.is_explicit {
-        add("open", bench.manage(zone, Action::Open)?);
+        add("open", bench.manage(zone, ZoneAction::Open)?);
     }
     add(first, io(bench, Blocks(0))?);
     let opened = Blocks(IO_EACH.min(last.0 / 2));
@@ -166,14 +166,14 @@ fn one_zone<D: ZonedDevice, C: Clock<D>>(
         true => ("close", "close_write"),
         false => ("close_implicit", "close_implicit_write"),
     };
-    add(close, bench.manage(zone, Action::Close)?);
+    add(close, bench.manage(zone, ZoneAction::Close)?);
     add(close_write, io(bench, last)?);
     empty(lab, zone)
 }
 
 fn empty<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>, zone: ZoneId) -> Result<(), Error> {
     lab.bench.rest(PAUSE);
-    lab.bench.manage(zone, Action::Reset)?;
+    lab.bench.manage(zone, ZoneAction::Reset)?;
     lab.bench.ground.used.retain(|used| *used != zone);
     lab.bench.ground.empty.push_back(zone);
     Ok(())

@@ -1,7 +1,7 @@
 //! What a slot does when it is its turn.
 
 use zonal_base::{Blocks, Lba, ZoneId, mix64};
-use zonal_device::{Action, Command, ZonedDevice};
+use zonal_device::{Command, ZoneAction, ZonedDevice};
 
 use super::super::bench::{Bench, Error};
 use super::super::clock::Clock;
@@ -55,7 +55,7 @@ impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
         let stream = self.streams[number].stream;
         self.slots[slot].blocks = stream.blocks;
         if let Doing::Finishing(zone) = self.slots[slot].doing {
-            return Ok(manage(zone, Action::Finish));
+            return Ok(manage(zone, ZoneAction::Finish));
         }
         match stream.work {
             Work::Read(zone) => self.read(slot, stream.blocks, zone),
@@ -70,7 +70,7 @@ impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
             Work::Reset => Ok(match self.bench.ground.full.pop() {
                 Some(zone) => {
                     self.slots[slot].doing = Doing::Resetting(zone);
-                    manage(zone, Action::Reset)
+                    manage(zone, ZoneAction::Reset)
                 }
                 None => Turn::Stop,
             }),
@@ -143,7 +143,7 @@ impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
             Some(Next::Again(zone)) => {
                 running.is_resetting = true;
                 self.slots[slot].doing = Doing::Making(zone);
-                manage(zone, Action::Reset)
+                manage(zone, ZoneAction::Reset)
             }
         }
     }
@@ -184,6 +184,6 @@ impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
     }
 }
 
-const fn manage(zone: ZoneId, action: Action) -> Turn {
+const fn manage(zone: ZoneId, action: ZoneAction) -> Turn {
     Turn::Submit(Command::Manage { zone, action })
 }

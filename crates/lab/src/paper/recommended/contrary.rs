@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 use zonal_base::{BLOCK_BYTES, Blocks, Lba, Nanos, Payload, Ticket, ZoneId};
-use zonal_device::{Action, Answer, Command, Completion, DeviceError, Geometry, ZonedDevice};
+use zonal_device::{Answer, Command, Completion, DeviceError, Geometry, ZoneAction, ZonedDevice};
 use zonal_emulator::ZonedDrive;
 
 /// How the drive is asked.
@@ -169,7 +169,7 @@ impl ZonedDevice for Contrary {
             }
             if let Some(zone) = self.ends.remove(&ticket) {
                 let own = self.own_ticket();
-                self.waiting.push_back((own, Command::Manage { zone, action: Action::Finish }));
+                self.waiting.push_back((own, Command::Manage { zone, action: ZoneAction::Finish }));
                 self.pump(now);
             }
             if OWN < ticket.0 {
@@ -196,7 +196,7 @@ impl Contrary {
         if !matches!(self.reset, Reset::None) {
             return Err(command);
         }
-        if matches!(command, Command::Manage { action: Action::Reset, .. }) {
+        if matches!(command, Command::Manage { action: ZoneAction::Reset, .. }) {
             if 0 < self.in_flight {
                 self.reset = Reset::Waiting(ticket, command);
                 return Ok(());
@@ -288,7 +288,7 @@ mod tests {
     fn a_reset_is_alone() {
         let mut drive = drive(Way::QuietResets);
         write(&mut drive, 1, 128, 64);
-        let reset = || Command::Manage { zone: ZoneId(0), action: Action::Reset };
+        let reset = || Command::Manage { zone: ZoneId(0), action: ZoneAction::Reset };
         drive.submit(Nanos(0), Ticket(2), reset()).expect("it waits");
         assert!(drive.submit(Nanos(0), Ticket(3), reset()).is_err());
         assert_eq!(answers(&mut drive, Nanos(0)).0, [Ticket(1), Ticket(2)]);

@@ -1,7 +1,7 @@
 //! Regions on the drive: where each is read, and how it is written.
 
 use zonal_base::{Blocks, Lba, ZoneId};
-use zonal_device::{Action, Command};
+use zonal_device::{Command, ZoneAction};
 
 use super::layout::RegionSlot;
 use super::{CacheState, Failure};
@@ -80,17 +80,17 @@ impl CacheState {
 
     /// What is left of a zone is too little for a region.
     pub(super) async fn finish(&self, zone: u32) -> Result<(), Failure> {
-        self.manage(zone, Action::Finish).await
+        self.manage(zone, ZoneAction::Finish).await
     }
 
     pub(super) async fn reset(&self, zone: u32) -> Result<(), Failure> {
         while self.readers.borrow()[zone as usize] != 0 {
             self.reader_left.wait().await;
         }
-        self.manage(zone, Action::Reset).await
+        self.manage(zone, ZoneAction::Reset).await
     }
 
-    async fn manage(&self, zone: u32, action: Action) -> Result<(), Failure> {
+    async fn manage(&self, zone: u32, action: ZoneAction) -> Result<(), Failure> {
         let zone = ZoneId(zone);
         let answer = self.device.call(Command::Manage { zone, action }).await;
         answer.map(drop).map_err(|error| Failure::new(&format!("{action:?} of {zone}"), error))

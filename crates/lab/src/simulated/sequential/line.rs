@@ -1,7 +1,7 @@
 //! A drive of which somebody asks one thing after the other, and waits, but for what he does not wait for.
 
 use zonal_base::{Nanos, Ticket, ZoneId};
-use zonal_device::{Action, Command, ZonedDevice};
+use zonal_device::{Command, ZoneAction, ZonedDevice};
 
 use crate::simulated::Ground;
 
@@ -49,7 +49,7 @@ impl<D: ZonedDevice> SerialDrive<D> {
 
     /// Has a zone finished, and goes on.
     pub(super) fn finish_behind(&mut self, zone: ZoneId) -> Result<(), String> {
-        let ticket = self.submit(Command::Manage { zone, action: Action::Finish })?;
+        let ticket = self.submit(Command::Manage { zone, action: ZoneAction::Finish })?;
         self.behind.push((ticket, zone));
         Ok(())
     }

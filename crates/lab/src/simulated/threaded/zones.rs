@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use zonal_base::{ZoneId, low_u32};
-use zonal_device::{Action, Command};
+use zonal_device::{Command, ZoneAction};
 use zonal_runtime::Event;
 
 use super::map::ChunkAddress;
@@ -96,7 +96,7 @@ impl Zones {
             if let Claimed::Closed(zone) = found
                 && self.has_zones
             {
-                self.manage(zone, Action::Open).await?;
+                self.manage(zone, ZoneAction::Open).await?;
             }
             drop(locked);
             if let Claimed::Zone(zone) | Claimed::Closed(zone) = found {
@@ -118,7 +118,7 @@ impl Zones {
             Some(zone) => zone,
             None => {
                 let Some(zone) = self.state.borrow_mut().free.pop_front() else { return Ok(None) };
-                self.manage(zone, Action::Open).await?;
+                self.manage(zone, ZoneAction::Open).await?;
                 self.state.borrow_mut().collector = Some(zone);
                 zone
             }
@@ -155,7 +155,7 @@ impl Zones {
     /// Requires: the lock is held.
     async fn finish(&self, zone: ZoneId) -> Result<(), Failure> {
         if self.has_zones {
-            self.manage(zone, Action::Finish).await?;
+            self.manage(zone, ZoneAction::Finish).await?;
             self.state.borrow_mut().finishes += 1;
         }
         self.state.borrow_mut().full.insert(zone.0);
@@ -205,7 +205,7 @@ impl Zones {
     /// Nothing in the zone is wanted any more.
     pub(super) async fn empty(&self, zone: ZoneId) -> Result<(), Failure> {
         let locked = self.lock.take().await;
-        self.manage(zone, Action::Reset).await?;
+        self.manage(zone, ZoneAction::Reset).await?;
         let mut state = self.state.borrow_mut();
         state.filled[zone.0 as usize] = 0;
         state.free.push_back(zone);
@@ -220,7 +220,7 @@ impl Zones {
         self.state.borrow().finishes
     }
 
-    async fn manage(&self, zone: ZoneId, action: Action) -> Result<(), Failure> {
+    async fn manage(&self, zone: ZoneId, action: ZoneAction) -> Result<(), Failure> {
         let answer = self.device.call(Command::Manage { zone, action }).await;
         answer.map(drop).map_err(|error| Failure::new(&format!("{action:?} of {zone}"), error))
     }

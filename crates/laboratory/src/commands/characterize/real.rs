@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zonal_base::{Nanos, Ticket, ZoneId};
 use zonal_cli::{Failure, agree_to_loss};
-use zonal_device::{Action, Answer, Command, Completion, Geometry, ZoneState, ZonedDevice};
+use zonal_device::{Answer, Command, Completion, Geometry, ZoneAction, ZoneState, ZonedDevice};
 use zonal_hostdev::{DeviceLocation, DeviceSpec, Drive, HostDevice, ShardOptions};
 use zonal_lab::characterize::{
     CountsPrograms, Progress, READS_MAX, RealTime, Report, Settings, conventional, memory, zoned,
@@ -51,7 +51,7 @@ fn empty(device: &mut HostDevice) -> Result<(), zonal_device::DeviceError> {
     let report = ask(device, Command::Report { first: ZoneId(0), count })?;
     let Answer::Report(zones) = report else { unreachable!("a report is a report") };
     for zone in zones.iter().filter(|zone| zone.state != ZoneState::Empty) {
-        ask(device, Command::Manage { zone: zone.zone, action: Action::Reset })?;
+        ask(device, Command::Manage { zone: zone.zone, action: ZoneAction::Reset })?;
     }
     Ok(())
 }

@@ -23,9 +23,9 @@ const LOOK: Nanos = Nanos::millis(100);
 const LATE: Completion = Err(DeviceError::TimedOut);
 const GONE: Completion = Err(DeviceError::DeviceGone);
 
-fn device(latency: Nanos) -> Patient<RamDevice> {
+fn device(latency: Nanos) -> DeadlineDevice<RamDevice> {
     let options = RamOptions { latency, ..RamOptions::default() };
-    let mut device = Patient::new(RamDevice::new(GEOMETRY, options));
+    let mut device = DeadlineDevice::new(RamDevice::new(GEOMETRY, options));
     device.be_patient(Nanos(0), PATIENCE);
     device
 }
@@ -48,7 +48,7 @@ fn write(pool: &Pool) -> Command {
 
 /// Submits `command` at `at` and returns its completion and the time of it. Other completions are dropped.
 fn answer(
-    device: &mut Patient<RamDevice>,
+    device: &mut DeadlineDevice<RamDevice>,
     at: Nanos,
     command: Command,
     ticket: Ticket,
@@ -104,7 +104,7 @@ fn a_write_that_never_comes_back_is_trouble() {
         assert!(device.poll(now).is_none());
         assert!(device.trouble().is_none() || Nanos::secs(8) <= now, "too early: {now:?}");
     }
-    assert_eq!(device.trouble(), Some(Trouble::Slow));
+    assert_eq!(device.trouble(), Some(DeviceFault::Slow));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_device_that_answers_nothing_is_silent() {
         assert!(device.poll(now).is_none());
         assert!(device.trouble().is_none() || now == Nanos(PATIENCE.0 * SILENCE_MAX), "{now:?}");
     }
-    assert_eq!(device.trouble(), Some(Trouble::Silent));
+    assert_eq!(device.trouble(), Some(DeviceFault::Silent));
 }
 
 #[test]
@@ -129,14 +129,14 @@ fn a_device_that_is_late_once_is_kept_and_one_that_is_late_time_and_again_is_not
             now += gap;
             while device.poll(now).is_some() {}
         }
-        let expected = if kept { None } else { Some(Trouble::Slow) };
+        let expected = if kept { None } else { Some(DeviceFault::Slow) };
         assert_eq!(device.trouble(), expected, "{gap:?}");
     }
 }
 
 #[test]
 fn a_device_of_which_one_read_in_ten_fails_is_failing_and_one_with_bad_blocks_is_not() {
-    for (of, expected) in [(2, Some(Trouble::Failing)), (40, None)] {
+    for (of, expected) in [(2, Some(DeviceFault::Failing)), (40, None)] {
         let (pool, mut device) = (pool(), device(Nanos::micros(50)));
         let blocks = answer(&mut device, Nanos(0), write(&pool), Ticket(0)).1;
         assert!(matches!(blocks, Ok(Answer::Written(Lba(0)))));
@@ -160,7 +160,7 @@ fn a_device_that_says_that_it_is_gone_is_believed() {
     device.device_mut().kill();
     let (_, completion) = answer(&mut device, Nanos(0), read(&pool), Ticket(0));
     assert!(same(&completion, &GONE));
-    assert_eq!(device.trouble(), Some(Trouble::Gone));
+    assert_eq!(device.trouble(), Some(DeviceFault::Gone));
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn an_abandoned_device_answers_at_once_and_is_rid_of_what_was_under_way() {
 #[test]
 fn nothing_is_held_against_a_device_before_it_is_to_be_patient_with() {
     let options = RamOptions { latency: Nanos::secs(20), ..RamOptions::default() };
-    let (pool, mut device) = (pool(), Patient::new(RamDevice::new(GEOMETRY, options)));
+    let (pool, mut device) = (pool(), DeadlineDevice::new(RamDevice::new(GEOMETRY, options)));
     let (at, completion) = answer(&mut device, Nanos(0), write(&pool), Ticket(0));
     assert!(at == Nanos::secs(20) && completion.is_ok() && device.trouble().is_none());
 }

@@ -4,8 +4,8 @@
 //!    wrapper drops the device's later answer. Writes are never given up: their result decides which data are on
 //!    flash.
 //! 2. The wrapper counts answers, failures and late commands by periods of that time. From these counts follows when
-//!    the host should isolate the device ([`Trouble`]).
-//! 3. Once the device is [abandoned](Patient::abandon), every command is answered with [`DeviceError::DeviceGone`] at
+//!    the host should isolate the device ([`DeviceFault`]).
+//! 3. Once the device is [abandoned](DeadlineDevice::abandon), every command is answered with [`DeviceError::DeviceGone`] at
 //!    once.
 //!
 //! No command has a timer of its own. The wrapper checks all commands in flight together, eight times per read
@@ -44,7 +44,7 @@ const FAILURES_PART: u64 = 10;
 
 /// Fault verdict: the reason for which the host should isolate the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum DeviceFault {
     /// The device answers no command.
     Silent,
     /// The device is late again and again.
@@ -55,7 +55,7 @@ pub enum Trouble {
     Gone,
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for DeviceFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Silent => "it answers nothing",
@@ -68,13 +68,13 @@ impl fmt::Display for Trouble {
 
 /// Counters of commands that were given up. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Waits {
+pub struct TimeoutCounters {
     /// Reads that were answered with `TimedOut`.
     pub reads_timed_out: u64,
 }
 
 /// A device with a deadline for reads and a verdict on its faults.
-pub struct Patient<D> {
+pub struct DeadlineDevice<D> {
     device: D,
     /// Read deadline. `None`: reads have no deadline, and no fault is counted.
     patience: Option<Nanos>,
@@ -87,7 +87,7 @@ pub struct Patient<D> {
     /// Completions that this wrapper made instead of the device.
     ready: VecDeque<(Ticket, Completion)>,
     judge: Judge,
-    waits: Waits,
+    waits: TimeoutCounters,
     is_abandoned: bool,
 }
 
@@ -107,8 +107,8 @@ enum Owner {
     GaveUp,
 }
 
-impl<D: ZonedDevice> Patient<D> {
-    /// Wraps a device without a deadline. [`Patient::be_patient`] sets one.
+impl<D: ZonedDevice> DeadlineDevice<D> {
+    /// Wraps a device without a deadline. [`DeadlineDevice::be_patient`] sets one.
     pub const fn new(device: D) -> Self {
         Self {
             device,
@@ -119,7 +119,7 @@ impl<D: ZonedDevice> Patient<D> {
             look_at: None,
             ready: VecDeque::new(),
             judge: Judge::new(),
-            waits: Waits { reads_timed_out: 0 },
+            waits: TimeoutCounters { reads_timed_out: 0 },
             is_abandoned: false,
         }
     }
@@ -135,12 +135,12 @@ impl<D: ZonedDevice> Patient<D> {
     }
 
     /// The reason to isolate the device, once there is one.
-    pub const fn trouble(&self) -> Option<Trouble> {
+    pub const fn trouble(&self) -> Option<DeviceFault> {
         self.judge.trouble
     }
 
     /// Counters of commands that were given up.
-    pub const fn waits(&self) -> Waits {
+    pub const fn waits(&self) -> TimeoutCounters {
         self.waits
     }
 
@@ -229,7 +229,7 @@ impl<D: ZonedDevice> Patient<D> {
     }
 }
 
-impl<D: ZonedDevice> ZonedDevice for Patient<D> {
+impl<D: ZonedDevice> ZonedDevice for DeadlineDevice<D> {
     fn geometry(&self) -> &Geometry {
         self.device.geometry()
     }
@@ -278,7 +278,7 @@ struct Judge {
     ends_at: Nanos,
     /// Time of the last answer of the device.
     heard_at: Nanos,
-    trouble: Option<Trouble>,
+    trouble: Option<DeviceFault>,
 }
 
 #[derive(Clone, Copy)]
@@ -332,7 +332,7 @@ impl Judge {
                 period.failures += 1;
                 self.judge_failures();
             }
-            Err(DeviceError::DeviceGone) => self.trouble = Some(Trouble::Gone),
+            Err(DeviceError::DeviceGone) => self.trouble = Some(DeviceFault::Gone),
             _ => (),
         }
     }
@@ -341,7 +341,7 @@ impl Judge {
         let sum = |of: fn(&Period) -> u64| self.periods.iter().map(of).sum::<u64>();
         let (answers, failures) = (sum(|period| period.answers), sum(|period| period.failures));
         if FAILURES_MAX <= failures && answers <= failures * FAILURES_PART {
-            self.trouble.get_or_insert(Trouble::Failing);
+            self.trouble.get_or_insert(DeviceFault::Failing);
         }
     }
 
@@ -349,14 +349,14 @@ impl Judge {
         self.period(now, patience).is_late = true;
         let late = self.periods.iter().filter(|period| period.is_late).count();
         if LATE_PERIODS_MAX <= late {
-            self.trouble.get_or_insert(Trouble::Slow);
+            self.trouble.get_or_insert(DeviceFault::Slow);
         }
     }
 
     /// Requires: a read has been in flight for at least `most`.
     fn look_for_silence(&mut self, now: Nanos, most: Nanos) {
         if most <= now.since(self.heard_at) {
-            self.trouble.get_or_insert(Trouble::Silent);
+            self.trouble.get_or_insert(DeviceFault::Silent);
         }
     }
 }

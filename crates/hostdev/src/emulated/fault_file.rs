@@ -14,11 +14,11 @@ use crate::DeviceLocation;
 
 /// Where it stands what is wrong.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Trouble(Option<Box<Path>>);
+pub(crate) struct FaultFile(Option<Box<Path>>);
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mood {
+pub(crate) enum FaultMode {
     /// Nothing.
     Well,
     /// It answers nothing.
@@ -33,7 +33,7 @@ pub(crate) enum Mood {
     BreaksContract,
 }
 
-impl Trouble {
+impl FaultFile {
     /// Of the drive at that place.
     pub(crate) fn of(place: &DeviceLocation) -> Self {
         let DeviceLocation::Emulated { trouble, .. } = place else { return Self::default() };
@@ -41,28 +41,30 @@ impl Trouble {
     }
 
     /// What is wrong now. What is not understood is nothing: there is nobody here who could be told.
-    pub(crate) fn mood(&self) -> Mood {
-        let Some(path) = &self.0 else { return Mood::Well };
-        let Ok(text) = std::fs::read_to_string(path) else { return Mood::Well };
+    pub(crate) fn mood(&self) -> FaultMode {
+        let Some(path) = &self.0 else { return FaultMode::Well };
+        let Ok(text) = std::fs::read_to_string(path) else { return FaultMode::Well };
         let seconds = |text: &str| text.strip_suffix('s')?.parse::<u32>().ok();
         match text.trim().split_once(' ').unwrap_or((text.trim(), "")) {
-            ("hangs", _) => Mood::Hangs,
-            ("fails-reads", _) => Mood::FailsReads,
-            ("gone", _) => Mood::Gone,
-            ("breaks-contract", _) => Mood::BreaksContract,
-            ("slow", by) => seconds(by).map_or(Mood::Well, |by| Mood::Slow(Nanos::secs(by.into()))),
-            _ => Mood::Well,
+            ("hangs", _) => FaultMode::Hangs,
+            ("fails-reads", _) => FaultMode::FailsReads,
+            ("gone", _) => FaultMode::Gone,
+            ("breaks-contract", _) => FaultMode::BreaksContract,
+            ("slow", by) => {
+                seconds(by).map_or(FaultMode::Well, |by| FaultMode::Slow(Nanos::secs(by.into())))
+            }
+            _ => FaultMode::Well,
         }
     }
 
     /// As long as a command takes because of it, on the caller's thread. False when a read fails.
     pub(crate) fn suffer(&self) -> bool {
-        while self.mood() == Mood::Hangs {
+        while self.mood() == FaultMode::Hangs {
             std::thread::sleep(Duration::from_millis(10));
         }
-        if let Mood::Slow(by) = self.mood() {
+        if let FaultMode::Slow(by) = self.mood() {
             std::thread::sleep(by.duration());
         }
-        !matches!(self.mood(), Mood::FailsReads | Mood::Gone)
+        !matches!(self.mood(), FaultMode::FailsReads | FaultMode::Gone)
     }
 }
