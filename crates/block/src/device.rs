@@ -12,7 +12,7 @@ use std::rc::Rc;
 use tokio::task::JoinHandle;
 use zonal_base::{Blocks, Bytes, PoolClass, low_u32};
 use zonal_device::Geometry;
-use zonal_host::{CHECKSUM, DeviceDriver, Holds, bears_block_device};
+use zonal_host::{CHECKSUM, DeviceContents, DeviceDriver, bears_block_device};
 use zonal_hostdev::{DeviceSpec, Drive, QUEUE_DEPTH, ShardOptions};
 use zonal_runtime::{Buffers, Port};
 use zonal_shaper::{
@@ -27,9 +27,9 @@ use crate::volume::BlockVolume;
 /// Configuration of a block device.
 #[derive(Clone, Debug)]
 pub struct BlockSettings {
-    /// The capacity device.
+    /// Capacity device: the tier where data ends up.
     pub capacity: DeviceSpec,
-    /// The write buffer device. `None`: the first zones of the capacity device.
+    /// Write buffer device. `None`: the first zones of the capacity device.
     pub buffer: Option<DeviceSpec>,
     /// Exports to create or open. Empty: all existing exports, or on blank devices one of the whole
     /// capacity.
@@ -211,17 +211,19 @@ fn judged(spec: &DeviceSpec, mode: OpenMode) -> Result<(Drive, bool), StartError
     if bears_block_device(&drive) {
         return Ok((drive, false));
     }
-    match Holds::of(&drive)? {
-        Holds::Nothing => Ok((drive, true)),
-        Holds::NothingSeen => {
+    match DeviceContents::of(&drive)? {
+        DeviceContents::Nothing => Ok((drive, true)),
+        DeviceContents::NothingSeen => {
             tracing::warn!(
                 path = %drive.path().display(),
                 "the device looks blank and is formatted: it is too large to be read whole"
             );
             Ok((drive, true))
         }
-        Holds::Log(_) | Holds::OtherVersion(_) => Err(foreign("a cache of Zonal's".to_owned())),
-        Holds::Foreign(what) => Err(foreign(what)),
+        DeviceContents::Log(_) | DeviceContents::OtherVersion(_) => {
+            Err(foreign("a cache of Zonal's".to_owned()))
+        }
+        DeviceContents::Foreign(what) => Err(foreign(what)),
     }
 }
 

@@ -15,7 +15,7 @@ pub enum StartError {
     Device(zonal_hostdev::OpenError),
     /// A device contains foreign data: name another device, or format this one.
     Foreign {
-        /// The device.
+        /// The device as configured.
         spec: DeviceSpec,
         /// Description of the contents.
         what: String,

@@ -17,7 +17,7 @@ use zonal_device::DeviceFault;
 use zonal_host::{Alarm, DeviceDriver, RealClock};
 use zonal_runtime::Executor;
 
-/// Polls of engine tasks in one iteration, before sockets get theirs.
+/// Maximum of engine task polls in one iteration, before the sockets of the same thread are polled.
 const POLLS_PER_TURN: usize = 256;
 
 /// Maximum of engine tasks: a handful of background tasks, and none per request.

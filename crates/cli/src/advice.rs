@@ -1,6 +1,6 @@
 //! Advice: what an operator can do about an error, in flags and commands. Libraries state the facts.
 
-use zonal_host::{Difference, StartError};
+use zonal_host::{GeometryMismatch, StartError};
 use zonal_hostdev::{DeviceSpec, OpenError};
 
 /// What to do about a node that does not start; `None` when the error says it all.
@@ -15,7 +15,7 @@ pub(crate) fn on_start(error: &StartError) -> Option<String> {
             format!("{}, or {}", on_difference(difference), lose(spec, *shards))
         }
         StartError::Cache { spec, .. } => lose(spec, None),
-        StartError::Apart { specs } => lose(&specs[1], None),
+        StartError::SplitBrain { specs } => lose(&specs[1], None),
         StartError::Roster { .. } => "look at the drive, or leave it out".to_owned(),
         StartError::Unfit { .. }
         | StartError::Chunks(_)
@@ -37,13 +37,13 @@ pub(crate) fn on_device(error: &OpenError) -> Option<String> {
 }
 
 /// How to open a device as it was formatted.
-pub(crate) fn on_difference(difference: &Difference) -> String {
+pub(crate) fn on_difference(difference: &GeometryMismatch) -> String {
     match difference {
-        Difference::Shards { formatted, .. } => {
+        GeometryMismatch::Shards { formatted, .. } => {
             format!("write --shards {formatted} or leave it out")
         }
-        Difference::Zone { formatted, .. } => format!("write zone={formatted}"),
-        Difference::Size { .. } => "give the device the size that it had".to_owned(),
+        GeometryMismatch::Zone { formatted, .. } => format!("write zone={formatted}"),
+        GeometryMismatch::Size { .. } => "give the device the size that it had".to_owned(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use zonal_base::Bytes;
-use zonal_host::Holds;
+use zonal_host::DeviceContents;
 use zonal_zonelog::{Ending, Identity, ZoneContent};
 
 use crate::failure::Failure;
@@ -29,15 +29,19 @@ impl Contents {
     /// The device cannot be read.
     pub fn of(survey: &Survey) -> Result<Self, Failure> {
         let (holds, about) = match survey.holds() {
-            Holds::Nothing => ("nothing", "nothing: it is formatted when it is used".to_owned()),
-            Holds::NothingSeen => {
+            DeviceContents::Nothing => {
+                ("nothing", "nothing: it is formatted when it is used".to_owned())
+            }
+            DeviceContents::NothingSeen => {
                 ("nothing-seen", "nothing where we looked: it is formatted when it is used".into())
             }
-            Holds::Foreign(what) => ("foreign", format!("something that is not Zonal's: {what}")),
-            Holds::OtherVersion(version) => {
+            DeviceContents::Foreign(what) => {
+                ("foreign", format!("something that is not Zonal's: {what}"))
+            }
+            DeviceContents::OtherVersion(version) => {
                 ("other-version", format!("a log of format version {version}"))
             }
-            Holds::Log(formatted) => {
+            DeviceContents::Log(formatted) => {
                 let log = LogContents::of(survey, formatted.identity)?;
                 return Ok(Self { holds: "log", about: log.about(), log: Some(log) });
             }

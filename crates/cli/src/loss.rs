@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use zonal_host::Holds;
+use zonal_host::DeviceContents;
 use zonal_hostdev::{DeviceSpec, OpenError};
 
 use crate::contents::Contents;
@@ -24,7 +24,7 @@ pub fn agree_to_loss(spec: &DeviceSpec, is_agreed: bool) -> Result<(), Failure> 
         Err(OpenError::NotMadeYet { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    if *survey.holds() == Holds::Nothing {
+    if *survey.holds() == DeviceContents::Nothing {
         return Ok(());
     }
     let about = Contents::of(&survey)?.about;

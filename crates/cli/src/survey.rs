@@ -7,7 +7,7 @@ mod viewer;
 
 use zonal_base::{Bytes, ZoneId};
 use zonal_device::Geometry;
-use zonal_host::{Difference, Holds, StartError};
+use zonal_host::{DeviceContents, GeometryMismatch, StartError};
 use zonal_hostdev::{DeviceSpec, Drive, EngineKind, OpenError};
 use zonal_zonelog::ZoneContent;
 
@@ -18,7 +18,7 @@ use viewer::Viewer;
 /// A device that is being looked at.
 pub struct Survey {
     drive: Drive,
-    holds: Holds,
+    holds: DeviceContents,
     /// The zone size in the spec, where the device was formatted with another.
     misnamed_zone: Option<Bytes>,
 }
@@ -49,9 +49,9 @@ impl Survey {
     /// It cannot be opened or read.
     pub fn open(spec: &DeviceSpec) -> Result<Self, OpenError> {
         let mut drive = Drive::open_read_only(spec)?;
-        let holds = Holds::of(&drive)?;
+        let holds = DeviceContents::of(&drive)?;
         let mut misnamed_zone = None;
-        if let Holds::Log(formatted) = &holds
+        if let DeviceContents::Log(formatted) = &holds
             && let Some(zone) = formatted.zone
         {
             misnamed_zone = spec.zone.filter(|named| *named != zone);
@@ -76,7 +76,7 @@ impl Survey {
 
     /// Whose the contents are.
     #[must_use]
-    pub const fn holds(&self) -> &Holds {
+    pub const fn holds(&self) -> &DeviceContents {
         &self.holds
     }
 
@@ -91,10 +91,10 @@ impl Survey {
     /// What keeps the device from being used as it was named, and what to write instead.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
-        let Holds::Log(formatted) = &self.holds else { return None };
+        let DeviceContents::Log(formatted) = &self.holds else { return None };
         let zone = Bytes(self.geometry().zone_capacity.bytes().0);
         if let Some(named) = self.misnamed_zone {
-            let difference = Difference::Zone { formatted: zone, wanted: named };
+            let difference = GeometryMismatch::Zone { formatted: zone, wanted: named };
             return Some(format!("it {difference}: {}", advice::on_difference(&difference)));
         }
         let shards = usize::from(formatted.identity.shard_count);
@@ -117,7 +117,7 @@ impl Survey {
     /// A zone cannot be read.
     pub fn zones(&self, mut on_zone: impl FnMut(Zone)) -> Result<(), Failure> {
         let shards = match &self.holds {
-            Holds::Log(formatted) => u32::from(formatted.identity.shard_count).max(1),
+            DeviceContents::Log(formatted) => u32::from(formatted.identity.shard_count).max(1),
             _ => 1,
         };
         let mut first = 0;
@@ -141,7 +141,7 @@ impl Survey {
 /// It is, or it cannot be looked at.
 pub fn refuse_foreign(spec: &DeviceSpec) -> Result<(), Failure> {
     match Survey::open(spec) {
-        Ok(Survey { holds: Holds::Foreign(what), .. }) => {
+        Ok(Survey { holds: DeviceContents::Foreign(what), .. }) => {
             Err(StartError::Foreign { spec: spec.clone(), what }.into())
         }
         Ok(_) | Err(OpenError::NotMadeYet { .. }) => Ok(()),

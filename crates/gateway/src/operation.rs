@@ -19,7 +19,7 @@ pub enum Operation {
     UploadPart,
     /// Assembles the parts of an upload into an object.
     CompleteMultipartUpload,
-    /// DELETE of an object.
+    /// Deletes an object (DELETE of an object).
     DeleteObject,
     /// Deletes the objects listed in the body of a POST.
     DeleteObjects,

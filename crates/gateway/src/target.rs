@@ -19,7 +19,7 @@ pub(crate) enum Target<'a> {
     Object {
         /// One to [`BUCKET_BYTES_MAX`] letters, digits, dots, dashes and underscores.
         bucket: Cow<'a, str>,
-        /// Not empty.
+        /// Object key, decoded. Not empty.
         key: Cow<'a, str>,
     },
 }

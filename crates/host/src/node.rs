@@ -19,16 +19,16 @@ use zonal_zonelog::{Generations, Identity, OpenMode};
 
 use crate::Client;
 use crate::chunks::{ChunkLimits, ChunkRefused};
-use crate::convention;
-use crate::holds::Difference;
-use crate::keeper::Keeper;
-use crate::opened::Opened;
+use crate::device_contents::GeometryMismatch;
+use crate::device_health::DeviceHealth;
+use crate::device_open::Opened;
+use crate::device_supervisor::DeviceSupervisor;
+use crate::membership;
 use crate::origin::Backend;
 use crate::peers::Peers;
 use crate::request::Request;
 use crate::routes::Routes;
 use crate::shard::{Begun, Setup, ShardAddress, Share, spawn};
-use crate::standing::Standing;
 
 /// A front end's task on each shard's thread, which serves its share of the connections. Gets the
 /// shard's number. It ends with the shard.
@@ -103,7 +103,7 @@ pub enum StartError {
         /// Requested shards.
         shards: Option<usize>,
         /// The difference.
-        difference: Box<Difference>,
+        difference: Box<GeometryMismatch>,
     },
     /// The device is too small for a cache with these settings: change them.
     Unfit {
@@ -122,7 +122,7 @@ pub enum StartError {
     /// A chunk size rule exceeds a limit of the devices.
     Chunks(ChunkRefused),
     /// Two devices were used apart (split brain): format one of them.
-    Apart {
+    SplitBrain {
         /// The device with the newest roster, and the other one.
         specs: Box<[DeviceSpec; 2]>,
     },
@@ -154,7 +154,7 @@ impl StartError {
             | Self::Divided { .. }
             | Self::Unfit { .. }
             | Self::Chunks(_)
-            | Self::Apart { .. }
+            | Self::SplitBrain { .. }
             | Self::TooMany => false,
         }
     }
@@ -177,7 +177,7 @@ impl fmt::Display for StartError {
             Self::Unfit { spec, error } | Self::Cache { spec, error } => {
                 write!(f, "{}: {error}", path(spec))
             }
-            Self::Apart { specs } => {
+            Self::SplitBrain { specs } => {
                 let [one, other] = &**specs;
                 write!(
                     f,
@@ -227,7 +227,7 @@ pub(crate) struct Device {
     pub(crate) shard_count: u16,
     /// True if the device was blank.
     pub(crate) is_new: bool,
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) standing: Arc<DeviceHealth>,
 }
 
 struct Starting {
@@ -295,7 +295,8 @@ impl Node {
             spawned?;
             let (begun, go) = all_started(starting, (&devices, begin)).await?;
             let of_node = (&*peers, &*routes, &generations[0]);
-            let convened = convention::convene(devices, begun, of_node, settings.mode).await?;
+            let convened =
+                membership::agree_membership(devices, begun, of_node, settings.mode).await?;
             Ok((convened, go))
         };
         match started.await {
@@ -311,7 +312,7 @@ impl Node {
         }
     }
 
-    fn serve(&mut self, keepers: Vec<Keeper>, go: Vec<oneshot::Sender<Client>>) {
+    fn serve(&mut self, keepers: Vec<DeviceSupervisor>, go: Vec<oneshot::Sender<Client>>) {
         for keeper in keepers {
             self.keepers.spawn(keeper.keep());
         }

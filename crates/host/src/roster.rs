@@ -58,7 +58,7 @@ pub(crate) struct DeviceRecord {
 
 /// Membership agreed at a start.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Convened {
+pub(crate) struct MembershipOutcome {
     pub(crate) roster: Roster,
     /// True if the roster differs from that on some device, and must be written.
     pub(crate) is_news: bool,
@@ -70,14 +70,14 @@ pub(crate) struct Convened {
 
 /// Split brain: two devices were used apart, and neither knows which removals it missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Apart {
+pub(crate) struct SplitBrain {
     pub(crate) one: usize,
     pub(crate) other: usize,
 }
 
 /// State of a device relative to the newest roster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum MemberState {
     /// It has missed no removals.
     Current,
     /// It is blank.
@@ -89,11 +89,11 @@ enum Standing {
 /// Agrees on the roster from what was found. Requires: `generation` is higher than that of any
 /// record, and nothing was written since it was drawn. The random ids are for a new roster, and for
 /// the logs of wiped devices.
-pub(crate) fn convene(
+pub(crate) fn agree_membership(
     found: &[DeviceRecord],
     generation: u64,
     (id, new_logs): (Id, &[Id]),
-) -> Result<Convened, Apart> {
+) -> Result<MembershipOutcome, SplitBrain> {
     let newest = (0..found.len())
         .filter(|at| found[*at].roster.is_some())
         .max_by_key(|at| found[*at].roster.as_ref().map_or(0, |roster| roster.number));
@@ -102,14 +102,14 @@ pub(crate) fn convene(
     let mut standings = Vec::with_capacity(found.len());
     for (at, device) in found.iter().enumerate() {
         let standing = newest.standing_of(device, found);
-        standings.push(standing.ok_or(Apart { one: holder, other: at })?);
+        standings.push(standing.ok_or(SplitBrain { one: holder, other: at })?);
     }
     let is_emptied: Vec<bool> =
-        standings.iter().map(|standing| *standing == Standing::Behind).collect();
+        standings.iter().map(|standing| *standing == MemberState::Behind).collect();
     let has = |device: &DeviceRecord| device.roster.as_ref() == Some(newest);
     if found.len() == newest.members.len() && found.iter().all(has) && !is_emptied.contains(&true) {
         let logs = found.iter().map(|device| device.log).collect();
-        return Ok(Convened { roster: newest.clone(), is_news: false, is_emptied, logs });
+        return Ok(MembershipOutcome { roster: newest.clone(), is_news: false, is_emptied, logs });
     }
     let members = found.iter().zip(&is_emptied).zip(new_logs).map(|((device, empty), new_log)| {
         let log = if *empty { *new_log } else { device.log };
@@ -128,13 +128,13 @@ pub(crate) fn convene(
     let buckets = spread_over(&members, homes.collect(), generation);
     let number = newest.number + 1;
     let roster = Roster { number, id, members, buckets };
-    Ok(Convened { roster, is_news: true, is_emptied, logs })
+    Ok(MembershipOutcome { roster, is_news: true, is_emptied, logs })
 }
 
 /// The first roster. A single used device had all buckets from the beginning, and needs no stored
 /// roster while it is alone. If several devices were used before, all buckets get a new epoch,
 /// because their history is unknown.
-fn first(found: &[DeviceRecord], generation: u64, id: Id) -> Convened {
+fn first(found: &[DeviceRecord], generation: u64, id: Id) -> MembershipOutcome {
     let member = |device: &DeviceRecord| Member {
         log: device.log,
         shard_count: device.shard_count,
@@ -148,7 +148,7 @@ fn first(found: &[DeviceRecord], generation: u64, id: Id) -> Convened {
     let roster = Roster { number: 1, id, members, buckets };
     let is_emptied = vec![false; found.len()];
     let logs = found.iter().map(|device| device.log).collect();
-    Convened { roster, is_news: 1 < found.len(), is_emptied, logs }
+    MembershipOutcome { roster, is_news: 1 < found.len(), is_emptied, logs }
 }
 
 /// Gives each member a share of the buckets, in proportion to its shards. Unassigned buckets are
@@ -183,7 +183,7 @@ fn spread_over(members: &[Member], mut homes: Vec<Option<Bucket>>, since: u64) -
 
 impl Roster {
     /// State of a device relative to this roster. `None` if the device was used apart.
-    fn standing_of(&self, device: &DeviceRecord, all: &[DeviceRecord]) -> Option<Standing> {
+    fn standing_of(&self, device: &DeviceRecord, all: &[DeviceRecord]) -> Option<MemberState> {
         if let Some(own) = &device.roster
             && own.id != self.id
         {
@@ -197,9 +197,9 @@ impl Roster {
             }
         }
         Some(match self.members.iter().find(|member| member.log == device.log) {
-            Some(Member { is_away: false, .. }) => Standing::Current,
-            None if device.is_new => Standing::New,
-            _ => Standing::Behind,
+            Some(Member { is_away: false, .. }) => MemberState::Current,
+            None if device.is_new => MemberState::New,
+            _ => MemberState::Behind,
         })
     }
 

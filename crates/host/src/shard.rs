@@ -12,14 +12,14 @@ use zonal_zonelog::{Generations, Identity, OpenMode};
 
 use crate::Client;
 use crate::clock::RealClock;
-use crate::crank::Crank;
-use crate::life::join_again;
+use crate::device_health::DeviceHealth;
 use crate::node::{DeviceSettings, Front, StartError};
 use crate::origin::Backend;
 use crate::peers::Peers;
 use crate::request::Request;
 use crate::roster::Id;
-use crate::standing::Standing;
+use crate::shard_lifecycle::join_again;
+use crate::shard_loop::ShardLoop;
 
 /// Numbers of a device and of a shard on it.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Share {
     pub(crate) chunks: Arc<ChunkRules>,
     pub(crate) generations: Generations,
     pub(crate) backend: Arc<dyn Backend>,
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) standing: Arc<DeviceHealth>,
 }
 
 /// Results of a shard's start.
@@ -77,7 +77,7 @@ pub(crate) fn spawn(setup: Setup) -> std::io::Result<JoinHandle<()>> {
 async fn run(setup: Setup) {
     let Setup { share, drive, identity, mode, requests, started, go, front } = setup;
     let clock = RealClock::start();
-    let begun = Crank::begin(&share, clock, &drive);
+    let begun = ShardLoop::begin(&share, clock, &drive);
     let mut crank = match begun {
         Ok((mut crank, opening)) => match crank.come_up(opening, &drive, (identity, mode)).await {
             Ok(()) => crank,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use zonal_base::Bytes as Size;
 use zonal_host::{
     Backend, BodyStream, BoxFuture, ChunkRules, DeviceSettings, Freshness, Head, Node,
-    NodeSettings, ObjectName, OriginFault, OriginHead, PATIENCE, REJOIN, RetentionClass,
+    NodeSettings, ObjectName, OriginFault, OriginHead, PROBE_WINDOW, READ_TIMEOUT, RetentionClass,
     StartError,
 };
 use zonal_zonelog::OpenMode;
@@ -79,8 +79,8 @@ async fn start(directory: &Path, store: &Arc<Store>, names: &[&str]) -> Result<N
         forgets_pins: false,
         buffers: Size::mib(16),
         prefetch: Size(0),
-        patience: PATIENCE,
-        rejoin: REJOIN,
+        patience: READ_TIMEOUT,
+        rejoin: PROBE_WINDOW,
     };
     let devices = names.iter().map(device).collect();
     let settings =
@@ -184,7 +184,10 @@ async fn devices_that_were_used_apart_are_refused_until_one_is_formatted() {
     run(at, &store, &["b"]).await;
     let Err(refused) = start(at, &store, &["a", "b"]).await else { panic!("it started") };
     let text = refused.to_string();
-    assert!(matches!(refused, StartError::Apart { .. }) && text.contains("used apart"), "{text}");
+    assert!(
+        matches!(refused, StartError::SplitBrain { .. }) && text.contains("used apart"),
+        "{text}"
+    );
     std::fs::remove_file(at.join("b")).unwrap();
     assert!(run(at, &store, &["a", "b"]).await < OBJECTS);
 }

@@ -23,7 +23,7 @@ use zonal_zonelog::OpenMode;
 const OBJECT_BYTES: u64 = 1 << 20;
 
 /// Read timeout, longer than a busy machine delays a thread.
-const PATIENCE: Duration = Duration::from_millis(400);
+const READ_TIMEOUT: Duration = Duration::from_millis(400);
 
 const OBJECTS: u64 = 16;
 
@@ -164,13 +164,13 @@ impl Bench {
     async fn read_until_isolated(&self) {
         eventually("it is isolated", async || {
             let (_, slowest) = self.read_all().await;
-            assert!(slowest < PATIENCE * 3, "somebody waited for {slowest:?}");
+            assert!(slowest < READ_TIMEOUT * 3, "somebody waited for {slowest:?}");
             self.is_isolated(0).await
         })
         .await;
         assert!(!self.is_isolated(1).await);
         let (_, slowest) = self.read_all().await;
-        assert!(slowest < PATIENCE, "somebody waited for {slowest:?} although it is isolated");
+        assert!(slowest < READ_TIMEOUT, "somebody waited for {slowest:?} although it is isolated");
     }
 
     async fn joins_again(&self) {
@@ -195,7 +195,7 @@ async fn start(directory: &Path, store: &Arc<Store>) -> Node {
         forgets_pins: false,
         buffers: Size::mib(16),
         prefetch: Size(0),
-        patience: Nanos::millis(u64::try_from(PATIENCE.as_millis()).unwrap()),
+        patience: Nanos::millis(u64::try_from(READ_TIMEOUT.as_millis()).unwrap()),
         rejoin: Nanos::secs(1),
     }
     };
@@ -229,7 +229,7 @@ async fn a_device_that_hangs_is_isolated_and_comes_back_with_what_it_held() {
     bench.joins_again().await;
     // Admissions to the hanging device were lost.
     let (_, slowest) = bench.read_all().await;
-    assert!(slowest < PATIENCE);
+    assert!(slowest < READ_TIMEOUT);
     bench.fill().await;
     assert_eq!(bench.isolations().await, 1);
     bench.node.stop().await;
@@ -259,7 +259,7 @@ async fn what_was_removed_while_its_device_was_away_does_not_come_back() {
     for number in 0..OBJECTS {
         let begun = Instant::now();
         assert_eq!(bench.client().remove(&object(number)).await, Ok(()));
-        assert!(begun.elapsed() < PATIENCE, "a removal waited for {:?}", begun.elapsed());
+        assert!(begun.elapsed() < READ_TIMEOUT, "a removal waited for {:?}", begun.elapsed());
     }
     bench.is_well();
     bench.joins_again().await;

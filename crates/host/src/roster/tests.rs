@@ -31,12 +31,12 @@ impl Shelf {
         devices.iter().map(found).collect()
     }
 
-    fn start(&mut self, devices: &[u8]) -> Result<Convened, Apart> {
+    fn start(&mut self, devices: &[u8]) -> Result<MembershipOutcome, SplitBrain> {
         self.generation += 10;
         self.ids += 1;
         let logs: Vec<Id> = devices.iter().map(|device| id(EMPTIED + device + self.ids)).collect();
         let found = self.found(devices);
-        let convened = convene(&found, self.generation, (id(200 + self.ids), &logs))?;
+        let convened = agree_membership(&found, self.generation, (id(200 + self.ids), &logs))?;
         for (at, device) in devices.iter().enumerate() {
             let roster = convened.is_news.then(|| convened.roster.clone());
             let log = convened.logs[at];
@@ -63,7 +63,7 @@ impl Shelf {
 }
 
 /// By bucket: the number of its device.
-fn homes(convened: &Convened, devices: &[u8]) -> Vec<u8> {
+fn homes(convened: &MembershipOutcome, devices: &[u8]) -> Vec<u8> {
     let device = |log| devices[convened.logs.iter().position(|known| *known == log).unwrap()];
     convened.roster.homes().map(device).collect()
 }

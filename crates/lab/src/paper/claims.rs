@@ -26,7 +26,7 @@ pub struct Claim {
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// At least half of the published effect is there, in the same direction.
-    Holds,
+    DeviceContents,
     /// The direction is the same, the effect less than half.
     HoldsWeaker,
     /// The direction is another.
@@ -111,7 +111,7 @@ fn small_chunks(outcomes: &Outcomes<'_>) -> Option<Claim> {
         claim: "64 KiB: both drives are alike in throughput".into(),
         published: "-1.88 %".into(),
         here: percent(here),
-        verdict: if here.abs() <= ALIKE { Verdict::Holds } else { Verdict::DoesNotHold },
+        verdict: if here.abs() <= ALIKE { Verdict::DeviceContents } else { Verdict::DoesNotHold },
         why: String::new(),
     })
 }
@@ -134,7 +134,7 @@ fn active_zones<'a>(
         claim: "64 KiB are too slow for garbage collection: 0.021 GiB/s are written".into(),
         published: "0.021 GiB/s in all eight rows".into(),
         here: format!("{} GiB/s; {} when the zone is claimed after the fetch", short(holding), short(without)),
-        verdict: if is_law { Verdict::Holds } else { Verdict::DoesNotHold },
+        verdict: if is_law { Verdict::DeviceContents } else { Verdict::DoesNotHold },
         why: "it is no property of the drives: a miss claims one of 14 active zones and then waits 40.6 ms for the origin. \
               Claimed after the fetch, all 64 threads fetch at once"
             .into(),
@@ -171,7 +171,7 @@ fn collection(outcomes: &Outcomes<'_>) -> Vec<Claim> {
             claim: "512 MiB, block, trimmed: no garbage collection is seen".into(),
             published: "no drop".into(),
             here: percent(here),
-            verdict: if -0.1 < here { Verdict::Holds } else { Verdict::DoesNotHold },
+            verdict: if -0.1 < here { Verdict::DeviceContents } else { Verdict::DoesNotHold },
             why: String::new(),
         });
     }
@@ -188,7 +188,7 @@ fn collection(outcomes: &Outcomes<'_>) -> Vec<Claim> {
             published: "+27 % and +1 %".into(),
             here: format!("{} and {}", percent(zns), percent(block)),
             verdict: match (0.13 < zns, block < zns / 2.0) {
-                (true, true) => Verdict::Holds,
+                (true, true) => Verdict::DeviceContents,
                 (_, true) => Verdict::HoldsWeaker,
                 _ => Verdict::DoesNotHold,
             },
@@ -201,7 +201,7 @@ fn collection(outcomes: &Outcomes<'_>) -> Vec<Claim> {
 impl Claim {
     pub(super) fn of_effect(claim: &str, published: f64, here: f64) -> Self {
         let verdict = match here / published {
-            part if 0.5 <= part => Verdict::Holds,
+            part if 0.5 <= part => Verdict::DeviceContents,
             part if 0.0 < part => Verdict::HoldsWeaker,
             _ => Verdict::DoesNotHold,
         };

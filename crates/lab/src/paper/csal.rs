@@ -210,9 +210,9 @@ const ALIKE: f64 = 0.05;
 fn of_ratio(claim: &str, published: f64, here: f64) -> Claim {
     let verdict = match here.ln() / published.ln() {
         _ if (published - 1.0).abs() <= ALIKE && (here - 1.0).abs() <= 2.0 * ALIKE => {
-            Verdict::Holds
+            Verdict::DeviceContents
         }
-        part if 0.5 <= part => Verdict::Holds,
+        part if 0.5 <= part => Verdict::DeviceContents,
         part if 0.0 < part => Verdict::HoldsWeaker,
         _ => Verdict::DoesNotHold,
     };

@@ -206,7 +206,7 @@ fn none_is_best(home: &str, rates: [&[f64]; 2]) -> Claim {
         claim: format!("Figures 3 and 4, {home}: no chunk size is best for both"),
         published: "no one size fits all".into(),
         here: format!("{roomy} without eviction, {scarce} with it"),
-        verdict: if scarce < roomy { Verdict::Holds } else { Verdict::DoesNotHold },
+        verdict: if scarce < roomy { Verdict::DeviceContents } else { Verdict::DoesNotHold },
         why: String::new(),
     }
 }
@@ -227,7 +227,7 @@ fn larger_are_better(home: &str, rates: &[f64]) -> Claim {
         published: "well".into(),
         here: by_chunk(rates),
         verdict: match (ALIKE < gain, is_kept) {
-            (true, true) => Verdict::Holds,
+            (true, true) => Verdict::DeviceContents,
             (true, false) | (false, true) => Verdict::HoldsWeaker,
             (false, false) => Verdict::DoesNotHold,
         },
@@ -245,7 +245,7 @@ fn smaller_are_better(home: &str, rates: &[f64]) -> Claim {
         published: "better, poorly".into(),
         here: by_chunk(rates),
         verdict: match (falls, is_poor) {
-            (true, true) => Verdict::Holds,
+            (true, true) => Verdict::DeviceContents,
             (_, true) => Verdict::HoldsWeaker,
             _ => Verdict::DoesNotHold,
         },
@@ -283,8 +283,8 @@ mod tests {
         let rates = |falling: f64| (0..6).map(|at| 1000.0 * falling.powi(at)).collect::<Vec<_>>();
         let smaller = |falling| smaller_are_better("", &rates(falling)).verdict;
         let larger = |falling| larger_are_better("", &rates(falling)).verdict;
-        assert_eq!([0.5, 1.0].map(smaller), [Verdict::Holds, Verdict::DoesNotHold]);
-        let expected = [Verdict::Holds, Verdict::HoldsWeaker, Verdict::DoesNotHold];
+        assert_eq!([0.5, 1.0].map(smaller), [Verdict::DeviceContents, Verdict::DoesNotHold]);
+        let expected = [Verdict::DeviceContents, Verdict::HoldsWeaker, Verdict::DoesNotHold];
         assert_eq!([1.1, 1.0, 0.9].map(larger), expected);
         assert_eq!((best(&rates(0.5)), best(&rates(1.1))), (0, 5));
     }

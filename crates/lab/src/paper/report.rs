@@ -269,7 +269,7 @@ pub(super) fn short(value: f64) -> String {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Holds => "holds",
+            Self::DeviceContents => "holds",
             Self::HoldsWeaker => "holds weaker",
             Self::DoesNotHold => "does not hold",
         })

@@ -93,7 +93,7 @@ fn lower(claim: &str, parts: &[f64]) -> Claim {
         published: "reduced".into(),
         here: here(parts),
         verdict: match (count(|part| part < 1.0 - ALIKE), count(|part| part <= 1.0 + ALIKE)) {
-            (lower, _) if lower == parts.len() - 1 => Verdict::Holds,
+            (lower, _) if lower == parts.len() - 1 => Verdict::DeviceContents,
             (1.., not_higher) if not_higher == parts.len() - 1 => Verdict::HoldsWeaker,
             _ => Verdict::DoesNotHold,
         },
@@ -110,7 +110,7 @@ fn most(parts: &[f64]) -> Claim {
         published: "the biggest reduction".into(),
         here: here(parts),
         verdict: match is_most {
-            true => Verdict::Holds,
+            true => Verdict::DeviceContents,
             false if *last < parts[0] - ALIKE => Verdict::HoldsWeaker,
             false => Verdict::DoesNotHold,
         },
@@ -130,11 +130,11 @@ mod tests {
     #[test]
     fn isolation_holds_where_it_lowers_what_is_programmed_in_every_mix_of_unlike_tenants() {
         let verdict = |parts: [f64; 4]| lower("", &parts).verdict;
-        assert_eq!(verdict([1.0, 0.9, 0.8, 0.7]), Verdict::Holds);
+        assert_eq!(verdict([1.0, 0.9, 0.8, 0.7]), Verdict::DeviceContents);
         assert_eq!(verdict([1.2, 0.9, 1.0, 0.7]), Verdict::HoldsWeaker);
         assert_eq!(verdict([1.0, 0.9, 1.1, 0.7]), Verdict::DoesNotHold);
         assert_eq!(verdict([0.5, 1.0, 1.0, 1.0]), Verdict::DoesNotHold);
-        assert_eq!(most(&[1.0, 0.9, 0.8, 0.7]).verdict, Verdict::Holds);
+        assert_eq!(most(&[1.0, 0.9, 0.8, 0.7]).verdict, Verdict::DeviceContents);
         assert_eq!(most(&[1.0, 0.6, 0.8, 0.7]).verdict, Verdict::HoldsWeaker);
         assert_eq!(most(&[1.0, 0.6, 0.8, 1.0]).verdict, Verdict::DoesNotHold);
     }

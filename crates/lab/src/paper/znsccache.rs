@@ -349,7 +349,7 @@ fn claims(variants: &[Variant], large_evict: Option<&Outcome>) -> Vec<Claim> {
             published: "below 4 %".into(),
             here: format!("{:.1} % at most", most_written * 100.0),
             verdict: match most_written {
-                part if part < 0.04 => Verdict::Holds,
+                part if part < 0.04 => Verdict::DeviceContents,
                 part if part < 0.08 => Verdict::HoldsWeaker,
                 _ => Verdict::DoesNotHold,
             },
@@ -405,7 +405,7 @@ fn spikes(outcome: &Outcome, background: Option<&Variant>) -> Vec<Claim> {
                 short(background.write_max_ms)
             ),
             verdict: match saved {
-                saved if saved < -0.5 => Verdict::Holds,
+                saved if saved < -0.5 => Verdict::DeviceContents,
                 saved if saved < 0.0 => Verdict::HoldsWeaker,
                 _ => Verdict::DoesNotHold,
             },
@@ -416,7 +416,7 @@ fn spikes(outcome: &Outcome, background: Option<&Variant>) -> Vec<Claim> {
 }
 
 const fn holds(holds: bool) -> Verdict {
-    if holds { Verdict::Holds } else { Verdict::DoesNotHold }
+    if holds { Verdict::DeviceContents } else { Verdict::DoesNotHold }
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count in a table")]

@@ -132,7 +132,7 @@ fn node_settings(args: &Args) -> NodeSettings {
             prefetch: Bytes(0),
             // However long a drive takes, that is what is measured.
             patience: Nanos::secs(60),
-            rejoin: zonal_host::REJOIN,
+            rejoin: zonal_host::PROBE_WINDOW,
         }],
         chunks: Arc::new(ChunkRules::all(None)),
         mode: if args.format { OpenMode::Format } else { OpenMode::Recover },

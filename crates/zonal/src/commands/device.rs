@@ -198,8 +198,8 @@ fn format(spec: &DeviceSpec, shards: Option<usize>) -> Result<(), Failure> {
         forgets_pins: false,
         buffers: zonal_host::BUFFER_BYTES_MIN,
         prefetch: Bytes(0),
-        patience: zonal_host::PATIENCE,
-        rejoin: zonal_host::REJOIN,
+        patience: zonal_host::READ_TIMEOUT,
+        rejoin: zonal_host::PROBE_WINDOW,
     };
     let settings = NodeSettings {
         devices: vec![device],

@@ -62,7 +62,7 @@ fn order(outcomes: &Outcomes<'_>, workload: CachePool) -> Option<Claim> {
         published: names(&theirs, published_mopm),
         here: names(&ours, mopm),
         verdict: match kept {
-            15 => Verdict::Holds,
+            15 => Verdict::DeviceContents,
             8..15 => Verdict::HoldsWeaker,
             _ => Verdict::DoesNotHold,
         },
@@ -101,7 +101,7 @@ fn similar(outcomes: &Outcomes<'_>, workload: CachePool) -> Option<Claim> {
         claim: format!("{workload}: hit ratios of all schemes but Reg-FIFO are similar"),
         published: format!("{theirs:.2} points apart"),
         here: format!("{here:.2} points apart"),
-        verdict: if here <= SIMILAR { Verdict::Holds } else { Verdict::DoesNotHold },
+        verdict: if here <= SIMILAR { Verdict::DeviceContents } else { Verdict::DoesNotHold },
         why: String::new(),
     })
 }
@@ -114,8 +114,8 @@ fn against_fifo(outcomes: &Outcomes<'_>, workload: CachePool) -> Option<Claim> {
     let here = of(Scheme::ZCacheLib)? - of(Scheme::RegFifo)?;
     // Below half a tenth of a point there is no difference to find again.
     let verdict = match (theirs.abs() < 0.05, here / theirs) {
-        (true, _) if here.abs() < SIMILAR => Verdict::Holds,
-        (false, part) if 0.5 <= part => Verdict::Holds,
+        (true, _) if here.abs() < SIMILAR => Verdict::DeviceContents,
+        (false, part) if 0.5 <= part => Verdict::DeviceContents,
         (false, part) if 0.0 < part => Verdict::HoldsWeaker,
         _ => Verdict::DoesNotHold,
     };
@@ -137,7 +137,7 @@ fn amplification(outcomes: &Outcomes<'_>, workload: CachePool) -> Vec<Claim> {
             claim: format!("{workload}: write amplification of {scheme}"),
             published: format!("{theirs:.2}"),
             here: format!("{here:.2}"),
-            verdict: if is_within { Verdict::Holds } else { Verdict::DoesNotHold },
+            verdict: if is_within { Verdict::DeviceContents } else { Verdict::DoesNotHold },
             why: String::new(),
         })
     };

@@ -29,7 +29,7 @@ fn claim(claim: &str, (published, here): (&str, String), verdict: Verdict) -> Cl
 /// All of it, some of it, or nothing of it.
 const fn verdict(all: bool, some: bool) -> Verdict {
     match (all, some) {
-        (true, _) => Verdict::Holds,
+        (true, _) => Verdict::DeviceContents,
         (_, true) => Verdict::HoldsWeaker,
         _ => Verdict::DoesNotHold,
     }

@@ -23,13 +23,13 @@ use crate::CHECKSUM;
 use crate::alarm::Alarm;
 use crate::chunks;
 use crate::clock::RealClock;
-use crate::crank::{Crank, TASKS_MAX};
 use crate::device_driver::DeviceDriver;
 use crate::memory::classes;
 use crate::node::StartError;
 use crate::origin::OriginDriver;
 use crate::request::{Rejoin, Request};
 use crate::shard::{Begun, ShardAddress, Share};
+use crate::shard_loop::{ShardLoop, TASKS_MAX};
 
 /// Time limit for a new instance to open beside the old one: 2 min. Recovery of a large drive takes
 /// seconds.
@@ -53,7 +53,7 @@ pub(crate) struct Opening {
     ports: Ports,
 }
 
-impl Crank {
+impl ShardLoop {
     /// Creates an instance with everything but its cache.
     pub(crate) fn begin(
         share: &Share,
@@ -193,13 +193,13 @@ impl Crank {
 
 /// Replaces the instance by one on the reopened device. Returns the old instance if that fails.
 pub(crate) async fn join_again(
-    mut life: Crank,
+    mut life: ShardLoop,
     share: &Share,
     clock: RealClock,
     rejoin: Rejoin,
-) -> Crank {
+) -> ShardLoop {
     let Rejoin { drive, log, mode, homes, reply } = rejoin;
-    let (mut next, opening) = match Crank::begin(share, clock, &drive) {
+    let (mut next, opening) = match ShardLoop::begin(share, clock, &drive) {
         Ok(begun) => begun,
         Err(error) => {
             let _ = reply.send(Err(error));
@@ -237,7 +237,7 @@ pub(crate) async fn join_again(
 
 /// Replays all removals that `life` recorded. On return none is left, and none can be added before
 /// the takeover.
-async fn catch_up(life: &mut Crank, next: &mut Crank) -> Result<(), RemoveError> {
+async fn catch_up(life: &mut ShardLoop, next: &mut ShardLoop) -> Result<(), RemoveError> {
     let missed = life.missed.clone();
     for _ in 0..ROUNDS_MAX {
         if missed.count() == 0 || life.is_stopped {

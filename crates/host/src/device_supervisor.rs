@@ -21,19 +21,19 @@ use zonal_hostdev::{DeviceSpec, Drive};
 use zonal_zonelog::{Generations, OpenMode};
 
 use crate::StartError;
-use crate::convention::Convention;
+use crate::device_health::{DeviceHealth, Record};
+use crate::device_open::Opened;
+use crate::membership::Membership;
 use crate::node::{Device, DeviceSettings, random_id};
-use crate::opened::Opened;
 use crate::request::{Rejoin, Request};
 use crate::roster::{Change, Id};
-use crate::standing::{Record, Standing};
 
 /// Default read timeout: 1 s. An NVMe drive answers within milliseconds, even during garbage
 /// collection; a client gives up after some seconds.
-pub const PATIENCE: Nanos = Nanos::secs(1);
+pub const READ_TIMEOUT: Nanos = Nanos::secs(1);
 
 /// Default probe window: how long an isolated device must answer in time before it is used again.
-pub const REJOIN: Nanos = Nanos::secs(10);
+pub const PROBE_WINDOW: Nanos = Nanos::secs(10);
 
 /// Interval of the probes.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
@@ -45,14 +45,14 @@ const RELAPSE: Duration = Duration::from_secs(3600);
 const REJOIN_TIMES_MAX: u32 = 64;
 
 /// Supervisor of one device.
-pub(crate) struct Keeper {
+pub(crate) struct DeviceSupervisor {
     settings: DeviceSettings,
     log: Id,
     /// `None` while the device is closed.
     drive: Option<Arc<Drive>>,
-    standing: Arc<Standing>,
+    standing: Arc<DeviceHealth>,
     shards: Vec<WeakSender<Request>>,
-    convention: Arc<Convention>,
+    convention: Arc<Membership>,
     generations: Generations,
     probes: u64,
 }
@@ -68,11 +68,11 @@ enum Refused {
     Exchanged,
 }
 
-impl Keeper {
+impl DeviceSupervisor {
     pub(crate) fn new(
         (device, log): (Device, Id),
         shards: Vec<WeakSender<Request>>,
-        (convention, generations): (Arc<Convention>, Generations),
+        (convention, generations): (Arc<Membership>, Generations),
     ) -> Self {
         let Device { settings, drive, standing, .. } = device;
         // Reopen with the same number of shards, because the device was formatted for it.

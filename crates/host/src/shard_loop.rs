@@ -22,12 +22,12 @@ use crate::alarm::Alarm;
 use crate::client::Located;
 use crate::clock::RealClock;
 use crate::device_driver::DeviceDriver;
+use crate::device_health::{DeviceHealth, Record};
 use crate::origin::OriginDriver;
 use crate::peers::Peers;
 use crate::pipe::PipeWriter;
 use crate::request::{Rejoin, Request, with_head};
 use crate::shard::ShardAddress;
-use crate::standing::{Record, Standing};
 use crate::{ReadError, ShardStats};
 
 /// Time budget of engine tasks in one iteration, before sockets are polled.
@@ -53,7 +53,7 @@ const LASTING_TASKS: u32 = 2;
 pub(crate) const TASKS_MAX: usize = 1 << 16;
 
 /// State of a shard's event loop.
-pub(crate) struct Crank {
+pub(crate) struct ShardLoop {
     pub(crate) place: ShardAddress,
     pub(crate) peers: Peers,
     pub(crate) executor: Executor,
@@ -67,7 +67,7 @@ pub(crate) struct Crank {
     /// The cache. `None` until it has started; requests wait until then.
     pub(crate) cache: Option<Cache>,
     pub(crate) alarm: Alarm,
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) standing: Arc<DeviceHealth>,
     pub(crate) missed: Rc<PendingInvalidations>,
     /// Callers that wait until the device is closed.
     pub(crate) releases: Vec<oneshot::Sender<()>>,
@@ -78,7 +78,7 @@ pub(crate) struct Crank {
     pub(crate) has_told: bool,
 }
 
-impl Crank {
+impl ShardLoop {
     /// Runs the event loop until `done` returns a value.
     pub(crate) async fn turn_until<T>(
         &mut self,
@@ -321,7 +321,7 @@ type Removed = oneshot::Sender<Result<(), RemoveError>>;
 
 /// Handles removals while the device is offline.
 struct Away {
-    standing: Arc<Standing>,
+    standing: Arc<DeviceHealth>,
     missed: Rc<PendingInvalidations>,
 }
 

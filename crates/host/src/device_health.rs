@@ -21,14 +21,14 @@ pub(crate) enum Record {
 
 /// Health of one device, shared by its shards and its supervisor.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct DeviceHealth {
     trouble: Mutex<Option<DeviceFault>>,
     record: watch::Sender<Record>,
     isolations: AtomicU64,
     has_overflowed: AtomicBool,
 }
 
-impl Default for Standing {
+impl Default for DeviceHealth {
     fn default() -> Self {
         Self {
             trouble: Mutex::default(),
@@ -39,7 +39,7 @@ impl Default for Standing {
     }
 }
 
-impl Standing {
+impl DeviceHealth {
     /// Reports a fault from a shard. Only the first fault is kept.
     pub(crate) fn report(&self, trouble: DeviceFault) {
         let mut known = self.trouble();

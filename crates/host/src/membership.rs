@@ -12,10 +12,12 @@ use zonal_cache::PlacementEpochs;
 use zonal_zonelog::{Generations, OpenMode};
 
 use crate::StartError;
-use crate::keeper::Keeper;
+use crate::device_supervisor::DeviceSupervisor;
 use crate::node::{Device, random_id};
 use crate::request::Request;
-use crate::roster::{self, Apart, Change, Convened, DEVICES_MAX, DeviceRecord, Id, Roster};
+use crate::roster::{
+    self, Change, DEVICES_MAX, DeviceRecord, Id, MembershipOutcome, Roster, SplitBrain,
+};
 use crate::routes::Routes;
 use crate::shard::Begun;
 
@@ -29,7 +31,7 @@ pub(crate) struct NotKept;
 
 /// Current membership, shared by the device supervisors of a node.
 #[derive(Debug)]
-pub(crate) struct Convention(Mutex<Current>);
+pub(crate) struct Membership(Mutex<Current>);
 
 #[derive(Debug)]
 struct Current {
@@ -38,7 +40,7 @@ struct Current {
     writers: BTreeMap<Id, WeakSender<Request>>,
 }
 
-impl Convention {
+impl Membership {
     /// Membership of a node that has started. Requires: the roster is on every device.
     pub(crate) fn new(roster: Roster, writers: BTreeMap<Id, WeakSender<Request>>) -> Self {
         Self(Mutex::new(Current { roster, writers }))
@@ -109,12 +111,12 @@ impl Current {
 ///
 /// # Errors
 /// When devices were used apart (split brain), or one does not start or does not store the roster.
-pub(crate) async fn convene(
+pub(crate) async fn agree_membership(
     devices: Vec<Device>,
     begun: Vec<Begun>,
     (shards, routes, generations): (&[WeakSender<Request>], &Routes, &Generations),
     mode: OpenMode,
-) -> Result<Vec<Keeper>, StartError> {
+) -> Result<Vec<DeviceSupervisor>, StartError> {
     if DEVICES_MAX < devices.len() {
         return Err(StartError::TooMany);
     }
@@ -132,24 +134,27 @@ pub(crate) async fn convene(
     for _ in &devices {
         new_logs.push(random_id()?);
     }
-    let convened = roster::convene(&found, generations.next(), (random_id()?, &new_logs));
-    let Convened { roster, is_news, is_emptied, logs } =
-        convened.map_err(|Apart { one, other }| {
+    let convened = roster::agree_membership(&found, generations.next(), (random_id()?, &new_logs));
+    let MembershipOutcome { roster, is_news, is_emptied, logs } =
+        convened.map_err(|SplitBrain { one, other }| {
             let spec = |at: usize| devices[at].settings.spec.clone();
-            StartError::Apart { specs: Box::new([spec(one), spec(other)]) }
+            StartError::SplitBrain { specs: Box::new([spec(one), spec(other)]) }
         })?;
     let writer_of = |(log, (first, _)): (&Id, &(usize, usize))| (*log, shards[*first].clone());
     let writers: BTreeMap<Id, WeakSender<Request>> =
         logs.iter().zip(&places).map(writer_of).collect();
     let place_of = |log| places[logs.iter().position(|known| *known == log).unwrap_or(0)];
     routes.set(roster.homes().map(place_of));
-    let convention = Arc::new(Convention::new(roster.clone(), writers.clone()));
+    let convention = Arc::new(Membership::new(roster.clone(), writers.clone()));
     let mut keepers = Vec::with_capacity(devices.len());
     for (at, device) in devices.into_iter().enumerate() {
         let (first, count) = places[at];
         let of_node = (convention.clone(), generations.clone());
-        let mut keeper =
-            Keeper::new((device, found[at].log), shards[first..first + count].to_vec(), of_node);
+        let mut keeper = DeviceSupervisor::new(
+            (device, found[at].log),
+            shards[first..first + count].to_vec(),
+            of_node,
+        );
         if is_emptied[at] {
             keeper.empty(logs[at]).await?;
         }
@@ -166,7 +171,7 @@ pub(crate) async fn convene(
             return Err(StartError::Roster { spec: keepers[at].spec() });
         }
     }
-    keepers.iter().for_each(Keeper::keep_drive);
+    keepers.iter().for_each(DeviceSupervisor::keep_drive);
     Ok(keepers)
 }
 

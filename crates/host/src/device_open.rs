@@ -4,7 +4,7 @@ use zonal_hostdev::{Drive, OpenError};
 use zonal_zonelog::OpenMode;
 
 use crate::node::{DeviceSettings, StartError};
-use crate::{Formatted, Holds};
+use crate::{DeviceContents, Formatted};
 
 /// Minimum zones of a shard where the number of shards is chosen automatically.
 const ZONES_PER_SHARD_MIN: u32 = 8;
@@ -50,18 +50,18 @@ impl Opened {
 /// The log on the device, if there is one. Refuses foreign data.
 fn log_on(drive: &Drive, of: &DeviceSettings) -> Result<Option<Formatted>, StartError> {
     let spec = of.spec.clone();
-    match Holds::of(drive)? {
-        Holds::Nothing => Ok(None),
-        Holds::NothingSeen => {
+    match DeviceContents::of(drive)? {
+        DeviceContents::Nothing => Ok(None),
+        DeviceContents::NothingSeen => {
             tracing::warn!(
                 path = %drive.path().display(),
                 "the device looks blank and is formatted: it is too large to be read whole"
             );
             Ok(None)
         }
-        Holds::Log(formatted) => Ok(Some(formatted)),
-        Holds::OtherVersion(version) => Err(StartError::OtherVersion { spec, version }),
-        Holds::Foreign(what) => Err(StartError::Foreign { spec, what }),
+        DeviceContents::Log(formatted) => Ok(Some(formatted)),
+        DeviceContents::OtherVersion(version) => Err(StartError::OtherVersion { spec, version }),
+        DeviceContents::Foreign(what) => Err(StartError::Foreign { spec, what }),
     }
 }
 

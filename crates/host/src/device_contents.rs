@@ -16,7 +16,7 @@ use crate::CHECKSUM;
 
 /// Content of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Holds {
+pub enum DeviceContents {
     /// The device is all zeros.
     Nothing,
     /// The sampled parts are zeros. The device is too large to be read completely.
@@ -40,7 +40,7 @@ pub struct Formatted {
     zones_of: Option<(u16, u32)>,
 }
 
-impl Holds {
+impl DeviceContents {
     /// Identifies the content of a device. Read-only, and safe while the device is in use.
     ///
     /// # Errors
@@ -121,25 +121,25 @@ impl Formatted {
     /// First difference between the division on the device and the requested one; `None` when they
     /// agree.
     #[must_use]
-    pub fn difference(&self, drive: &Drive, shard_count: usize) -> Option<Difference> {
+    pub fn difference(&self, drive: &Drive, shard_count: usize) -> Option<GeometryMismatch> {
         let formatted = usize::from(self.identity.shard_count);
         if formatted != shard_count {
-            return Some(Difference::Shards { formatted, wanted: shard_count });
+            return Some(GeometryMismatch::Shards { formatted, wanted: shard_count });
         }
         let zone = drive.geometry().zone_capacity.bytes();
         if let Some(formatted) = self.zone.filter(|formatted| *formatted != zone) {
-            return Some(Difference::Zone { formatted, wanted: zone });
+            return Some(GeometryMismatch::Zone { formatted, wanted: zone });
         }
         let (shard, formatted) = self.zones_of?;
         let share = drive.share(shard.into(), self.identity.shard_count.into()).ok()?;
         let now = share.zone_count;
-        (now != formatted).then_some(Difference::Size { shard, formatted, now })
+        (now != formatted).then_some(GeometryMismatch::Size { shard, formatted, now })
     }
 }
 
 /// How the division on a device differs from the requested one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Difference {
+pub enum GeometryMismatch {
     /// Another number of shards.
     Shards {
         /// Shards on the device.
@@ -165,7 +165,7 @@ pub enum Difference {
     },
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for GeometryMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shards { formatted, wanted } => {
