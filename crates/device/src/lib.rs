@@ -1,7 +1,7 @@
 //! Zoned block device: the NVMe ZNS contract that every device implementation keeps, and the suite that checks it.
 //!
 //! Uses: `base`. Knows nothing of: tasks, files, sockets, what is stored in the zones.
-//! Read in this order: `geometry`, `state`, `command`, `error`; then `zone_table`, `ram`, `patient`, `conformance`.
+//! Read in this order: `geometry`, `state`, `command`, `error`; then `zone_table`, `ram`, `deadline`, `conformance`.
 //!
 //! Rules that every device keeps (and that `conformance` checks):
 //!

@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use zonal_base::{BLOCK_BYTES, Blocks, Lba, index};
 
 use crate::memory::aligned;
-use crate::turns::{Company, Turns};
+use crate::range_locks::{LockMode, RangeLocks};
 use crate::volume::{Extent, Piece, Promise, Volume, VolumeError};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -22,7 +22,7 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 #[derive(Debug)]
 pub(crate) struct Bytewise<V> {
     volume: V,
-    turns: Turns,
+    locks: RangeLocks,
 }
 
 /// The blocks that a byte range touches.
@@ -47,7 +47,7 @@ const fn start_of(lba: Lba) -> u64 {
 /// All methods require: the byte range lies within the volume.
 impl<V: Volume> Bytewise<V> {
     pub(crate) fn new(volume: V) -> Self {
-        Self { volume, turns: Turns::default() }
+        Self { volume, locks: RangeLocks::default() }
     }
 
     /// The underlying volume.
@@ -78,10 +78,10 @@ impl<V: Volume> Bytewise<V> {
             return Ok(());
         }
         if blocks == within(&bytes) {
-            let _turn = self.turns.take(blocks.clone(), Company::Shared).await;
+            let _lock = self.locks.acquire(blocks.clone(), LockMode::Shared).await;
             return self.volume.write(blocks.start, data, promise).await;
         }
-        let _turn = self.turns.take(blocks.clone(), Company::Alone).await;
+        let _lock = self.locks.acquire(blocks.clone(), LockMode::Exclusive).await;
         let whole = self.completed(&bytes, &blocks, &data).await?;
         self.volume.write(blocks.start, whole, promise).await
     }
@@ -118,7 +118,7 @@ impl<V: Volume> Bytewise<V> {
         if count(&blocks) == Blocks(0) {
             return Ok(());
         }
-        let _turn = self.turns.take(blocks.clone(), Company::Shared).await;
+        let _lock = self.locks.acquire(blocks.clone(), LockMode::Shared).await;
         self.volume.clear(blocks.start, count(&blocks), promise).await
     }
 

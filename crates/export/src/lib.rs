@@ -2,7 +2,7 @@
 //!
 //! Uses: `base`. Knows nothing of: devices, engines, configuration, the storage behind a volume.
 //! Read in this order: `volume` (the block storage), `wire`, `handshake`, `request`, `incoming`,
-//! `reply`, `outgoing` (the protocol, without I/O); `turns`, `bytewise`, `export` (from requests to
+//! `reply`, `outgoing` (the protocol, without I/O); `range_locks`, `bytewise`, `export` (from requests to
 //! volumes); `received`, `connection`, `server`.
 //!
 //! The protocol is NBD's fixed newstyle handshake with structured replies, without TLS and extended
@@ -21,12 +21,12 @@ mod handshake;
 mod incoming;
 mod memory;
 mod outgoing;
+mod range_locks;
 mod received;
 mod reply;
 mod request;
 mod server;
 mod stats;
-mod turns;
 mod volume;
 mod wire;
 

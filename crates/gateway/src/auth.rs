@@ -6,13 +6,13 @@
 //! 3. The payload hash is a SHA-256, or one of S3's placeholders such as `UNSIGNED-PAYLOAD`.
 //! 4. The signature equals the one that the secret key yields for all of this.
 
-mod claim;
 mod error;
 mod keys;
+mod signed_request;
 
-pub(crate) use claim::PARAMETERS as PRESIGN_PARAMETERS;
 pub(crate) use error::AuthError;
 pub use keys::AccessKeys;
+pub(crate) use signed_request::PARAMETERS as PRESIGN_PARAMETERS;
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ use zonal_s3::sigv4::{
     STREAMING_UNSIGNED_PAYLOAD_TRAILER, Scope, Signature, Timestamp, UNSIGNED_PAYLOAD,
 };
 
-use self::claim::{Claim, SignatureSource, single};
 use self::error::Mismatch;
+use self::signed_request::{SignatureSource, SignedRequest, single};
 use crate::access::AccessRules;
 
 /// SigV4 verifier for one region.
@@ -85,7 +85,7 @@ impl Verifier {
         now: Timestamp,
     ) -> Result<Signed, AuthError> {
         let headers = &request.headers;
-        let claim = Claim::of(headers, query, &self.region, now)?;
+        let claim = SignedRequest::of(headers, query, &self.region, now)?;
         if headers.contains_key(&TOKEN_HEADER) || query.has(TOKEN_PARAMETER) {
             return Err(AuthError::Token);
         }
@@ -103,7 +103,7 @@ impl Verifier {
             &signed,
             payload_hash,
         );
-        let day = &claim.date[..claim::DAY_CHARS];
+        let day = &claim.date[..signed_request::DAY_CHARS];
         let scope = Scope { date: day, region: &self.region, service: "s3" };
         let string_to_sign = sigv4::string_to_sign(claim.date, &scope, &canonical_request);
         let key = self.signing_keys.key(secret, &scope);
@@ -207,7 +207,8 @@ fn all_are_signed(headers: &HeaderMap, names: &[&str]) -> Result<(), AuthError> 
 /// this rule. A Signature Version 2 request covers every `x-amz-*` by itself. An anonymous request
 /// has no signature that an added header could misuse.
 pub(crate) fn nothing_is_added(headers: &HeaderMap, query: &Query<'_>) -> Result<(), AuthError> {
-    let claimed = [claim::signed_in_header(headers)?, claim::signed_in_query(query)?];
+    let claimed =
+        [signed_request::signed_in_header(headers)?, signed_request::signed_in_query(query)?];
     let mut claimed =
         claimed.into_iter().flatten().map(|names| names.split(';').collect::<Vec<_>>());
     claimed.try_for_each(|names| all_are_signed(headers, &names))

@@ -32,6 +32,7 @@ use crate::auth::{Payload, Signed, Verifier};
 use crate::body::ResponseBody;
 use crate::bypass::{BypassReason, Warnings};
 use crate::cache_control::CacheControl;
+use crate::concurrency_limits::ConcurrencyLimits;
 use crate::config::{Authorization, Caching, Config, Terms, WouldRefuse};
 use crate::copy_source::BadCopySource;
 use crate::delete_objects::delete_objects;
@@ -42,7 +43,6 @@ use crate::list_buckets::list_buckets;
 use crate::operation::Operation;
 use crate::owners::Owners;
 use crate::pins::Pins;
-use crate::places::Places;
 use crate::request_id::{RequestId, RequestIds};
 use crate::serve::serve;
 use crate::socket::Exchange;
@@ -68,7 +68,7 @@ struct GatewayState {
     stats: Arc<Stats>,
     request_ids: RequestIds,
     connections: Arc<Semaphore>,
-    places: Places,
+    places: ConcurrencyLimits,
     owners: Owners,
     warnings: Warnings,
 }
@@ -80,7 +80,7 @@ impl Gateway {
         let terms = ArcSwap::from_pointee(terms);
         let verifier = Verifier::new(config.region.clone());
         let connections = Arc::new(Semaphore::new(config.limits.connections_max));
-        let places = Places::new(&config.limits);
+        let places = ConcurrencyLimits::new(&config.limits);
         let mut stats = Stats::default();
         if let Some(log) = &config.access_log {
             stats.access_lines_lost = log.lost().clone();
@@ -180,7 +180,7 @@ impl Gateway {
     }
 
     /// Concurrency limits of writes and documents.
-    pub(crate) fn places(&self) -> &Places {
+    pub(crate) fn places(&self) -> &ConcurrencyLimits {
         &self.shared.places
     }
 

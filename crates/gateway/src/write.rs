@@ -45,12 +45,12 @@ use crate::api::{ApiOperation, Invalidates};
 use crate::asked::S3Request;
 use crate::body::{Cut, Source};
 use crate::bypass::BypassReason;
+use crate::concurrency_limits::Permit;
 use crate::config::Authorization;
 use crate::error;
 use crate::forward::failed;
 use crate::gateway::Gateway;
 use crate::operation::Operation;
-use crate::places::Permit;
 use crate::target::Target;
 
 /// Longest response that is read whole: 64 KiB. Responses to writes are a page of XML at most.

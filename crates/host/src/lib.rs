@@ -3,8 +3,8 @@
 //!
 //! Uses: `cache`, `shaper`, `hostdev`, `policy`, `zonelog`, `runtime`, `device`, `base`.
 //! Knows nothing of: HTTP, S3, configuration files, what the origin is.
-//! Read in this order: `node`, `opened`, `holds`, `shard`, `life`, `crank`, `device_driver`,
-//! `standing`, `keeper` (isolation of a failing device), `roster`, `convention`, `routes`, `peers`,
+//! Read in this order: `node`, `device_open`, `device_contents`, `shard`, `shard_lifecycle`, `shard_loop`, `device_driver`,
+//! `device_health`, `device_supervisor` (isolation of a failing device), `roster`, `membership`, `routes`, `peers`,
 //! `client`, `reading`, `pipe`, `origin`; `containment` (scope of a panic).
 //!
 //! One shard = one thread = one current-thread tokio runtime. It runs the engine's executor, and

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use zonal_base::Nanos;
 
-use crate::budget::Budget;
 use crate::latency::Latency;
+use crate::retry_budget::RetryBudget;
 
 /// Hedging delay: a second request is sent if the first is not answered within this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ const BURST: u64 = 10;
 #[derive(Debug)]
 pub(crate) struct Hedging {
     after: After,
-    pub(crate) budget: Budget,
+    pub(crate) budget: RetryBudget,
 }
 
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Hedging {
             Hedge::After(time) => After::Time(time),
             Hedge::Percentile(percent) => After::Share(Box::new(Latency::new(percent))),
         };
-        Self { after, budget: Budget::new(PERCENT_MAX, BURST, 0) }
+        Self { after, budget: RetryBudget::new(PERCENT_MAX, BURST, 0) }
     }
 
     /// The current delay. `None` while the percentile is unknown: do not hedge.

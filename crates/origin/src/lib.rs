@@ -6,9 +6,9 @@
 //! `authorities` apart. For stores of other kinds: `concurrency`, `serving`, `store`. `conformance`
 //! is the test suite of every implementation.
 
+mod aimd;
 mod authorities;
 mod body;
-mod budget;
 mod concurrency;
 pub mod conformance;
 mod download;
@@ -21,8 +21,8 @@ mod list;
 mod object;
 mod origin;
 mod origins;
-mod pace;
 mod reads;
+mod retry_budget;
 mod s3;
 pub mod serving;
 mod stats;

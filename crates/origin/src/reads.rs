@@ -1,7 +1,7 @@
 //! Read requests to an origin: retried and hedged within the retry budget and the concurrency
 //! limit.
 //!
-//! 1. Wait for the AIMD limiter (`pace`), which delays requests while the origin is throttling.
+//! 1. Wait for the AIMD limiter (`aimd`), which delays requests while the origin is throttling.
 //! 2. Send the request. If `hedge` is set and the answer is late, send a hedged request. The first
 //!    good answer counts; the other request is cancelled by closing its connection.
 //! 3. Report the result to the limiter.
@@ -17,12 +17,12 @@ use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, timeout};
 use zonal_base::mix64;
 
-use crate::budget::Budget;
+use crate::aimd::{AimdLimiter, LimiterPermit};
 use crate::concurrency::Permit;
 use crate::error::OriginError;
 use crate::hedge::Hedging;
 use crate::limits::Limits;
-use crate::pace::{Pace, Turn};
+use crate::retry_budget::RetryBudget;
 use crate::stats::Stats;
 
 /// Upper bound of the exponential backoff.
@@ -32,8 +32,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Reads {
     limits: Limits,
-    pace: Pace,
-    retry_budget: Budget,
+    limiter: AimdLimiter,
+    retry_budget: RetryBudget,
     hedging: Option<Hedging>,
     /// State of the backoff jitter: the number of draws.
     jitter: AtomicU64,
@@ -45,8 +45,8 @@ impl Reads {
     /// concurrency permits.
     pub(crate) fn new(at_once: usize, limits: &Limits, stats: Arc<Stats>) -> Self {
         Self {
-            pace: Pace::new(at_once, limits.wait, stats.clone()),
-            retry_budget: Budget::of_retries(),
+            limiter: AimdLimiter::new(at_once, limits.wait, stats.clone()),
+            retry_budget: RetryBudget::of_retries(),
             hedging: limits.hedge.map(Hedging::new),
             limits: limits.clone(),
             jitter: AtomicU64::new(0),
@@ -65,8 +65,8 @@ impl Reads {
             if let Ok(permit) = timeout(self.limits.wait, &mut permit).await {
                 return Ok(permit);
             }
-            if self.pace.is_narrow() {
-                return Err(self.pace.refuse());
+            if self.limiter.is_narrow() {
+                return Err(self.limiter.refuse());
             }
         }
     }
@@ -80,21 +80,21 @@ impl Reads {
     where
         F: Future<Output = Result<T, OriginError>>,
     {
-        self.retry_budget.earn();
+        self.retry_budget.deposit();
         if let Some(hedging) = &self.hedging {
-            hedging.budget.earn();
+            hedging.budget.deposit();
         }
         let mut retries = 0;
         loop {
-            let turn = self.pace.turn().await?;
-            let error = match self.ask_in_turn(&question, turn).await {
+            let permit = self.limiter.acquire().await?;
+            let error = match self.ask_with_permit(&question, permit).await {
                 Err(error) if is_worth_a_retry(&error) => error,
                 answer => return answer,
             };
             if self.limits.retries <= retries {
                 return Err(error);
             }
-            if !self.retry_budget.spend() {
+            if !self.retry_budget.try_take() {
                 self.stats.retries_refused.add(1);
                 return Err(error);
             }
@@ -105,16 +105,16 @@ impl Reads {
     }
 
     /// Sends a request, and a hedged request if the answer is late.
-    async fn ask_in_turn<T, F>(
+    async fn ask_with_permit<T, F>(
         &self,
         question: &impl Fn() -> F,
-        turn: Turn<'_>,
+        permit: LimiterPermit<'_>,
     ) -> Result<T, OriginError>
     where
         F: Future<Output = Result<T, OriginError>>,
     {
         let began_at = Instant::now();
-        let mut first = pin!(self.ask_once(question(), turn));
+        let mut first = pin!(self.ask_once(question(), permit));
         let Some(hedging) = &self.hedging else { return first.await };
         let early = match hedging.after() {
             Some(after) => timeout(after, &mut first).await.ok(),
@@ -124,14 +124,14 @@ impl Reads {
             hedging.note(began_at.elapsed());
             return answer;
         }
-        let Some(turn) = self.pace.turn_now().filter(|_| hedging.budget.spend()) else {
+        let Some(permit) = self.limiter.try_acquire().filter(|_| hedging.budget.try_take()) else {
             self.stats.hedges_refused.add(1);
             let answer = first.await;
             hedging.note(began_at.elapsed());
             return answer;
         };
         self.stats.hedges.add(1);
-        let second = pin!(self.ask_once(question(), turn));
+        let second = pin!(self.ask_once(question(), permit));
         let (answer, is_second) = first_good(first, second).await;
         self.stats.hedges_won.add(u64::from(is_second));
         hedging.note(began_at.elapsed());
@@ -142,16 +142,16 @@ impl Reads {
     async fn ask_once<T>(
         &self,
         asked: impl Future<Output = Result<T, OriginError>>,
-        turn: Turn<'_>,
+        permit: LimiterPermit<'_>,
     ) -> Result<T, OriginError> {
         let answer = asked.await;
         match &answer {
             Err(OriginError::Busy { retry_after, .. }) => {
                 self.stats.slow_downs.add(1);
-                turn.note_busy(*retry_after);
+                permit.on_throttled(*retry_after);
             }
             Err(error) if error.is_trouble() => {}
-            Ok(_) | Err(_) => turn.note_well(),
+            Ok(_) | Err(_) => permit.on_success(),
         }
         answer
     }

@@ -18,11 +18,11 @@ mod as_signed;
 mod buckets;
 pub(crate) mod client;
 mod endpoint;
-mod fitting;
 mod forward;
 pub(crate) mod get;
 mod head;
 mod probe;
+mod response_validation;
 mod upload;
 mod uploads;
 

@@ -3,8 +3,8 @@
 //! Uses: `device` (its ports), `runtime`, `base`. Knows nothing of: NBD, files, sockets, threads,
 //! real time.
 //! Read in this order: `export`, `layout`, `settings`, `format`, `map`, `state`, `shaper`; then the
-//! paths: `write`, `flush`, `read`, `trim`, `pages`, `throttle`, `compact`, `again`, `collect`,
-//! `relocate`, `zone_table`, `tier`, `close`; then `open`, `scan`, `sightings`, `recover`.
+//! paths: `write`, `flush`, `read`, `trim`, `pages`, `throttle`, `compact`, `hot_retention`, `collect`,
+//! `relocate`, `zone_table`, `tier`, `close`; then `open`, `scan`, `candidates`, `recover`.
 //!
 //! The *buffer* tier is a log that takes all writes. One device write (a segment) carries many user
 //! writes, and they are acknowledged when the device completes it. Compaction takes the oldest zone
@@ -39,13 +39,14 @@
 
 extern crate alloc;
 
-mod again;
+mod candidates;
 mod close;
 mod collect;
 mod compact;
 mod export;
 mod flush;
 mod format;
+mod hot_retention;
 mod layout;
 mod map;
 mod open;
@@ -58,7 +59,6 @@ mod relocate;
 mod scan;
 mod settings;
 mod shaper;
-mod sightings;
 mod state;
 mod stats;
 mod throttle;

@@ -40,7 +40,7 @@ enum Places {
 
 /// Map entry of a block before a change.
 #[derive(Clone, Copy)]
-pub(crate) struct Was {
+pub(crate) struct PreviousEntry {
     /// Address that is dead now. [`Spot::NONE`] if there is none, or if it is on an unread map
     /// page.
     pub(crate) spot: Spot,
@@ -49,7 +49,7 @@ pub(crate) struct Was {
     pub(crate) is_mapped: bool,
 }
 
-impl Was {
+impl PreviousEntry {
     const fn known(spot: Spot) -> Self {
         Self { spot, is_mapped: spot.0 != Spot::NONE.0 }
     }
@@ -110,7 +110,7 @@ impl Map {
     }
 
     /// Sets the address of a key. `known`: its previous address, if the caller knows it.
-    pub(crate) fn set(&mut self, key: Key, spot: Spot, known: Option<Spot>) -> Was {
+    pub(crate) fn set(&mut self, key: Key, spot: Spot, known: Option<Spot>) -> PreviousEntry {
         match key.kind() {
             kind @ (Kind::Data | Kind::Lost) => {
                 let is_lost = kind == Kind::Lost;
@@ -123,13 +123,15 @@ impl Map {
                 match &mut self.places {
                     Places::Flat(exports) => {
                         let place = &mut exports[export][index(number)];
-                        Was::known(core::mem::replace(place, spot))
+                        PreviousEntry::known(core::mem::replace(place, spot))
                     }
                     Places::Paged(paged) => paged.set((export, number), spot, known),
                 }
             }
-            _ if spot == Spot::NONE => Was::known(self.few.remove(&key).unwrap_or_default()),
-            _ => Was::known(self.few.insert(key, spot).unwrap_or_default()),
+            _ if spot == Spot::NONE => {
+                PreviousEntry::known(self.few.remove(&key).unwrap_or_default())
+            }
+            _ => PreviousEntry::known(self.few.insert(key, spot).unwrap_or_default()),
         }
     }
 

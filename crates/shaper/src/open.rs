@@ -165,7 +165,9 @@ async fn format(
     answer.map_err(|error| OpenError::Device(Tier::Buffer, error))?;
     inner.start_map(MapLog::default());
     let mut collection = Mover::new(inner.clone(), Cause::Collection);
-    inner.write_anew(&mut collection, &Anew { is_table_new: true, ..Anew::default() }).await?;
+    inner
+        .write_repairs(&mut collection, &Repairs { is_table_new: true, ..Repairs::default() })
+        .await?;
     let compaction = Mover::new(inner.clone(), Cause::Compaction);
     inner.start(Some(open), collection, compaction);
     Ok(Shaper { inner })
@@ -194,7 +196,7 @@ async fn resume(
     let [mut collection, compaction] = movers;
     inner.judge_released(&released)?;
     inner
-        .write_anew(&mut collection, &Anew { distrusted, is_table_new: is_changed, released })
+        .write_repairs(&mut collection, &Repairs { distrusted, is_table_new: is_changed, released })
         .await?;
     inner.start(None, collection, compaction);
     Ok(Shaper { inner })
@@ -320,7 +322,7 @@ impl Inner {
 
     /// Writes what must be on the capacity tier before anything else: the export table, the zone
     /// table, and the current content of blocks with an untrusted newer version left by a crash.
-    async fn write_anew(&self, mover: &mut Mover, anew: &Anew) -> Result<(), OpenError> {
+    async fn write_repairs(&self, mover: &mut Mover, anew: &Repairs) -> Result<(), OpenError> {
         let failed = |error| match error {
             BlockError::BufferGone => OpenError::Device(Tier::Buffer, DeviceError::DeviceGone),
             BlockError::NoSpace => OpenError::Device(Tier::Capacity, DeviceError::ZoneFull),
@@ -346,7 +348,7 @@ impl Inner {
 
     /// Resets zones without live data, because later steps may need the room, and writes a zone
     /// table of what recovery found.
-    async fn empty_dead_zones(&self, mover: &mut Mover, anew: &Anew) -> Result<(), BlockError> {
+    async fn empty_dead_zones(&self, mover: &mut Mover, anew: &Repairs) -> Result<(), BlockError> {
         let has_zone_table = 0 < self.state.borrow().epoch;
         let unwanted = match has_zone_table {
             true => anew.released.iter().copied().collect(),
@@ -386,7 +388,7 @@ impl Inner {
 
 /// Data that a start writes before anything else.
 #[derive(Default)]
-struct Anew {
+struct Repairs {
     /// Keys with an untrusted newer version on flash. They are rewritten so that no recovery uses
     /// it.
     distrusted: Vec<Key>,

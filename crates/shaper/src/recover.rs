@@ -6,15 +6,15 @@
 //!    out blocks with a wrong checksum: they may be torn.
 //! 3. Of the entries for one block the highest sequence wins; of equal ones, which are copies, the
 //!    one in the youngest segment. Retired zones in the export table are left out.
-//! 4. Compare the result with the zone table (`claims`). If flushed data are missing, the devices
+//! 4. Compare the result with the zone table (`zone_table_check`). If flushed data are missing, the devices
 //!    are damaged and are not opened.
 //! 5. Apply the trim bitmaps: older data in their holes are dropped.
 //! 6. Continue partly filled capacity zones that end behind a whole segment, up to the number of
 //!    streams. Other partly filled zones are closed, and emptied like full ones.
 
 mod blocks;
-mod claims;
 mod hand_over;
+mod zone_table_check;
 mod zones;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -23,6 +23,7 @@ use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index};
 use zonal_device::{ZoneReport, ZoneState};
 
+use crate::candidates::Candidates;
 use crate::export::has_block;
 use crate::format::{Entry, Key, Kind, PAGE_SPAN, TRIM_BLOCKS};
 use crate::layout::{Layout, Spot, Zone};
@@ -31,7 +32,6 @@ use crate::open::{Identity, count_of, merge};
 use crate::planted::Planted;
 use crate::scan::{First, Scanner, Segment};
 use crate::settings::{MapPlace, tenants_of};
-use crate::sightings::Sightings;
 use crate::state::{State, ZoneUse};
 use crate::tier::OpenZone;
 use crate::{Export, MapMemory, OpenError, OpenMode, Settings, Tier};
@@ -75,7 +75,7 @@ struct Table {
 
 /// Location of a metadata block: a trim bitmap, the export table or a part of the zone table.
 #[derive(Clone, Copy)]
-struct Few {
+struct MetadataBlock {
     sequence: u64,
     spot: Spot,
     check: u32,
@@ -92,12 +92,12 @@ struct Begin {
 /// What the headers have told so far.
 pub(crate) struct ScanState<'a> {
     scanner: &'a Scanner<'a>,
-    sightings: Sightings,
+    sightings: Candidates,
     /// Verified entries, each with its address and segment number.
     verified: Vec<(Entry, Spot, u64)>,
     /// Zones in which segments were found, with their ends, in the order of the walk.
     walked: Vec<(Zone, u32)>,
-    few: BTreeMap<Key, Few>,
+    few: BTreeMap<Key, MetadataBlock>,
     lost: BTreeSet<(Key, u64)>,
     /// By zone: its segments in order.
     segments: Vec<Vec<Begin>>,
@@ -252,8 +252,11 @@ async fn survey<'a>(
 impl<'a> ScanState<'a> {
     fn new(scanner: &'a Scanner<'a>, is_in_turns: bool) -> Self {
         let zones = index(u64::from(scanner.layout.zone_count()));
-        let sightings =
-            if is_in_turns { Sightings::Counted(Vec::new()) } else { Sightings::Flat(Vec::new()) };
+        let sightings = if is_in_turns {
+            Candidates::Counted(Vec::new())
+        } else {
+            Candidates::Flat(Vec::new())
+        };
         Self {
             scanner,
             sightings,
@@ -359,7 +362,7 @@ impl<'a> ScanState<'a> {
     }
 
     fn note_verified(&mut self, segment: &Segment, entry: Entry, at: u32) {
-        if let Sightings::Counted(_) = self.sightings {
+        if let Candidates::Counted(_) = self.sightings {
             self.verified.push((entry, self.spot(segment, at), segment.header.number));
         }
         self.note(segment, entry, at);
@@ -404,7 +407,7 @@ impl<'a> ScanState<'a> {
                     (known.sequence, self.number_at(known.spot)) < (sequence, number)
                 });
                 if is_newer {
-                    self.few.insert(key, Few { sequence, spot, check });
+                    self.few.insert(key, MetadataBlock { sequence, spot, check });
                 }
             }
         }
@@ -422,7 +425,7 @@ impl<'a> ScanState<'a> {
     fn note_place(&mut self, paged: Option<&Paged>, (entry, spot, number): (Entry, Spot, u64)) {
         let Entry { key, sequence, check } = entry;
         match key.kind() {
-            _ if matches!(self.sightings, Sightings::Counted(_)) => (),
+            _ if matches!(self.sightings, Candidates::Counted(_)) => (),
             Kind::Trim => {
                 let blocks = u64::from(check).min(TRIM_BLOCKS);
                 for n in key.number()..key.number() + blocks {

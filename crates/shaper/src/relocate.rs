@@ -1,15 +1,15 @@
 //! Relocation: moves live blocks out of a zone; shared by compaction and garbage collection.
 //!
-//! 1. Read the zone's segments in order (`survey`): whole segments, or only the blocks that the map
+//! 1. Read the zone's segments in order (`zone_read`): whole segments, or only the blocks that the map
 //!    still names.
 //! 2. Verify the blocks and gather them by tenant into segments, which are appended to the tenant's
 //!    open zone.
 //! 3. When the device completes the write, the map names the new address of each block that no
 //!    client overwrote meanwhile.
-//! 4. Blocks under a damaged header are found through the map instead (`anew`).
+//! 4. Blocks under a damaged header are found through the map instead (`metadata`).
 
-mod anew;
-mod survey;
+mod metadata;
+mod zone_read;
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -19,8 +19,8 @@ use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Contents, Payload, index};
 use zonal_device::DeviceError;
 
-use crate::again::Sender;
 use crate::format::{DATA_BLOCKS, Entry, Key, Kind, SEGMENT_BLOCKS};
+use crate::hot_retention::Sender;
 use crate::layout::Spot;
 use crate::planted::Planted;
 use crate::shaper::Inner;

@@ -6,9 +6,9 @@ use core::cmp::Reverse;
 
 use zonal_base::{BLOCK_BYTES, index, low_u32};
 
-use crate::again::Rounds;
 use crate::close::Closing;
 use crate::format::{DATA_BLOCKS, Key, Kind};
+use crate::hot_retention::HotRetention;
 use crate::layout::{Layout, Spot, Zone};
 use crate::map::{Map, Merge, Switched};
 use crate::planted::Planted;
@@ -81,7 +81,7 @@ pub(crate) struct State {
     counts: [[u32; USES]; 2],
     pub(crate) map: Map,
     pub(crate) log: Log,
-    pub(crate) rounds: Rounds,
+    pub(crate) rounds: HotRetention,
     /// Capacity zones opened since this start.
     pub(crate) zones_begun: u64,
     /// Blocks that throttled writers may still queue; negative if they took more than was granted.
@@ -160,7 +160,7 @@ impl State {
             counts,
             map,
             log: Log::default(),
-            rounds: Rounds::new(layout),
+            rounds: HotRetention::new(layout),
             zones_begun: 0,
             grants: 0,
             is_paused: true,

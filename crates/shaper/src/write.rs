@@ -12,7 +12,7 @@
 //! their own would cost a block each. Their caller learns that the entry is written, or that the
 //! log cannot write now.
 
-mod beside;
+mod header_only;
 mod item;
 
 use alloc::collections::VecDeque;
@@ -26,15 +26,15 @@ use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, Payload, index, low_u32};
 use zonal_device::{Completion, DeviceError, whole_blocks};
 use zonal_runtime::Event;
 
-use crate::again::Copied;
 use crate::format::{DATA_BLOCKS, ENTRIES_MAX, Entry, Key, Kind, PAGE_SPAN, TRIM_BLOCKS};
+use crate::hot_retention::Copied;
 use crate::layout::Spot;
 use crate::planted::Planted;
 use crate::shaper::Inner;
 use crate::state::State;
 use crate::tier::{Begun, OpenZone};
 use crate::{BlockError, Durability, ExportId, Extent, Shaper, Tier};
-use beside::Beside;
+use header_only::HeaderEntry;
 pub(crate) use item::{Item, Ticket, What};
 
 /// Segments of the log in flight: enough that the device always has the next one.
@@ -52,14 +52,14 @@ pub(crate) struct Log {
     /// First sequence of each segment in flight.
     flying: VecDeque<u64>,
     /// Header-only entries for the next header.
-    beside: VecDeque<Beside>,
+    beside: VecDeque<HeaderEntry>,
 }
 
 /// A segment of the log in flight.
 struct Flying {
     begun: Begun,
     parts: Vec<(Item, Spot)>,
-    beside: Vec<Beside>,
+    beside: Vec<HeaderEntry>,
 }
 
 impl Shaper {
@@ -244,7 +244,7 @@ impl Inner {
         let first_sequence = state.next_sequence;
         let (parts, mut entries, data) = self.gather(&mut state, room);
         let beside = (ENTRIES_MAX - entries.len()).min(state.log.beside.len());
-        let beside: Vec<Beside> = state.log.beside.drain(..beside).collect();
+        let beside: Vec<HeaderEntry> = state.log.beside.drain(..beside).collect();
         entries.extend(beside.iter().map(|beside| beside.entry));
         state.log.flying.push_back(first_sequence);
         drop(state);

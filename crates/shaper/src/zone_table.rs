@@ -70,7 +70,7 @@ impl Mover {
         if needs_table {
             return self.write_zone_table().await;
         }
-        let tier = match inner.write_beside(entry).await {
+        let tier = match inner.write_header_entry(entry).await {
             true => Tier::Buffer,
             false => {
                 self.write_entry(entry).await?;

@@ -14,7 +14,7 @@ use zonal_s3::{BoxBody, hop_by_hop};
 
 use super::S3Origin;
 use super::answer;
-use super::fitting::ForwardedRequest;
+use super::response_validation::ForwardedRequest;
 use crate::concurrency::Permit;
 use crate::download::Download;
 use crate::error::OriginError;

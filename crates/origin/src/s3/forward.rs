@@ -25,7 +25,7 @@ use zonal_s3::{BoxBody, S3Error, aws_chunked, full_body, hop_by_hop, payload_has
 use super::S3Origin;
 use super::answer;
 use super::answer::no_such_bucket;
-use super::fitting::ForwardedRequest;
+use super::response_validation::ForwardedRequest;
 use super::upload::{Progress, Upload};
 use crate::concurrency::Permit;
 use crate::download::Download;

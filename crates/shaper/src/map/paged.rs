@@ -29,9 +29,9 @@ use zonal_base::{BLOCK_BYTES, Bytes, Checksum, SEED_BYTES, index, low_u32};
 
 use place::{CHANGED, NUMBER_MASK, PackedEntry, RELEASED, WANTED, WANTED_MASK};
 
-use super::Was;
+use super::PreviousEntry;
 use crate::Export;
-use crate::again::heat_bytes;
+use crate::hot_retention::heat_bytes;
 use crate::layout::{Layout, Spot};
 
 /// Blocks of one map page: as many addresses as fit one flash block.
@@ -243,7 +243,7 @@ impl Paged {
         (export, number): (usize, u64),
         spot: Spot,
         known: Option<Spot>,
-    ) -> Was {
+    ) -> PreviousEntry {
         let (page, n) = self.page_of(export, number);
         let was = match self.pages[page.index()].find(n) {
             Ok(at) => {
@@ -259,7 +259,7 @@ impl Paged {
                 if known.is_none() {
                     place.want();
                 }
-                Was::known(was)
+                PreviousEntry::known(was)
             }
             Err(at) => {
                 let base = known.or_else(|| self.base(page, n));
@@ -267,7 +267,10 @@ impl Paged {
                 let wanted = if known.is_none() { WANTED } else { 0 };
                 self.changed_count += 1;
                 self.insert(page, at, PackedEntry::new(n, flags | CHANGED | wanted, spot));
-                base.map_or(Was { spot: Spot::NONE, is_mapped: true }, Was::known)
+                base.map_or(
+                    PreviousEntry { spot: Spot::NONE, is_mapped: true },
+                    PreviousEntry::known,
+                )
             }
         };
         if was.spot != Spot::NONE {

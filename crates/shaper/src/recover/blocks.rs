@@ -3,7 +3,7 @@
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index, low_u32};
 use zonal_device::{Answer, DeviceError};
 
-use super::{Few, ScanState, Table};
+use super::{MetadataBlock, ScanState, Table};
 use crate::format::{Entry, Key, decode_table};
 use crate::layout::Zone;
 use crate::{OpenError, Tier};
@@ -19,7 +19,11 @@ impl ScanState<'_> {
         Ok(Table { exports, given_up })
     }
 
-    pub(super) async fn read_few(&self, key: Key, few: Few) -> Result<Option<Buffer>, OpenError> {
+    pub(super) async fn read_few(
+        &self,
+        key: Key,
+        few: MetadataBlock,
+    ) -> Result<Option<Buffer>, OpenError> {
         let (zone, at) = self.scanner.layout.locate(few.spot);
         let Some(buffer) = self.read(zone, low_u32(index(at.0)), 1).await? else { return Ok(None) };
         let seed = Entry::seed(key, few.sequence);

@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use zonal_base::index;
 use zonal_device::DeviceError;
 
-use super::{Few, ScanState};
+use super::{MetadataBlock, ScanState};
+use crate::candidates::{Candidates, turns};
 use crate::export::has_block;
 use crate::format::{Key, Kind, PAGE_SPAN};
 use crate::layout::Spot;
@@ -15,7 +16,6 @@ use crate::open::Identity;
 use crate::pages::MapLog;
 use crate::scan::Segment;
 use crate::shaper::Inner;
-use crate::sightings::{Sightings, turns};
 use crate::state::State;
 use crate::{Export, ExportId, OpenError, OpenMode, Tier};
 
@@ -44,14 +44,14 @@ impl ScanState<'_> {
         let mut log = MapLog::default();
         let is_paged = inner.state.borrow().map.paged().is_some();
         let counted = match &mut self.sightings {
-            Sightings::Counted(counted) => core::mem::take(counted),
+            Candidates::Counted(counted) => core::mem::take(counted),
             _ => {
                 self.hand_over_flat(inner).await?;
                 return Ok(log);
             }
         };
         if !is_paged {
-            self.sightings = Sightings::Flat(Vec::new());
+            self.sightings = Candidates::Flat(Vec::new());
             self.walk_again(inner, (identity, mode)).await?;
             self.hand_over_flat(inner).await?;
             return Ok(log);
@@ -62,7 +62,7 @@ impl ScanState<'_> {
         };
         for (first, count) in turns {
             let pages = (0..count).map(|_| Vec::new()).collect();
-            self.sightings = Sightings::Window(first, pages);
+            self.sightings = Candidates::Window(first, pages);
             self.walk_again(inner, (identity, mode)).await?;
             self.make_holes(inner).await?;
             self.hand_over_pages(inner, &mut log).await?;
@@ -101,7 +101,7 @@ impl ScanState<'_> {
 
     async fn hand_over_flat(&mut self, inner: &Inner) -> Result<(), OpenError> {
         self.make_holes(inner).await?;
-        let Sightings::Flat(exports) = &mut self.sightings else { return Ok(()) };
+        let Candidates::Flat(exports) = &mut self.sightings else { return Ok(()) };
         let exports = core::mem::take(exports);
         let mut state = inner.state.borrow_mut();
         for (export, (sequences, spots)) in (0..).map(ExportId).zip(exports) {
@@ -126,7 +126,7 @@ impl ScanState<'_> {
     ) -> Result<(), OpenError> {
         let tier = inner.map_place.map_or(Tier::Capacity, |place| place.tier);
         let failed = |_| OpenError::Device(tier, DeviceError::DeviceGone);
-        let Sightings::Window(first, pages) = &mut self.sightings else { return Ok(()) };
+        let Candidates::Window(first, pages) = &mut self.sightings else { return Ok(()) };
         let (mut batch, mut page) = (inner.batch().await, *first);
         for seen in core::mem::take(pages) {
             let (export, number) = {
@@ -159,7 +159,8 @@ impl ScanState<'_> {
 
     /// Applies the trim bitmaps: their holes drop all older entries.
     async fn make_holes(&mut self, inner: &Inner) -> Result<(), OpenError> {
-        let pages: Vec<(Key, Few)> = self.few.iter().map(|(key, few)| (*key, *few)).collect();
+        let pages: Vec<(Key, MetadataBlock)> =
+            self.few.iter().map(|(key, few)| (*key, *few)).collect();
         for (key, few) in pages.into_iter().filter(|(key, _)| key.kind() == Kind::Page) {
             let (export, first) = (usize::from(key.export().0), key.number() * PAGE_SPAN);
             if !has_block(&inner.exports, key) || !self.is_in_turn(inner, export, first) {

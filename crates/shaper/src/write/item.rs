@@ -7,7 +7,7 @@ use core::cell::Cell;
 use zonal_base::{Blocks, Payload, index};
 use zonal_runtime::Event;
 
-use crate::again::Copied;
+use crate::hot_retention::Copied;
 use crate::{BlockError, Extent};
 
 /// A part of a write or a trim.

@@ -9,8 +9,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::*;
-use crate::budget::{RETRIES_PER_SECOND, RETRY_BURST};
 use crate::hedge::Hedge;
+use crate::retry_budget::{RETRIES_PER_SECOND, RETRY_BURST};
 
 const GOOD: &str = "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 2-5/10\r\nETag: \"v1\"\r\n\
                     Content-Length: 4\r\n\r\n2345";

@@ -33,10 +33,10 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
 /// Concurrency limiter of one origin's reads.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct AimdLimiter {
     /// Maximum of requests in flight while the origin is well.
     widest: usize,
-    /// Longest wait for a turn. A request that would wait longer is refused.
+    /// Longest wait for a permit. A request that would wait longer is refused.
     wait: Duration,
     state: Mutex<State>,
     changed: Notify,
@@ -59,12 +59,12 @@ struct State {
 
 /// Permit for one request. If it is dropped without a result, the limit does not change.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
-    pace: &'a Pace,
+pub(crate) struct LimiterPermit<'a> {
+    limiter: &'a AimdLimiter,
     began_at: Instant,
 }
 
-enum Entrance {
+enum Admission {
     /// A permit is free. The field is its start time.
     Open(Instant),
     /// The limit is reached: wait for an answer.
@@ -73,7 +73,7 @@ enum Entrance {
     Closed(Instant),
 }
 
-impl Pace {
+impl AimdLimiter {
     pub(crate) fn new(widest: usize, wait: Duration, stats: Arc<Stats>) -> Self {
         let state = State {
             under_way: 0,
@@ -92,13 +92,13 @@ impl Pace {
 
     /// A permit without waiting, for hedged requests. `None` if the limit is reached or the origin
     /// is throttling.
-    pub(crate) fn turn_now(&self) -> Option<Turn<'_>> {
+    pub(crate) fn try_acquire(&self) -> Option<LimiterPermit<'_>> {
         if self.is_narrow() {
             return None;
         }
         match self.enter(Instant::now()) {
-            Entrance::Open(began_at) => Some(Turn { pace: self, began_at }),
-            Entrance::Full | Entrance::Closed(_) => None,
+            Admission::Open(began_at) => Some(LimiterPermit { limiter: self, began_at }),
+            Admission::Full | Admission::Closed(_) => None,
         }
     }
 
@@ -106,7 +106,7 @@ impl Pace {
     ///
     /// # Errors
     /// [`OriginError::Busy`] if no permit becomes free within `wait`.
-    pub(crate) async fn turn(&self) -> Result<Turn<'_>, OriginError> {
+    pub(crate) async fn acquire(&self) -> Result<LimiterPermit<'_>, OriginError> {
         let until = Instant::now() + self.wait;
         let mut has_waited = false;
         loop {
@@ -114,9 +114,9 @@ impl Pace {
             // Registers the waiter before the check below, so that no notification is lost.
             changed.as_mut().enable();
             let wake = match self.enter(Instant::now()) {
-                Entrance::Open(began_at) => return Ok(Turn { pace: self, began_at }),
-                Entrance::Full => until,
-                Entrance::Closed(not_before) => not_before,
+                Admission::Open(began_at) => return Ok(LimiterPermit { limiter: self, began_at }),
+                Admission::Full => until,
+                Admission::Closed(not_before) => not_before,
             };
             if until < wake || until <= Instant::now() {
                 return Err(self.refuse());
@@ -134,14 +134,14 @@ impl Pace {
         OriginError::slow_down("the origin wants to be asked less")
     }
 
-    fn enter(&self, now: Instant) -> Entrance {
+    fn enter(&self, now: Instant) -> Admission {
         self.with_state(|state| match state.not_before {
-            Some(not_before) if now < not_before => Entrance::Closed(not_before),
-            _ if state.limit <= state.under_way => Entrance::Full,
+            Some(not_before) if now < not_before => Admission::Closed(not_before),
+            _ if state.limit <= state.under_way => Admission::Full,
             _ => {
                 state.not_before = None;
                 state.under_way += 1;
-                Entrance::Open(now)
+                Admission::Open(now)
             }
         })
     }
@@ -157,26 +157,26 @@ impl Pace {
     }
 }
 
-impl Turn<'_> {
+impl LimiterPermit<'_> {
     /// Reports a good answer: raises the limit by one, and resets the pause.
-    pub(crate) fn note_well(&self) {
-        let pace = self.pace;
-        let is_wider = pace.with_state(|state| {
+    pub(crate) fn on_success(&self) {
+        let limiter = self.limiter;
+        let is_wider = limiter.with_state(|state| {
             state.pause = PAUSE_MIN;
-            let is_narrow = state.limit < pace.widest;
+            let is_narrow = state.limit < limiter.widest;
             state.limit += usize::from(is_narrow);
-            pace.show(state.limit);
+            limiter.show(state.limit);
             is_narrow
         });
         if is_wider {
-            pace.changed.notify_one();
+            limiter.changed.notify_one();
         }
     }
 
     /// Reports a throttling answer: halves the limit, and opens the circuit if needed.
-    pub(crate) fn note_busy(&self, retry_after: Option<Duration>) {
+    pub(crate) fn on_throttled(&self, retry_after: Option<Duration>) {
         let now = Instant::now();
-        self.pace.with_state(|state| {
+        self.limiter.with_state(|state| {
             let is_news = state.narrowed_at.is_none_or(|at| at <= self.began_at);
             let mut pause = retry_after.map(|after| after.min(RETRY_AFTER_MAX));
             if is_news {
@@ -187,7 +187,7 @@ impl Turn<'_> {
                 // The decrease starts from the requests in flight, if they are fewer than the
                 // limit. Otherwise a limit that was never reached would have to shrink first.
                 state.limit = (state.limit.min(state.under_way) / 2).max(1);
-                self.pace.show(state.limit);
+                self.limiter.show(state.limit);
                 state.narrowed_at = Some(now);
             }
             state.not_before = state.not_before.max(pause.map(|pause| now + pause));
@@ -195,9 +195,9 @@ impl Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for LimiterPermit<'_> {
     fn drop(&mut self) {
-        self.pace.with_state(|state| state.under_way -= 1);
-        self.pace.changed.notify_one();
+        self.limiter.with_state(|state| state.under_way -= 1);
+        self.limiter.changed.notify_one();
     }
 }

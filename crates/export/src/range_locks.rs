@@ -16,16 +16,16 @@ use zonal_base::Lba;
 
 /// Lock mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Company {
+pub(crate) enum LockMode {
     /// Shared: compatible with other shared locks on the same blocks.
     Shared,
     /// Exclusive.
-    Alone,
+    Exclusive,
 }
 
 /// All range locks of a volume, held or waited for. Bounded by the number of running requests.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct RangeLocks {
     entries: RefCell<BTreeMap<u64, Entry>>,
     next: Cell<u64>,
     /// Number of exclusive locks, held or waited for. While it is zero, no lock conflicts with
@@ -36,67 +36,67 @@ pub(crate) struct Turns {
 #[derive(Debug)]
 struct Entry {
     blocks: Range<u64>,
-    company: Company,
+    mode: LockMode,
     /// Waker of the task that waits for this lock.
     waker: Option<Waker>,
 }
 
 /// A range lock. Dropping it releases the lock.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
-    turns: &'a Turns,
+pub(crate) struct RangeLockGuard<'a> {
+    locks: &'a RangeLocks,
     ticket: u64,
-    company: Company,
+    mode: LockMode,
 }
 
 impl Entry {
-    fn is_in_the_way_of(&self, other: &Self) -> bool {
+    fn conflicts_with(&self, other: &Self) -> bool {
         let overlap = self.blocks.start < other.blocks.end && other.blocks.start < self.blocks.end;
-        overlap && (self.company == Company::Alone || other.company == Company::Alone)
+        overlap && (self.mode == LockMode::Exclusive || other.mode == LockMode::Exclusive)
     }
 }
 
-impl Turns {
+impl RangeLocks {
     /// Waits until no earlier lock conflicts. The lock is held until the returned value is dropped.
-    pub(crate) async fn take(&self, blocks: Range<Lba>, company: Company) -> Turn<'_> {
+    pub(crate) async fn acquire(&self, blocks: Range<Lba>, mode: LockMode) -> RangeLockGuard<'_> {
         let ticket = self.next.replace(self.next.get() + 1);
         let blocks = blocks.start.0..blocks.end.0;
-        self.entries.borrow_mut().insert(ticket, Entry { blocks, company, waker: None });
-        if company == Company::Alone {
+        self.entries.borrow_mut().insert(ticket, Entry { blocks, mode, waker: None });
+        if mode == LockMode::Exclusive {
             self.alone.set(self.alone.get() + 1);
         }
-        let turn = Turn { turns: self, ticket, company };
+        let guard = RangeLockGuard { locks: self, ticket, mode };
         poll_fn(|cx| {
-            if self.has_come(ticket) {
+            if self.is_granted(ticket) {
                 return Poll::Ready(());
             }
             let mut entries = self.entries.borrow_mut();
-            let entry = entries.get_mut(&ticket).expect("it leaves with its turn");
+            let entry = entries.get_mut(&ticket).expect("it leaves with its guard");
             entry.waker = Some(cx.waker().clone());
             Poll::Pending
         })
         .await;
-        turn
+        guard
     }
 
-    fn has_come(&self, ticket: u64) -> bool {
+    fn is_granted(&self, ticket: u64) -> bool {
         if self.alone.get() == 0 {
             return true;
         }
         let entries = self.entries.borrow();
         let own = &entries[&ticket];
-        !entries.range(..ticket).any(|(_, earlier)| earlier.is_in_the_way_of(own))
+        !entries.range(..ticket).any(|(_, earlier)| earlier.conflicts_with(own))
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for RangeLockGuard<'_> {
     fn drop(&mut self) {
-        let alone = &self.turns.alone;
+        let alone = &self.locks.alone;
         let was_crowded = 0 < alone.get();
-        if self.company == Company::Alone {
+        if self.mode == LockMode::Exclusive {
             alone.set(alone.get() - 1);
         }
-        let mut entries = self.turns.entries.borrow_mut();
+        let mut entries = self.locks.entries.borrow_mut();
         entries.remove(&self.ticket);
         if was_crowded {
             // All later waiters check again; those with an earlier conflict wait on.

@@ -58,7 +58,7 @@ const SEEN_MIN: u32 = 8;
 const FLYING_MAX: usize = 2;
 
 /// Heat of each buffered block, and how many retained copies were overwritten in time.
-pub(crate) struct Rounds {
+pub(crate) struct HotRetention {
     /// Heat, two bits for each buffer block. Empty if both tiers share one device: there a copy
     /// costs as much as it saves.
     heat: Vec<u8>,
@@ -68,7 +68,7 @@ pub(crate) struct Rounds {
     overwritten: u32,
 }
 
-impl Rounds {
+impl HotRetention {
     pub(crate) fn new(layout: &Layout) -> Self {
         Self { heat: vec![0; heat_bytes(layout)], seen: 0, overwritten: 0 }
     }
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn each_block_of_the_buffer_has_a_heat_of_its_own_and_no_other_block_has_one() {
-        let mut rounds = Rounds::new(&layout());
+        let mut rounds = HotRetention::new(&layout());
         let expected = |spot: u32| (spot % 4) as u8;
         for spot in 1..=40 {
             rounds.set(Spot(spot), 3);
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn many_go_round_only_while_one_copy_in_twelve_is_overwritten_in_time() {
-        let mut rounds = Rounds::new(&layout());
+        let mut rounds = HotRetention::new(&layout());
         assert_eq!(rounds.allowance(1024), 8, "a few, to find out");
         assert_eq!(rounds.allowance(16), 1);
         for (overwritten, allowed) in [(10, 128), (9, 128), (2, 8), (0, 8), (20, 128)] {
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn on_one_device_nothing_goes_round() {
         let two = layout();
-        let mut rounds = Rounds::new(&Layout::one_device(two.capacity.geometry, 4));
+        let mut rounds = HotRetention::new(&Layout::one_device(two.capacity.geometry, 4));
         (rounds.seen, rounds.overwritten) = (100, 100);
         assert_eq!(rounds.allowance(1024), 0);
     }

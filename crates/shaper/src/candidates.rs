@@ -18,22 +18,22 @@ const TURN_MIN: usize = 1024;
 
 /// Newest entry known of a block.
 #[derive(Clone, Copy)]
-pub(crate) struct Sighting {
+pub(crate) struct Candidate {
     pub(crate) sequence: u64,
     pub(crate) spot: Spot,
     number: u16,
 }
 
-pub(crate) enum Sightings {
+pub(crate) enum Candidates {
     /// By export: newest sequence and address of each block. Grows as blocks are found.
     Flat(Vec<(Vec<u64>, Vec<Spot>)>),
     /// By export: number of entries for each page.
     Counted(Vec<Vec<u32>>),
     /// First page of the turn, and the entries of each of its pages, sorted by block number.
-    Window(PageId, Vec<Vec<Sighting>>),
+    Window(PageId, Vec<Vec<Candidate>>),
 }
 
-impl Sightings {
+impl Candidates {
     /// Counts an entry for this many blocks.
     pub(crate) fn count(&mut self, export: usize, first: u64, blocks: u64) {
         let Self::Counted(exports) = self else { return };
@@ -76,17 +76,17 @@ impl Sightings {
                 let seen = pages.get_mut(index(u64::from(page.0.checked_sub(first.0)?)))?;
                 let at = seen.binary_search_by_key(&n, |seen| seen.number);
                 let at = at.unwrap_or_else(|at| {
-                    seen.insert(at, Sighting { sequence: 0, spot: Spot::NONE, number: n });
+                    seen.insert(at, Candidate { sequence: 0, spot: Spot::NONE, number: n });
                     at
                 });
-                let Sighting { sequence, spot, .. } = &mut seen[at];
+                let Candidate { sequence, spot, .. } = &mut seen[at];
                 Some((sequence, spot))
             }
         }
     }
 }
 
-impl Sightings {
+impl Candidates {
     /// Calls `hear` with number, sequence and address of each known block in a range.
     pub(crate) fn each(
         &mut self,
@@ -145,7 +145,7 @@ fn in_window(paged: &Paged, first: PageId, (export, number): (usize, u64)) -> Op
 
 /// Divides recovery into turns: the first page of each, and its number of pages.
 pub(crate) fn turns(paged: &Paged, counted: &[Vec<u32>]) -> Vec<(PageId, u32)> {
-    let room = (paged.lists_max() / size_of::<Sighting>()).max(TURN_MIN);
+    let room = (paged.lists_max() / size_of::<Candidate>()).max(TURN_MIN);
     let (mut turns, mut taken) = (vec![], room);
     for page in (0..paged.page_count()).map(PageId) {
         let (export, first) = paged.first_of(page);
@@ -162,7 +162,7 @@ pub(crate) fn turns(paged: &Paged, counted: &[Vec<u32>]) -> Vec<(PageId, u32)> {
     turns
 }
 
-impl Sighting {
+impl Candidate {
     pub(crate) const fn number(&self) -> u16 {
         self.number
     }

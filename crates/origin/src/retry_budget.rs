@@ -23,64 +23,64 @@ pub(crate) const RETRIES_PER_SECOND: u64 = 1;
 /// Of `n` requests in `t` seconds, at most `n * percent / 100 + burst + t * per_second` are
 /// repeated.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct RetryBudget {
     percent: u64,
     /// Bucket size in repeats, which is also its initial level.
     burst: u64,
     per_second: u64,
-    purse: Mutex<Purse>,
+    bucket: Mutex<TokenBucket>,
 }
 
 #[derive(Debug)]
-struct Purse {
+struct TokenBucket {
     /// Tokens, in hundredths of a repeat.
     saved: u64,
     /// Time up to which `per_second` tokens were added.
     paid_at: Instant,
 }
 
-impl Budget {
+impl RetryBudget {
     /// The retry budget for the reads of an origin.
     pub(crate) fn of_retries() -> Self {
         Self::new(RETRY_PERCENT, RETRY_BURST, RETRIES_PER_SECOND)
     }
 
     pub(crate) fn new(percent: u64, burst: u64, per_second: u64) -> Self {
-        let purse = Purse { saved: burst * 100, paid_at: Instant::now() };
-        Self { percent, burst, per_second, purse: Mutex::new(purse) }
+        let bucket = TokenBucket { saved: burst * 100, paid_at: Instant::now() };
+        Self { percent, burst, per_second, bucket: Mutex::new(bucket) }
     }
 
     /// Adds the tokens of one real request.
-    pub(crate) fn earn(&self) {
-        self.with_purse(|purse| {
-            purse.saved = (purse.saved + self.percent).min(self.burst * 100);
+    pub(crate) fn deposit(&self) {
+        self.with_bucket(|bucket| {
+            bucket.saved = (bucket.saved + self.percent).min(self.burst * 100);
         });
     }
 
     /// Takes a token for a repeat. False if there is none: the caller must not repeat.
-    pub(crate) fn spend(&self) -> bool {
+    pub(crate) fn try_take(&self) -> bool {
         self.spend_at(Instant::now())
     }
 
     fn spend_at(&self, now: Instant) -> bool {
-        self.with_purse(|purse| {
-            self.pay_in(purse, now);
-            let left = purse.saved.checked_sub(100);
-            purse.saved = left.unwrap_or(purse.saved);
+        self.with_bucket(|bucket| {
+            self.refill(bucket, now);
+            let left = bucket.saved.checked_sub(100);
+            bucket.saved = left.unwrap_or(bucket.saved);
             left.is_some()
         })
     }
 
-    fn pay_in(&self, purse: &mut Purse, now: Instant) {
-        let seconds = now.saturating_duration_since(purse.paid_at).as_secs();
-        purse.paid_at += Duration::from_secs(seconds);
+    fn refill(&self, bucket: &mut TokenBucket, now: Instant) {
+        let seconds = now.saturating_duration_since(bucket.paid_at).as_secs();
+        bucket.paid_at += Duration::from_secs(seconds);
         let paid = seconds.saturating_mul(self.per_second * 100);
-        purse.saved = purse.saved.saturating_add(paid).min(self.burst * 100);
+        bucket.saved = bucket.saved.saturating_add(paid).min(self.burst * 100);
     }
 
-    fn with_purse<T>(&self, act: impl FnOnce(&mut Purse) -> T) -> T {
+    fn with_bucket<T>(&self, act: impl FnOnce(&mut TokenBucket) -> T) -> T {
         // Poisoning is ignored: the state is only numbers, valid after any panic.
-        act(&mut self.purse.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.bucket.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -90,17 +90,17 @@ mod tests {
 
     #[test]
     fn what_is_repeated_is_a_share_and_a_little_besides() {
-        let (budget, since) = (Budget::new(20, 10, 1), Instant::now());
+        let (budget, since) = (RetryBudget::new(20, 10, 1), Instant::now());
         let spent = |millis: u64| {
             let now = since + Duration::from_millis(millis);
             (0..100).filter(|_| budget.spend_at(now)).count()
         };
         assert_eq!(spent(0), 10, "the burst");
-        (0..50).for_each(|_| budget.earn());
+        (0..50).for_each(|_| budget.deposit());
         assert_eq!(spent(0), 10, "a fifth of fifty");
         assert_eq!(spent(3_900), 3, "one a second");
         assert_eq!(spent(4_100), 1, "a part of a second is not lost");
-        (0..5_000).for_each(|_| budget.earn());
+        (0..5_000).for_each(|_| budget.deposit());
         assert_eq!(spent(4_200), 10, "no more is saved up than the burst");
     }
 }

@@ -27,7 +27,7 @@ pub(crate) enum SignatureSource {
 /// Signature fields that are well-formed and within their time. The signature itself is not
 /// verified yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Claim<'a> {
+pub(crate) struct SignedRequest<'a> {
     /// Where the signature is.
     pub(crate) place: SignatureSource,
     /// Access key id.
@@ -40,7 +40,7 @@ pub(crate) struct Claim<'a> {
     pub(crate) date: &'a str,
 }
 
-impl<'a> Claim<'a> {
+impl<'a> SignedRequest<'a> {
     /// Finds and checks the signature fields of a request to the endpoint in `region`, at `now`.
     pub(crate) fn of(
         headers: &'a HeaderMap,

@@ -23,7 +23,7 @@ pub(crate) type Permit = OwnedSemaphorePermit;
 const DOCUMENT_BYTES_MAX: usize = 64 << 20;
 
 /// The concurrency limits of one gateway.
-pub(crate) struct Places {
+pub(crate) struct ConcurrencyLimits {
     /// Permits for writes with a body.
     uploads: Arc<Semaphore>,
     /// Permits for writes without a body.
@@ -34,7 +34,7 @@ pub(crate) struct Places {
     wait: Duration,
 }
 
-impl Places {
+impl ConcurrencyLimits {
     pub(crate) fn new(limits: &Limits) -> Self {
         let so_many = |count| Arc::new(Semaphore::new(count));
         Self {

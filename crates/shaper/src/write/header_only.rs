@@ -10,7 +10,7 @@ use crate::format::Entry;
 use crate::shaper::Inner;
 
 /// A header-only entry, and the status for its caller.
-pub(super) struct Beside {
+pub(super) struct HeaderEntry {
     pub(super) entry: Entry,
     told: Rc<WriteStatus>,
 }
@@ -23,7 +23,7 @@ struct WriteStatus {
     event: Event,
 }
 
-impl Beside {
+impl HeaderEntry {
     pub(super) fn tell(self, is_written: bool) {
         self.told.is_written.set(Some(is_written));
         self.told.event.notify_all();
@@ -33,14 +33,14 @@ impl Beside {
 impl Inner {
     /// Adds a header-only entry to the next header of the log. Returns false if the log cannot
     /// write it now: the caller must write it elsewhere.
-    pub(crate) async fn write_beside(&self, entry: Entry) -> bool {
+    pub(crate) async fn write_header_entry(&self, entry: Entry) -> bool {
         let told = Rc::new(WriteStatus::default());
         {
             let mut state = self.state.borrow_mut();
             if state.failure.is_some() {
                 return false;
             }
-            state.log.beside.push_back(Beside { entry, told: told.clone() });
+            state.log.beside.push_back(HeaderEntry { entry, told: told.clone() });
         }
         self.queued.notify_one();
         loop {
