@@ -1,13 +1,15 @@
-//! Says from which commit this is built: a seed finds a violation again only in the engine that it was found in.
+//! Build script: records the commit. A simulation seed reproduces a violation only in the engine of
+//! the same commit.
 
 use std::process::Command;
 
 fn main() {
-    // Whoever builds without git, or without the repository, does without.
+    // A build without git, or outside the repository, reports `unknown`.
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".into());
-    // `cargo run` hands it to the program as well, which refuses names of its own that it does not know: so not ZONAL_*.
+    // The name must not start with ZONAL_: `cargo run` also sets the variable for the program, and
+    // `zonal` refuses unknown ZONAL_* variables.
     println!("cargo::rustc-env=BUILT_FROM_COMMIT={commit}");
-    // Grows with every commit, and with every change of branches.
+    // The reflog of HEAD grows with every commit and every branch switch, so it triggers a rebuild.
     if let Some(log) = git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"]) {
         println!("cargo::rerun-if-changed={log}");
     }

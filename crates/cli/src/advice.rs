@@ -1,9 +1,10 @@
-//! Advice: what an operator can do about an error, in flags and commands. Libraries state the facts.
+//! Error advice: the flag or command with which an operator resolves an error. Libraries state only
+//! the facts of the error.
 
 use zonal_host::{GeometryMismatch, StartError};
 use zonal_hostdev::{DeviceSpec, OpenError};
 
-/// What to do about a node that does not start; `None` when the error says it all.
+/// Advice for a node that does not start; `None` if the error text is enough.
 pub(crate) fn on_start(error: &StartError) -> Option<String> {
     Some(match error {
         StartError::Device(error) => return on_device(error),
@@ -26,7 +27,7 @@ pub(crate) fn on_start(error: &StartError) -> Option<String> {
     })
 }
 
-/// What to do about a device that cannot be opened; `None` when the error says it all.
+/// Advice for a device that cannot be opened; `None` if the error text is enough.
 pub(crate) fn on_device(error: &OpenError) -> Option<String> {
     match error {
         OpenError::NotMadeYet { .. } => {
@@ -36,7 +37,7 @@ pub(crate) fn on_device(error: &OpenError) -> Option<String> {
     }
 }
 
-/// How to open a device as it was formatted.
+/// The flag or spec that opens a device with the geometry that it was formatted with.
 pub(crate) fn on_difference(difference: &GeometryMismatch) -> String {
     match difference {
         GeometryMismatch::Shards { formatted, .. } => {
@@ -47,7 +48,7 @@ pub(crate) fn on_difference(difference: &GeometryMismatch) -> String {
     }
 }
 
-/// The command that makes an empty cache of a device.
+/// The command that discards the contents of a device and formats it as an empty cache.
 fn lose(spec: &DeviceSpec, shards: Option<usize>) -> String {
     let shards = shards.map_or_else(String::new, |shards| format!(" --shards {shards}"));
     format!("lose what it holds: zonal device format '{spec}' --yes{shards}")

@@ -1,4 +1,4 @@
-//! What a device holds, in words: for people, and for programs.
+//! Device contents as text for people and as JSON fields for programs.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,20 @@ use crate::failure::Failure;
 use crate::print;
 use crate::survey::Survey;
 
-/// What a device holds.
+/// Contents of a device, classified.
 #[derive(Debug)]
 pub struct Contents {
     /// `nothing`, `nothing-seen` (too large to be read whole), `log`, `other-version` or `foreign`.
     pub holds: &'static str,
-    /// The same, for people.
+    /// The same, as a phrase for people.
     pub about: String,
-    /// What there is of a log.
+    /// Summary of the log; `None` if `holds` is not `log`.
     pub log: Option<LogContents>,
 }
 
 impl Contents {
-    /// Reads all of a log; of anything else what tells what it is.
+    /// Describes a device. Of a log it reads every zone; other contents are classified from what
+    /// the survey has read already.
     ///
     /// # Errors
     /// The device cannot be read.
@@ -50,18 +51,18 @@ impl Contents {
     }
 }
 
-/// What is known of a log of ours.
+/// Summary of a log that Zonal wrote.
 #[derive(Debug, Serialize)]
 pub struct LogContents {
     /// 32 hexadecimal digits, chosen when the device was formatted.
     pub id: String,
     /// Threads that share the device.
     pub shards: u16,
-    /// How many are in each [state](state_name).
+    /// Number of zones in each [state](state_name).
     pub zones: BTreeMap<&'static str, u32>,
     /// Records in all zones.
     pub records: u64,
-    /// Their bytes.
+    /// Bytes of all records.
     pub record_bytes: u64,
 }
 
@@ -91,7 +92,7 @@ impl LogContents {
     }
 }
 
-/// The state of a zone, in one word.
+/// The state of a zone as one word, for tables and JSON.
 #[must_use]
 pub const fn state_name(content: &ZoneContent) -> &'static str {
     match content {
@@ -106,7 +107,7 @@ pub const fn state_name(content: &ZoneContent) -> &'static str {
     }
 }
 
-/// Records of a zone and their bytes.
+/// Number of records in a zone, and their bytes.
 #[must_use]
 pub fn totals(content: &ZoneContent) -> (u64, u64) {
     match content {

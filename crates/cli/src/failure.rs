@@ -1,4 +1,4 @@
-//! Why a command did not do what it was asked, and the exit code that says so.
+//! Command failures and exit codes: tell a failed operation from an invalid request.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -8,30 +8,32 @@ use zonal_hostdev::OpenError;
 
 use crate::advice;
 
-/// Whether it is worth to be tried again as it is. Whoever starts Zonal anew when it ends has nothing else to go by.
+/// A failed command. The kind decides the exit code, from which a supervisor or script decides
+/// whether to retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Flags, configuration, or what they name (a device, a file, a folder, an address) cannot be used as it is: somebody
-    /// must change it. What was there is as it was.
+    /// Invalid usage: the flags, the configuration or a named target (device, file, folder,
+    /// address) cannot be used. The operator must change the request. The target is unchanged.
     Request(String),
-    /// What was asked for is right, and the work failed, or somebody else has now what it takes.
+    /// The request is valid, but the operation failed, or another process holds a resource that it
+    /// needs. A retry may succeed.
     Work(String),
 }
 
 impl Failure {
-    /// Somebody must change what was asked for.
+    /// An invalid request: the operator must change it.
     #[must_use]
     pub fn request(why: impl fmt::Display) -> Self {
         Self::Request(why.to_string())
     }
 
-    /// It may go well another time.
+    /// A failed operation: a retry may succeed.
     #[must_use]
     pub fn work(why: impl fmt::Display) -> Self {
         Self::Work(why.to_string())
     }
 
-    /// What tells the two apart to whoever started the program.
+    /// 1 for a failed operation, 2 for an invalid request.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {

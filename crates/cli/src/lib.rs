@@ -1,4 +1,5 @@
-//! What Zonal's two programs share: the command line, exit codes, printing, and a look at what a device holds.
+//! Command-line support shared by `zonal` and `zonal-lab`: exit codes, printing, and inspection of
+//! device contents.
 //!
 //! Uses: `host` and `hostdev` for devices; `zonelog`, `runtime` and `device` to look at one without a node.
 //! Knows nothing of: which commands there are.

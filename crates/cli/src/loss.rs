@@ -1,4 +1,5 @@
-//! Whether what a device holds may be lost: the operator says so beforehand with `--yes`, or when asked.
+//! Data-loss confirmation: the operator agrees with `--yes` or at a prompt before a device is
+//! overwritten.
 
 use std::io::{self, IsTerminal};
 
@@ -9,18 +10,18 @@ use crate::contents::Contents;
 use crate::failure::Failure;
 use crate::survey::Survey;
 
-/// A device that holds nothing is free to be written. For another the operator at the terminal is asked; where there is
-/// none, it is refused.
+/// Confirms that the device may be overwritten. An empty or missing device needs no consent.
+/// Otherwise the function asks at the terminal, and refuses if there is no terminal.
 ///
 /// # Errors
-/// The operator does not agree, or the device cannot be looked at.
+/// The operator does not agree, or the device cannot be read.
 pub fn agree_to_loss(spec: &DeviceSpec, is_agreed: bool) -> Result<(), Failure> {
     if is_agreed {
         return Ok(());
     }
     let survey = match Survey::open(spec) {
         Ok(survey) => survey,
-        // A file that is not there yet is made.
+        // A missing file is created later, so nothing can be lost.
         Err(OpenError::NotMadeYet { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };

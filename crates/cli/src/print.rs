@@ -1,4 +1,4 @@
-//! How commands print: tables for people, JSON for programs.
+//! Command output: tables for people, JSON for programs.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use zonal_base::Bytes;
 
 use crate::failure::Failure;
 
-/// A size with two or three digits that matter.
+/// A size in the largest fitting binary unit, with one decimal place above bytes.
 #[must_use]
 pub fn human(size: Bytes) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -23,7 +23,7 @@ pub fn human(size: Bytes) -> String {
     }
 }
 
-/// Prints to standard output. A reader that has seen enough (`| head`) is no failure.
+/// Prints to standard output. A closed pipe (`| head`) is not a failure.
 ///
 /// # Errors
 /// Standard output cannot be written.

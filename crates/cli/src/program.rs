@@ -1,4 +1,4 @@
-//! A program, from its command line to its exit code.
+//! Program entry point: parses the command line, runs the command, returns the exit code.
 
 use std::process::ExitCode;
 
@@ -7,15 +7,16 @@ use clap::error::ErrorKind;
 
 use crate::failure::Failure;
 
-/// The commit that this was built from, or `unknown`. What was not committed then does not show.
+/// The commit that the program was built from, or `unknown`. Uncommitted changes do not show.
 pub const COMMIT: &str = env!("BUILT_FROM_COMMIT");
 
-/// What stands below the help of a program.
+/// The footer of a program's `--help`.
 pub const EXIT_CODES: &str = "\
 Exit codes: 0 good; 1 the work failed, and may go well another time; 2 the request was wrong, or what it names: change it; \
 101 a bug in Zonal (a panic): report it.";
 
-/// Runs what the command line says; `program` begins each line about a failure.
+/// Parses the command line and runs the command. `program` prefixes the line on standard error that
+/// reports a failure.
 pub fn run<Line: Parser>(
     program: &str,
     command: impl FnOnce(Line) -> Result<(), Failure>,
@@ -28,11 +29,11 @@ pub fn run<Line: Parser>(
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
         {
-            // Standard output may be a pipe that nobody reads any more.
+            // Standard output may be a closed pipe; a failed print of the help is not a failure.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        // Whoever leaves the command out wants to know which there are.
+        // A missing subcommand prints the list of subcommands.
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
             return ExitCode::from(2);
@@ -43,7 +44,7 @@ pub fn run<Line: Parser>(
     failed.exit_code()
 }
 
-/// What `clap` says in a paragraph, without the usage that `--help` shows.
+/// The text of a `clap` error on one line, without the usage that `--help` shows.
 fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let is_help = |line: &str| line.starts_with("Usage:") || line.starts_with("For more");

@@ -1,7 +1,7 @@
-//! What is on a device, without changing it.
+//! Device survey: reads what is on a device without changing it.
 //!
-//! 1. What it holds as a whole tells how it was divided.
-//! 2. Each shard's zones are read as the log itself would read them (`viewer`).
+//! 1. Classify the contents of the whole device. For a log this gives zone size and shard count.
+//! 2. Read each shard's zones with the log's own reading code (`viewer`).
 
 mod viewer;
 
@@ -15,38 +15,38 @@ use crate::advice;
 use crate::failure::Failure;
 use viewer::Viewer;
 
-/// A device that is being looked at.
+/// A device, opened read-only.
 pub struct Survey {
     drive: Drive,
     holds: DeviceContents,
-    /// The zone size in the spec, where the device was formatted with another.
+    /// The zone size that the device spec names, if the device was formatted with another one.
     misnamed_zone: Option<Bytes>,
 }
 
-/// A zone, and what it holds.
+/// A zone and its contents.
 pub struct Zone {
-    /// Counted over the whole device.
+    /// Number of the zone, counted over the whole device.
     pub zone: ZoneId,
-    /// Whose it is; 0 on a device that is not ours.
+    /// The shard that owns the zone; 0 on a device without a log.
     pub shard: u32,
-    /// As the log reads it.
+    /// Contents as the log's recovery would read them.
     pub content: ZoneContent,
 }
 
-/// How the device would be driven.
+/// I/O path of a device.
 pub struct Access {
-    /// What asks the kernel, or the model.
+    /// The I/O engine that submits commands to the kernel or to the drive model.
     pub engine: EngineKind,
-    /// Past the page cache.
+    /// Whether I/O is direct (`O_DIRECT`, no page cache).
     pub is_direct: bool,
 }
 
 impl Survey {
-    /// Opens the device read-only. It may be in use. A log is shown in the zones with which it was
-    /// formatted, whatever the spec says.
+    /// Opens the device read-only, even while another process uses it. If the device holds a log,
+    /// the survey uses the zone size of the log, not that of the spec.
     ///
     /// # Errors
-    /// It cannot be opened or read.
+    /// The device cannot be opened or read.
     pub fn open(spec: &DeviceSpec) -> Result<Self, OpenError> {
         let mut drive = Drive::open_read_only(spec)?;
         let holds = DeviceContents::of(&drive)?;
@@ -62,25 +62,25 @@ impl Survey {
         Ok(Self { drive, holds, misnamed_zone })
     }
 
-    /// The device itself, open for reading.
+    /// The opened drive.
     #[must_use]
     pub const fn drive(&self) -> &Drive {
         &self.drive
     }
 
-    /// Its zones, as the log on it has them.
+    /// Zone geometry, as the log on the device was formatted.
     #[must_use]
     pub const fn geometry(&self) -> &Geometry {
         self.drive.geometry()
     }
 
-    /// Whose the contents are.
+    /// Classification of the contents.
     #[must_use]
     pub const fn holds(&self) -> &DeviceContents {
         &self.holds
     }
 
-    /// Bytes behind the last whole zone.
+    /// Unused bytes behind the last whole zone.
     #[must_use]
     pub fn idle(&self) -> Bytes {
         let geometry = self.geometry();
@@ -88,7 +88,8 @@ impl Survey {
         Bytes(self.drive.size().0 - zones)
     }
 
-    /// What keeps the device from being used as it was named, and what to write instead.
+    /// Why a start with this spec would refuse the device, and which spec or flag to write instead.
+    /// `None` if it would start.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let DeviceContents::Log(formatted) = &self.holds else { return None };
@@ -102,16 +103,16 @@ impl Survey {
         Some(format!("it {difference}: {}", advice::on_difference(&difference)))
     }
 
-    /// How it would be driven.
+    /// The I/O path that a start would use for this device.
     ///
     /// # Errors
-    /// It cannot be opened so.
+    /// The device cannot be opened this way.
     pub fn access(&self) -> Result<Access, Failure> {
         let viewer = Viewer::open(&self.drive, 0, 1).map_err(Failure::work)?;
         Ok(Access { engine: viewer.engine(), is_direct: self.drive.is_direct() })
     }
 
-    /// Looks at every zone, in order; `on_zone` hears of each.
+    /// Reads every zone in order, and calls `on_zone` with each.
     ///
     /// # Errors
     /// A zone cannot be read.
@@ -135,10 +136,11 @@ impl Survey {
     }
 }
 
-/// Refuses to format a device that is somebody else's. A cache may go, of whatever version.
+/// Refuses to format a device that holds foreign data. Any version of Zonal's own log may be
+/// overwritten.
 ///
 /// # Errors
-/// It is, or it cannot be looked at.
+/// The device holds foreign data, or it cannot be read.
 pub fn refuse_foreign(spec: &DeviceSpec) -> Result<(), Failure> {
     match Survey::open(spec) {
         Ok(Survey { holds: DeviceContents::Foreign(what), .. }) => {

@@ -1,7 +1,7 @@
 //! Access log file: one JSON line for each request, written by its own thread.
 //!
-//! Names are those of OpenTelemetry's semantic conventions where these have one, so that a collector needs no table to
-//! translate them; the rest is `zonal.*`.
+//! Field names follow OpenTelemetry's semantic conventions where these define one, so that
+//! collectors need no mapping. The other fields are named `zonal.*`.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,17 +16,18 @@ use zonal_s3::sigv4::Timestamp;
 
 use crate::config::AccessTo;
 
-/// What is written at once when lines come faster than they are written: some hundred of them.
+/// Largest batch in bytes while lines arrive faster than the thread writes them: some hundred
+/// lines.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// Who writes the log.
+/// The access log and its writer thread.
 pub(crate) struct Writer {
     log: AccessLog,
     thread: JoinHandle<()>,
 }
 
 impl Writer {
-    /// Opens what is to be written to, and begins.
+    /// Opens the target (file or standard output) and starts the writer thread.
     pub(crate) fn start(to: &AccessTo) -> Result<Self, Failure> {
         let out = open(to).map_err(|error| {
             let why = format!("log.access: {to}: {error}: name a file that can be written, or - for standard output");
@@ -39,15 +40,15 @@ impl Writer {
         Ok(Self { log, thread: thread.map_err(Failure::work)? })
     }
 
-    /// Where requests leave their lines.
+    /// The handle to which requests submit their lines.
     pub(crate) const fn log(&self) -> &AccessLog {
         &self.log
     }
 
-    /// Writes what is left, and ends.
+    /// Writes the remaining lines and joins the thread.
     pub(crate) fn end(self) {
         self.log.end();
-        // A thread that panicked has said so.
+        // A panic of the thread has been logged already.
         let _ = self.thread.join();
     }
 }
@@ -63,7 +64,7 @@ fn append_to(path: &Path) -> io::Result<File> {
     File::options().create(true).append(true).open(path)
 }
 
-/// Lines that are not written yet.
+/// Serialized lines that are not written yet.
 #[derive(Default)]
 struct Batch {
     text: Vec<u8>,
@@ -99,8 +100,8 @@ impl Lines {
         }
     }
 
-    /// Writes the batch, and says whether that failed. What cannot be written is lost: it is counted, and told once until it goes
-    /// well again.
+    /// Writes the batch, and returns whether that failed. Lines that cannot be written are lost and
+    /// counted. The error is logged once until a write succeeds again.
     fn write(&mut self, has_failed: bool) -> bool {
         let Batch { text, lines } = std::mem::take(&mut self.batch);
         if text.is_empty() {
@@ -136,7 +137,7 @@ impl Batch {
     }
 }
 
-/// A line, in the order in which it is written. What is not known is not there.
+/// One line; the fields are written in this order. Unknown values are omitted.
 #[derive(Serialize)]
 struct LogRecord<'a> {
     timestamp: String,
@@ -225,20 +226,21 @@ impl<'a> LogRecord<'a> {
     }
 }
 
-/// In UTC, to the millisecond.
+/// ISO 8601 timestamp in UTC, in milliseconds.
 fn timestamp(entry: &AccessEntry) -> String {
     let millis = entry.at.duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_millis());
     let second = Timestamp::from_system_time(entry.at).iso8601();
     format!("{}.{millis:03}Z", second.trim_end_matches(".000Z"))
 }
 
-/// To the microsecond: more is noise.
+/// Seconds, truncated to microseconds: more digits are noise.
 fn seconds(time: Duration) -> f64 {
     time.as_micros() as f64 / 1e6
 }
 
-/// S3's code; where none is known the status, as the conventions want it. `cut` and `gone` are ours: the answer broke off, and
-/// the client went before it had one.
+/// `error.type`: the S3 error code, or the HTTP status as the conventions prescribe. Two values are
+/// Zonal's own: `cut` means that the response broke off, `gone` that the client disconnected before
+/// it got one.
 fn error_type(entry: &AccessEntry) -> Option<String> {
     if entry.is_cut {
         return Some("cut".to_owned());

@@ -1,5 +1,5 @@
-//! Admin endpoint of `zonal serve`: metrics, health, readiness, and orders. Looking takes no key; the
-//! [door](crate::door) guards orders.
+//! Admin endpoint of `zonal serve`: metrics, liveness and readiness probes, and operator commands.
+//! Read-only requests need no token; [access control](crate::door) guards commands.
 
 mod body;
 mod metrics;
@@ -44,45 +44,47 @@ pub(crate) use readiness::Phase;
 use readiness::Share;
 use summary::summary;
 
-/// Connections at once; more wait to be accepted. 64: monitoring has a few, and nobody else comes here.
+/// Concurrent connections; more wait to be accepted. 64: a few monitoring systems are the only
+/// clients.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Until the head of a request is there, also on a connection that is kept. 30 s: longer than the usual
-/// interval between two scrapes.
+/// Timeout for the TLS handshake, and for the head of a request, also on a kept-alive connection.
+/// 30 s: longer than the usual interval between two scrapes.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 
-/// After `accept` failed, mostly for lack of file descriptors: until it is tried again.
+/// Pause after a failed `accept`, which is mostly a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Until a shard that does not answer counts as stuck. 2 s: probes give up after a few seconds themselves.
+/// Time after which a shard that does not answer counts as stuck. 2 s: probes give up after a few
+/// seconds themselves.
 const SHARD_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the admin endpoint looks at.
+/// State of the admin endpoint; clones share it.
 #[derive(Clone)]
 pub(crate) struct Admin {
     door: Arc<ArcSwap<Door>>,
     phase: watch::Receiver<Phase>,
-    /// Set when the node is up.
+    /// Empty until the node has started.
     node: Arc<OnceLock<Observed>>,
-    /// One warm-up at once.
+    /// Permit for one warm-up at a time.
     warming: Arc<Semaphore>,
-    /// One purge at once.
+    /// Permit for one purge at a time.
     purging: Arc<Semaphore>,
 }
 
-/// The parts of a running Zonal that can be looked at.
+/// The parts of a running Zonal that the endpoint reports on and controls.
 pub(crate) struct Observed {
     pub(crate) client: Client,
     pub(crate) front: Front,
     pub(crate) origins: Arc<Origins>,
-    /// What is pinned by order.
+    /// The file of objects and prefixes that the operator has pinned.
     pub(crate) pins: Arc<PinsFile>,
-    /// How the devices were named, in their order.
+    /// Device specs as configured, in the order of the configuration.
     pub(crate) devices: Vec<String>,
 }
 
 impl Observed {
-    /// What every shard tells of itself; `None` when one does not answer.
+    /// Statistics of every shard; `None` if one does not answer within [`SHARD_PATIENCE`].
     async fn shards(&self) -> Option<Vec<ShardStats>> {
         tokio::time::timeout(SHARD_PATIENCE, self.client.stats()).await.ok()
     }
@@ -95,13 +97,13 @@ impl Admin {
         Self { door, phase, node: Arc::default(), warming: one(), purging: one() }
     }
 
-    /// Holds for what comes after.
+    /// Replaces the access control; later requests are checked with the new one.
     pub(crate) fn set_door(&self, door: Door) {
         self.door.store(Arc::new(door));
     }
 
-    /// From here on there is something to look at, the origins' troubles are logged, and what is pinned by order is
-    /// pinned.
+    /// Attaches the started node. It also starts the tasks that log origin outages and re-pin the
+    /// operator's pins.
     pub(crate) fn observe(&self, node: Observed) {
         for place in 0..node.origins.iter().count() {
             tokio::spawn(trouble::tell(node.origins.clone(), place));
@@ -109,7 +111,7 @@ impl Admin {
         if let Some(gateway) = node.front.gateway() {
             tokio::spawn(pin::pin_again(node.client.clone(), gateway.terms()));
         }
-        // A node is started once.
+        // A node starts only once, so the cell is still empty.
         let _ = self.node.set(node);
     }
 
@@ -131,7 +133,8 @@ impl Admin {
         }
     }
 
-    /// Whoever does not manage to shake hands, or not in time, is left alone.
+    /// Serves one connection. A failed or late TLS handshake closes the connection without a
+    /// response.
     async fn connection(self, (stream, peer): (TcpStream, IpAddr), _place: OwnedSemaphorePermit) {
         let Some(certificate) = self.door.load().certificate().cloned() else {
             return self.speak(stream, peer).await;
@@ -147,7 +150,7 @@ impl Admin {
             service_fn(
                 |request| async move { Ok::<_, Infallible>(self.respond(request, peer).await) },
             );
-        // Errors are the client's affair.
+        // Connection errors concern only the client, so they are not logged.
         let _ = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_PATIENCE)

@@ -1,51 +1,53 @@
-//! JSON of `zonal block stats` and its admin endpoint: counts since start. Readers form ratios.
+//! JSON of `zonal block stats` and its admin endpoint: counters since start and current values.
+//! Readers form ratios.
 
 use serde::{Deserialize, Serialize};
 
-/// Where they are.
+/// Path on the admin endpoint.
 pub(crate) const PATH: &str = "/stats";
 
-/// All of it, at one moment.
+/// Statistics of the block device at one moment.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct BlockStats {
     pub(crate) capacity: Device,
-    /// `null`: the first zones of the capacity device.
+    /// The write-buffer device; `null` if the buffer is the first zones of the capacity device.
     pub(crate) buffer: Option<Device>,
     pub(crate) connections: Connections,
     pub(crate) exports: Vec<Export>,
-    /// In the order of their first exports.
+    /// Tenants in the order of their first exports.
     pub(crate) tenants: Vec<Tenant>,
     pub(crate) devices: Devices,
     pub(crate) now: Now,
     pub(crate) recovery: Recovery,
-    /// Why nothing can be written any more, if so.
+    /// Why the device accepts no more writes; `null` while it does.
     pub(crate) failure: Option<String>,
-    /// Why nothing goes from the buffer to the capacity device any more, if so: writes go on until the buffer is full.
+    /// Why compaction to the capacity device has stopped; `null` while it runs. Writes continue
+    /// until the buffer is full.
     pub(crate) halted: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Device {
-    /// As it was named.
+    /// The device spec as configured.
     pub(crate) spec: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Connections {
-    /// Now.
+    /// Connections open now.
     pub(crate) open: u64,
     pub(crate) refused: u64,
-    /// Ended without leave.
+    /// Connections that ended without an NBD disconnect.
     pub(crate) failed: u64,
 }
 
-/// What clients asked of an export.
+/// Client requests to one export.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Export {
     pub(crate) name: String,
     pub(crate) tenant: String,
     pub(crate) size_bytes: u64,
-    /// Now.
+    /// Connections open now.
     pub(crate) connections_open: u64,
     pub(crate) reads: u64,
     pub(crate) read_bytes: u64,
@@ -54,13 +56,13 @@ pub(crate) struct Export {
     pub(crate) trims: u64,
     pub(crate) trimmed_bytes: u64,
     pub(crate) flushes: u64,
-    /// Not what the protocol allows, or beyond the end.
+    /// Requests that violate the protocol or exceed the export's size.
     pub(crate) refusals: u64,
-    /// Not carried out.
+    /// Valid requests that failed.
     pub(crate) failures: u64,
 }
 
-/// What exports of one tenant caused.
+/// Traffic caused by all exports of one tenant.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Tenant {
     pub(crate) name: String,
@@ -68,29 +70,31 @@ pub(crate) struct Tenant {
     pub(crate) user_read_bytes: u64,
     pub(crate) user_trimmed_bytes: u64,
     pub(crate) buffer_written_bytes: u64,
-    /// Data that went round in the buffer in place of being moved on.
+    /// Bytes that compaction kept in the write buffer (hot retention) instead of moving them to the
+    /// capacity device.
     pub(crate) second_round_bytes: u64,
     pub(crate) compacted_bytes: u64,
     pub(crate) collected_bytes: u64,
     pub(crate) map_bytes: u64,
     pub(crate) metadata_bytes: u64,
     pub(crate) capacity_written_bytes: u64,
-    /// Now.
+    /// Bytes stored now.
     pub(crate) stored_bytes: u64,
 }
 
-/// What both devices were asked to do.
+/// Commands to the buffer and capacity devices.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Devices {
     pub(crate) buffer_written_bytes: u64,
     pub(crate) capacity_written_bytes: u64,
-    /// Pages of the map, of the bytes of the device that `map_pages_on` names; none if all of it is in memory.
+    /// Bytes of L2P map pages, on the device that `map_pages_on` names; 0 if the whole map is in
+    /// memory.
     pub(crate) map_written_bytes: u64,
     pub(crate) map_read_bytes: u64,
-    /// Device writes of the buffer: how many writes of users share one.
+    /// Writes to the buffer device. User writes divided by this number is the batching factor.
     pub(crate) buffer_segments: u64,
     pub(crate) flushes: u64,
-    /// Writes that waited because compaction was behind.
+    /// Writes that were delayed because compaction was behind.
     pub(crate) throttled: u64,
     pub(crate) buffer_zones_reset: u64,
     pub(crate) capacity_zones_reset: u64,
@@ -100,41 +104,42 @@ pub(crate) struct Devices {
     pub(crate) zones_retired: u64,
 }
 
-/// What is under way.
+/// Current values.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Now {
-    /// Writes that wait for the buffer device.
+    /// Bytes of writes that wait for the buffer device.
     pub(crate) queued_bytes: u64,
     pub(crate) buffer_zones: Zones,
     pub(crate) capacity_zones: Zones,
     pub(crate) map_memory_bytes: u64,
-    /// The device on which pages of the map lie: `buffer` or `capacity`; nothing if all of it is in memory.
+    /// The device that stores L2P map pages: `buffer` or `capacity`; `null` if the whole map is in
+    /// memory.
     pub(crate) map_pages_on: Option<String>,
 }
 
-/// Zones of a tier, by what they are used for.
+/// Number of zones of a tier in each state.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Zones {
     pub(crate) empty: u32,
     pub(crate) open: u32,
     pub(crate) full: u32,
-    /// Being emptied.
+    /// Zones whose live data is being moved out.
     pub(crate) emptying: u32,
     pub(crate) retired: u32,
 }
 
-/// What the start took.
+/// Cost of the last recovery.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Recovery {
     pub(crate) segments: u64,
     pub(crate) read_bytes: u64,
-    /// Given up for what they were before: torn when the power went.
+    /// Blocks that a power failure left torn; recovery restored their previous version.
     pub(crate) torn_blocks: u64,
 }
 
 impl BlockStats {
-    /// Bytes that went to the capacity device for each byte that users wrote; over one device also those of the buffer.
-    /// `None`: nobody wrote anything.
+    /// Write amplification: bytes written to the capacity device for each byte that users wrote. On
+    /// a single device the bytes of the buffer count too. `None` if users wrote nothing.
     pub(crate) fn write_amplification(&self) -> Option<f64> {
         let user: u64 = self.tenants.iter().map(|tenant| tenant.user_written_bytes).sum();
         let buffer = match self.buffer {

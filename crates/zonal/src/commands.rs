@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! Subcommands of `zonal`, one file each.
 
 mod block;
 pub(crate) mod cache;

@@ -1,8 +1,9 @@
-//! Configuration: parsed in layers, checked once, trusted after.
+//! Configuration: merged from layers, validated once, then passed on as valid types.
 //!
-//! `raw` is what people write, `layers` lays flags over file over defaults, and [`Config::load`] checks
-//! the whole. A failure names the key and says what to write instead. Nothing is touched here; only
-//! files that hold secrets are read.
+//! `raw` has the keys as written, `layers` merges them by precedence (flag, file, default), and
+//! [`Config::load`] validates the result. An error names the key and a valid replacement. Loading
+//! changes nothing on the system; it reads only the configuration and the files that it names, such
+//! as secrets, certificates and pins.
 
 mod block;
 mod check;
@@ -45,49 +46,50 @@ pub(crate) use keys::Key;
 pub(crate) use origin_spec::OriginSpec;
 pub(crate) use raw::Flags;
 
-/// What `zonal serve` does.
+/// Validated configuration of `zonal serve`.
 #[derive(Debug)]
 pub(crate) struct Config {
-    /// Where to keep what is not placed elsewhere.
+    /// Data directory: holds whatever has no path of its own.
     pub(crate) data_dir: PathBuf,
-    /// Address of the S3 endpoint.
+    /// Listening address of the S3 endpoint.
     pub(crate) listen: SocketAddr,
-    /// Region that clients sign for.
+    /// AWS region in the clients' SigV4 credential scope.
     pub(crate) region: String,
-    /// Who decides whether a request may have what it asks for.
+    /// Whether Zonal or the origin authorizes requests.
     pub(crate) authorization: Authorization,
     pub(crate) would_refuse: WouldRefuse,
-    /// Whose subdomains are buckets.
+    /// Domains for virtual-hosted-style requests: their subdomains are buckets.
     pub(crate) domains: Domains,
-    /// Headers that the table of operations does not know.
+    /// Vendor-specific request headers that are allowed in addition to the table of operations.
     pub(crate) vendor_headers: VendorHeaders,
-    /// Who may come in; `None`: make a pair.
+    /// The main access key; `None`: use the pair of the data directory, generated at the first
+    /// start.
     pub(crate) keys: Option<KeyPair>,
-    /// The file that holds their secret key, where one is named.
+    /// The file with the secret of `keys`, if the configuration names one.
     pub(crate) secret_key_file: Option<PathBuf>,
-    /// Who may come in besides.
+    /// Additional access keys, each with its access rules.
     pub(crate) more_keys: Vec<Key>,
-    /// HTTPS; `None`: plain HTTP.
+    /// TLS certificate of the S3 endpoint; `None`: plain HTTP.
     pub(crate) certificate: Option<Certificate>,
-    /// Address of metrics and health.
+    /// Listening address of the admin endpoint.
     pub(crate) admin: SocketAddr,
-    /// Who is let in there.
+    /// Access control of the admin endpoint.
     pub(crate) door: Door,
-    /// The object stores: at least one.
+    /// Origins (object stores), at least one.
     pub(crate) origins: Vec<Origin>,
-    /// The devices: at least one.
+    /// Cache devices, at least one.
     pub(crate) devices: Vec<Device>,
-    /// What anybody may do.
+    /// Access rules that apply to every key.
     pub(crate) access: AccessRules,
-    /// How fresh answers must be.
+    /// Freshness rules: when a cached object is revalidated with the origin.
     pub(crate) freshness: FreshnessRules,
-    /// What is kept.
+    /// Retention rules and pins.
     pub(crate) keep: Keeping,
-    /// What objects are cut into whose names begin with a prefix.
+    /// Chunk size by object-name prefix.
     pub(crate) chunks: Arc<ChunkRules>,
-    /// Bounds of the endpoint.
+    /// Limits of the S3 endpoint: connections, timeouts and the like.
     pub(crate) limits: zonal_gateway::Limits,
-    /// How to log.
+    /// Format, level and access log.
     pub(crate) log: Log,
 }
 
@@ -99,34 +101,37 @@ pub(crate) struct KeyPair {
 }
 
 impl fmt::Debug for KeyPair {
-    /// Never prints a secret.
+    /// Omits the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "KeyPair({}, ..)", self.access_key)
     }
 }
 
-/// An object store.
+/// An origin (object store).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// `None`: a folder of our own with a few objects. Then there is no other origin.
+    /// `None`: the sample folder in the data directory. Then there is no other origin.
     pub(crate) spec: Option<OriginSpec>,
-    /// What logs and metrics call it.
+    /// Name in logs and metrics.
     pub(crate) name: String,
-    /// What clients see of it; empty: all.
+    /// Buckets that clients can access; empty: all.
     pub(crate) buckets: Vec<String>,
-    /// Names that are no buckets of it.
+    /// Path segments that are not buckets of this origin.
     pub(crate) reserved: Vec<String>,
-    /// `None`: requests are not signed.
+    /// SigV4 credentials; `None`: requests are not signed.
     pub(crate) credentials: Option<Credentials>,
-    /// They are those that AWS's own tools would take, and nobody named them to Zonal.
+    /// The credentials come from AWS's standard environment variables, not from Zonal's
+    /// configuration.
     pub(crate) has_keys_of_environment: bool,
-    /// Keys, their secret or authorities stand in a file that was named.
+    /// A named file holds the access key, its secret or the certificate authorities, so a reload
+    /// may change them.
     pub(crate) has_file: bool,
     pub(crate) limits: zonal_origin::Limits,
 }
 
 impl Origin {
-    /// The same place with the same bounds, whoever asks and whoever vouches for it.
+    /// The origin without credentials and certificate authorities: the part that a reload must not
+    /// change.
     fn without_keys(&self) -> Self {
         Self {
             limits: zonal_origin::Limits { authorities: None, ..self.limits.clone() },
@@ -139,43 +144,43 @@ impl Origin {
     }
 }
 
-/// A device and how it is used.
+/// A cache device and its settings.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Device {
-    /// `None`: a file of our own.
+    /// `None`: a file in the data directory.
     pub(crate) spec: Option<DeviceSpec>,
-    /// `None`: as many as it was formatted with, or else one for each core.
+    /// Number of shards; `None`: as formatted, or one per core on a new device.
     pub(crate) shards: Option<usize>,
-    /// What is kept.
+    /// Admission and eviction policy.
     pub(crate) policy: zonal_policy::Spec,
     pub(crate) chunk: Bytes,
-    /// Memory of each shard for chunks that wait before flash or are read often.
+    /// Bytes of DRAM per shard for chunks that wait for a flash write or are read often.
     pub(crate) dram: Bytes,
-    /// Buffer memory of each shard.
+    /// Bytes of I/O buffers per shard.
     pub(crate) buffers: Bytes,
-    /// How far ahead of a reader that goes front to back is fetched.
+    /// Prefetch distance for sequential readers, in bytes.
     pub(crate) prefetch: Bytes,
-    /// How long a read of it is waited for.
+    /// Timeout of a device read.
     pub(crate) patience: Nanos,
-    /// How long it has to answer well before it is used again.
+    /// Time without faults after which an isolated device is readmitted.
     pub(crate) rejoin: Nanos,
 }
 
-/// What is kept whatever the policy says, and what is not kept at all.
+/// Retention: rules by prefix that override the policy, and the operator's pins.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Keeping {
     pub(crate) rules: KeepRules,
-    /// How much of each device may be pinned.
+    /// Share of each device that may be pinned, in percent.
     pub(crate) pinned_percent: u32,
-    /// What is pinned by order, as the file has it.
+    /// Objects and prefixes that the operator has pinned, read from the pins file.
     pub(crate) pins: Arc<Pins>,
     pub(crate) pins_file: PathBuf,
-    /// It is not one of our own.
+    /// The configuration names the pins file; otherwise it is the one in the data directory.
     pub(crate) is_pins_file_named: bool,
 }
 
 impl Keeping {
-    /// Whether nothing is to be pinned.
+    /// Whether neither the pins file nor a rule pins anything.
     pub(crate) fn pins_nothing(&self) -> bool {
         self.pins.is_empty() && self.rules.rules().all(|rule| rule != Keep::Pin)
     }
@@ -185,11 +190,11 @@ impl Keeping {
 pub(crate) struct Log {
     pub(crate) format: LogFormat,
     pub(crate) level: Targets,
-    /// Where each request leaves a line; `None`: nowhere.
+    /// Target of the access log; `None`: no access log.
     pub(crate) access: Option<AccessTo>,
 }
 
-/// Where the access log is written.
+/// Target of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AccessTo {
     StandardOutput,
@@ -212,7 +217,8 @@ pub(crate) enum LogFormat {
 }
 
 impl Config {
-    /// Gathers and checks.
+    /// Merges the layers and validates the result. An unknown `ZONAL_*` environment variable is
+    /// refused.
     pub(crate) fn load(flags: &Flags) -> Result<Self, ConfigError> {
         variables::refuse_unknown(std::env::vars_os())?;
         Self::of(flags, &|name| std::env::var(name).ok())
@@ -229,7 +235,8 @@ impl Config {
         })
     }
 
-    /// Whether the origins are the same places with the same bounds, whoever asks there.
+    /// Whether both configurations have the same origins and limits, apart from credentials and
+    /// authorities.
     fn has_origins_of(&self, other: &Self) -> bool {
         let places = |config: &Self| {
             let origins = config.origins.iter();
@@ -238,7 +245,7 @@ impl Config {
         places(self) == places(other)
     }
 
-    /// The keys whose values a running process cannot change, and that differ.
+    /// Configuration keys that differ and that a reload cannot change.
     pub(crate) fn fixed_that_differ(&self, other: &Self) -> Vec<&'static str> {
         let differ = [
             ("data-dir", self.data_dir != other.data_dir),
@@ -268,15 +275,15 @@ impl Config {
     }
 }
 
-/// What is wrong with the configuration, and what to write instead.
+/// A configuration error: the key, the reason and a valid replacement.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConfigError {
-    /// `section.key`; empty when the file as a whole is meant.
+    /// `section.key`; empty if the error concerns the file as a whole.
     key: &'static str,
-    /// Which of several sections, from 0.
+    /// Index of the section among repeated ones (`[[origin]]`), from 0.
     nth: usize,
     why: String,
-    /// File and line, when it is known that the value came from there.
+    /// File and line, if the value is known to come from a file.
     place: String,
 }
 
@@ -285,12 +292,12 @@ impl ConfigError {
         Self { key, nth: 0, why: why.to_string(), place: String::new() }
     }
 
-    /// What `toml` found in `text`, with its line.
+    /// An error of the TOML parser in `text`, with its line.
     fn syntax(error: &toml::de::Error, text: &str) -> Self {
         let at = error.span().map(|span| span.start);
         let mut place = at.map_or(String::new(), |at| format!("line {}: ", place::line(text, at)));
         let mut why = error.message().replace('\n', " ");
-        // What is no field has told its name.
+        // Only messages that start with `invalid` lack the name of the field.
         if let Some(key) =
             at.filter(|_| why.starts_with("invalid")).and_then(|at| place::key_at(text, at))
         {
@@ -302,7 +309,7 @@ impl ConfigError {
         Self { key: "", nth: 0, why, place }
     }
 
-    /// The same of another of several sections.
+    /// The same error for the section with index `nth`.
     fn of(self, nth: usize) -> Self {
         Self { nth, ..self }
     }

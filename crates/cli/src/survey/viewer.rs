@@ -1,4 +1,4 @@
-//! A host for looking only: it turns the log's own reading code over one shard of a device.
+//! Read-only shard host: runs the log's own zone reader over one shard of a device.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -12,19 +12,19 @@ use zonal_hostdev::{Drive, EngineKind, HostDevice, OpenError, ShardOptions};
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_zonelog::{Generations, ZoneContent, inspect_zone};
 
-/// Commands in flight: the log looks at so many blocks at a time.
+/// Commands in flight: the number of blocks that the log reads concurrently.
 const QUEUE_DEPTH: u32 = 16;
 
-/// Tasks at once: the one that looks, and the pool's own.
+/// Concurrent tasks: the reader, and those of the buffer pool.
 const TASKS_MAX: usize = 16;
 
-/// Polls of tasks between two looks at the device.
+/// Task polls between two polls of the device for completions.
 const POLLS_PER_TURN: usize = 256;
 
-/// Longest sleep for an answer; a device that is slower is waited for again.
+/// Longest wait for one completion. A slower device is polled again, without an error.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// The sizes of what the log reads: first blocks, segment headers, footers of up to 1 MiB.
+/// Buffer sizes for the log's reads: first blocks, segment headers, footers of up to 1 MiB.
 const BUFFERS: [PoolClass; 3] = [
     PoolClass { blocks: Blocks(1), count: 64 },
     PoolClass { blocks: Blocks(16), count: 32 },
@@ -63,7 +63,7 @@ impl Viewer {
         self.device.engine()
     }
 
-    /// What one zone holds.
+    /// Reads one zone and returns its contents.
     pub(super) fn content(&mut self, zone: ZoneId) -> Result<ZoneContent, DeviceError> {
         let (ports, geometry) = (self.ports.clone(), self.geometry());
         self.run(async move { inspect_zone(&ports, &geometry, zone).await })
@@ -86,9 +86,9 @@ impl Viewer {
         }
     }
 
-    /// Hands commands to the device and answers to the tasks.
+    /// Submits queued commands to the device, and passes completions to the tasks.
     fn turn(&mut self) {
-        // Time stands still: whoever only looks has no deadlines.
+        // The clock stays at 0: the read-only host sets no deadlines.
         let now = Nanos(0);
         let port: &Port<Command, Completion> = &self.ports.device;
         while let Some((ticket, command)) = port.take() {
