@@ -11,66 +11,67 @@ use zonal_base::Bytes;
 
 use crate::EngineKind;
 
-/// Zone size where the user names none: 64 MiB. Large enough that a zone's header and footer cost
-/// nothing, small enough that a cache of 8 GiB has 128 zones to choose a victim from. A guess.
+/// Default zone size: 64 MiB. Large enough that a zone's header and footer cost nothing, small
+/// enough that a cache of 8 GiB has 128 zones to choose a victim from. A guess.
 pub const ZONE_SIZE: Bytes = Bytes::mib(64);
 
-/// Zone sizes are multiples of this: 1 MiB, a segment of the zone log.
+/// Zone sizes are multiples of 1 MiB, a segment of the zone log.
 const ZONE_STEP: Bytes = Bytes::mib(1);
 
-/// The largest zone: 4 GiB. Twice the largest zone of the drives that we know (2 GiB); positions
+/// Maximum zone size: 4 GiB, twice the largest zone of the drives that we know (2 GiB). Positions
 /// within a zone, in blocks, then fit 32 bits with room to spare.
 const ZONE_MAX: Bytes = Bytes::mib(4096);
 
-/// A device, as the user names it.
+/// Device spec, as the user writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceSpec {
-    /// Where it is.
+    /// Kind and path of the device.
     pub place: DeviceLocation,
-    /// Zone size, which is its capacity too: whole MiB. `None`: that with which the device was formatted, or
-    /// [`ZONE_SIZE`]; of a zoned drive, its own.
+    /// Zone size and capacity, in whole MiB. `None`: the zone size with which the device was
+    /// formatted, or [`ZONE_SIZE`]; for a zoned drive, the drive's own.
     pub zone: Option<Bytes>,
-    /// The engine asked for. `None`: the best that the system allows.
+    /// Engine that the user wants. `None`: io_uring where the system allows it, else a thread pool.
     pub engine: Option<EngineKind>,
 }
 
-/// Where a device is.
+/// Kind and path of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceLocation {
     /// A preallocated file.
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Its size, whole zones. `None`: as large as it already is.
+        /// Size of the file, in whole zones. `None`: the size of the existing file.
         size: Option<Bytes>,
     },
     /// A block device without zones of its own.
     Block {
-        /// Its path.
+        /// Path of the block device.
         path: PathBuf,
     },
-    /// A drive that keeps its zones itself: ZNS, host-managed SMR.
+    /// A drive that keeps its zones itself: ZNS or host-managed SMR.
     Zoned {
-        /// Its path.
+        /// Path of the block device.
         path: PathBuf,
-        /// NVMe only: it is written by commands of its own, past the kernel's block layer, and appends are zone appends.
+        /// NVMe only: writes bypass the kernel's block layer as NVMe passthrough commands, and
+        /// appends are zone appends.
         appends: bool,
     },
-    /// A model of a drive that keeps the drive's time.
+    /// A drive model in real time: commands take as long as on the modelled drive.
     Emulated {
-        /// A name that [`zonal_emulator::Model`] knows.
+        /// Model name that [`zonal_emulator::Model`] knows.
         model: &'static str,
-        /// What can be written to it, whole zones.
+        /// Writable capacity, in whole zones.
         size: Bytes,
-        /// The file that has its bytes. `None`: memory, and they are gone with the device.
+        /// Backing file. `None`: the bytes lie in memory and are gone with the device.
         backing: Option<Box<Path>>,
-        /// The file that says what is wrong with it, while it is there.
+        /// File that injects faults while it exists. `None`: no faults.
         trouble: Option<Box<Path>>,
     },
 }
 
 impl DeviceLocation {
-    /// Its path; for a model that has none, its name.
+    /// Path of the device, or the model name where there is no path.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
@@ -80,22 +81,22 @@ impl DeviceLocation {
         }
     }
 
-    /// True when it is nowhere but in memory.
+    /// True for a modelled drive in memory.
     #[must_use]
     pub const fn is_in_memory(&self) -> bool {
         matches!(self, Self::Emulated { backing: None, .. })
     }
 
-    /// True when opening makes what is not there.
+    /// True when opening creates a missing file.
     pub(crate) const fn may_be_made(&self) -> bool {
         matches!(self, Self::File { size: Some(_), .. } | Self::Emulated { .. })
     }
 }
 
-/// Why a device spec was not understood; the text says what to write instead.
+/// Syntax error of a device spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError {
-    /// What was given.
+    /// Device spec as given.
     pub text: String,
     /// What is wrong, and what to write instead.
     pub why: String,
@@ -118,7 +119,7 @@ impl FromStr for DeviceSpec {
 }
 
 impl fmt::Display for DeviceSpec {
-    /// As it is read.
+    /// Writes the spec in the syntax that the parser reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, size, appends) = match &self.place {
             DeviceLocation::File { size, .. } => ("file", *size, false),
@@ -140,7 +141,7 @@ impl fmt::Display for DeviceSpec {
     }
 }
 
-/// The options after the question mark.
+/// Options after the question mark.
 #[derive(Default)]
 struct Options {
     size: Option<Bytes>,
@@ -299,9 +300,9 @@ mod tests {
         check("file:a?size=1MiB", Err("size=1MiB is not whole zones of 64MiB: write size=64MiB"));
         check("block:a?size=64MiB", Err("a block device has a size of its own: leave size= out"));
         check(
-            "file:a?sise=1GiB",
+            "file:a?length=1GiB",
             Err(
-                "there is no option \"sise\": the options are size, zone and engine, and append of a zoned drive",
+                "there is no option \"length\": the options are size, zone and engine, and append of a zoned drive",
             ),
         );
         check("file:a?size=1GiB&size=1GiB", Err("size is given twice: leave one out"));

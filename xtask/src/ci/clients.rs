@@ -1,4 +1,5 @@
-//! The stages that start `zonal serve` and drive it with real S3 clients, and with requests that no client sends.
+//! Stages that run tools of the Python environment: real S3 clients and attacks against `zonal serve`, and the spell
+//! checker.
 
 use std::path::Path;
 use std::process::Command;
@@ -55,6 +56,15 @@ pub(super) fn nodes(root: &Path) -> Outcome {
 /// Idle, slow and many clients, and what the origin is asked for a crowd.
 pub(super) fn memory(root: &Path) -> Outcome {
     run(root, &["openssl"], "clients/memory.py", &[])
+}
+
+/// Spell check (typos) of all files that git does not ignore; `typos.toml` lists accepted words.
+pub(super) fn spelling(root: &Path) -> Outcome {
+    let python = match setup::ready(root, "clients") {
+        Ok(python) => root.join(python),
+        Err(why) => return Outcome::Skipped(why),
+    };
+    follow(Command::new(python.with_file_name("typos")).current_dir(root))
 }
 
 /// Runs a script, if the tools that it needs beside Python are there.
