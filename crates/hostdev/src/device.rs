@@ -1,4 +1,4 @@
-//! Device of one shard, whatever its kind.
+//! Device of one shard: a real, zoned or modelled device behind one type.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -12,27 +12,28 @@ use crate::emulated::EmulatedDevice;
 use crate::real::RealDevice;
 use crate::zoned::ZonedBlockDevice;
 
-/// Commands in flight where nobody asks for another number: 256. An NVMe drive gives all it has at 64
-/// to 128; the rest lets every task of a shard queue its command without waiting for another's answer.
+/// Default queue depth: 256 commands in flight. An NVMe drive reaches its full throughput at 64 to
+/// 128; the rest lets every task of a shard queue its command without waiting for another's
+/// completion.
 pub const QUEUE_DEPTH: u32 = 256;
 
-/// The deepest queue that can be asked for: io_uring rings of it take 400 KiB.
+/// Maximum queue depth: 4096. The io_uring rings of this depth take 400 KiB.
 pub(crate) const QUEUE_DEPTH_MAX: u32 = 4096;
 
-/// What a shard asks of a drive.
+/// Parameters of [`crate::Drive::shard`].
 #[derive(Clone)]
 pub struct ShardOptions<'a> {
-    /// Which shard, from 0.
+    /// Index of the shard, from 0.
     pub shard: u32,
-    /// Of how many.
+    /// Number of shards that divide the drive.
     pub shard_count: u32,
-    /// Commands that may be in flight; usually [`QUEUE_DEPTH`]. At least 1, at most 4096.
+    /// Maximum number of commands in flight, from 1 to 4096; usually [`QUEUE_DEPTH`].
     pub queue_depth: u32,
-    /// Where the buffers of all reads come from.
+    /// Pool of the buffers of all reads: the io_uring engine registers them with the kernel.
     pub pool: &'a Pool,
 }
 
-/// A share of a device, driven by one thread.
+/// Device of one shard: a run of zones of a drive, driven by one thread.
 pub struct HostDevice(Behind);
 
 enum Behind {
@@ -54,8 +55,8 @@ impl HostDevice {
         Self(Behind::Emulated(device))
     }
 
-    /// From now on reads and writes lie anywhere, as the drive itself takes them: zones are not looked at. To
-    /// measure a drive, not to keep anything on it.
+    /// Turns the zone checks of reads and writes off: they may then access any block of the share.
+    /// For measurements of a drive, not for data that is kept.
     ///
     /// Requires: a real device without zones of its own. Models are measured in virtual time.
     pub fn ignore_zones(&mut self) {
@@ -66,17 +67,18 @@ impl HostDevice {
         }
     }
 
-    /// Sends off everything that was submitted, with one system call.
+    /// Hands all submitted commands to the kernel, with one system call.
     pub fn flush_submissions(&mut self) {
         match &mut self.0 {
             Behind::Real(device) => device.flush_submissions(),
             Behind::Zoned(device) => device.flush_submissions(),
-            // Its commands are under way.
+            // The drive's thread received its commands at their submission.
             Behind::Emulated(_) => (),
         }
     }
 
-    /// What drives the device: the system may have refused the one that was asked for.
+    /// The engine in use. It differs from the engine in the device spec when the system refuses
+    /// io_uring.
     #[must_use]
     pub const fn engine(&self) -> EngineKind {
         match &self.0 {
@@ -86,8 +88,8 @@ impl HostDevice {
         }
     }
 
-    /// Sends off what was submitted and sleeps until `poll` may have something, at most `timeout`.
-    /// For callers without an event loop.
+    /// Hands all submitted commands to the kernel and sleeps until `poll` may have a completion, at
+    /// most `timeout`. For callers without an event loop.
     pub fn wait(&mut self, timeout: Duration) {
         self.flush_submissions();
         if self.next_event().is_some() {
@@ -95,9 +97,10 @@ impl HostDevice {
         }
         let timeout = Timespec::try_from(timeout).ok();
         let mut wake = [PollFd::new(self, PollFlags::IN)];
-        // Woken too early, by a signal or for want of memory, the caller finds nothing and waits again.
+        // A signal or a lack of memory may end the sleep early: the caller then finds no completion
+        // and waits again.
         let _ = rustix::event::poll(&mut wake, timeout.as_ref());
-        // Take the signal, so that the next sleep lasts.
+        // Reading the eventfd resets it. Otherwise the next sleep would end at once.
         let _ = rustix::io::read(self, &mut [0; 8]);
     }
 }
@@ -111,7 +114,7 @@ impl ZonedDevice for HostDevice {
         }
     }
 
-    /// Only queues: see [`HostDevice::flush_submissions`].
+    /// Only queues the command: see [`HostDevice::flush_submissions`].
     fn submit(&mut self, now: Nanos, ticket: Ticket, command: Command) -> Result<(), Command> {
         match &mut self.0 {
             Behind::Real(device) => device.submit(now, ticket, command),
@@ -128,7 +131,8 @@ impl ZonedDevice for HostDevice {
         }
     }
 
-    /// The beginning of time when there is something to do at once; else the descriptor wakes the host.
+    /// Time 0 when `poll` has work to do at once; otherwise `None`, and the descriptor wakes the
+    /// host.
     fn next_event(&self) -> Option<Nanos> {
         match &self.0 {
             Behind::Real(device) => device.next_event(),
@@ -139,9 +143,9 @@ impl ZonedDevice for HostDevice {
 }
 
 impl AsFd for HostDevice {
-    /// An eventfd that is raised whenever `poll` may have something that it had not when it last
-    /// returned `None`. Who sleeps on edges (`epoll` with EPOLLET, tokio's `AsyncFd`) never reads it;
-    /// others read it after waking and before they poll.
+    /// An eventfd that is raised when `poll` may have a completion that it did not have when it
+    /// last returned `None`. Edge-triggered callers (`epoll` with EPOLLET, tokio's `AsyncFd`) never
+    /// read it. Other callers read it after they wake and before they poll.
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.0 {
             Behind::Real(device) => device.as_fd(),

@@ -1,8 +1,9 @@
 //! Device open: finds and locks a device, and divides it among shards.
 //!
-//! 1. `open` finds the device, locks it and measures it. Nothing is changed yet.
-//! 2. Whoever means to format it asks for its `content`.
-//! 3. `claim` gives a file all its space. A file that was made is removed again unless it is kept.
+//! 1. `open` finds the device, locks it and determines its size. It changes nothing that exists.
+//! 2. A caller that is going to format the device checks its `content` first.
+//! 3. `claim` preallocates all space of a file. A file that `open` created is removed again unless
+//!    the caller calls `keep`.
 
 mod allocate;
 mod content;
@@ -35,10 +36,12 @@ use crate::{DeviceLocation, DeviceSpec, EngineKind};
 use find::UsableFile;
 use new_file::NewFile;
 
-/// An opened device, locked against other processes until it and its last shard are dropped.
+/// An open device. It stays locked against other processes until the drive and its last shard are
+/// dropped.
 #[derive(Debug)]
 pub struct Drive {
-    /// Undone when it is dropped: first, as long as the file is locked.
+    /// Removes a newly created file on drop. First field: it is dropped while the file is still
+    /// locked.
     new_file: Option<NewFile>,
     file: File,
     place: DeviceLocation,
@@ -50,29 +53,31 @@ pub struct Drive {
     zones: Zones,
 }
 
-/// Who keeps the zones.
+/// The side that keeps the zones.
 #[derive(Debug)]
 enum Zones {
-    /// We do: the device has none.
+    /// The host keeps them: the device has no zones.
     Agreed,
-    /// A model, which stands between us and the file.
+    /// A drive model between the host and the file.
     Modelled(Emulated),
-    /// The drive itself.
+    /// The drive keeps its own zones.
     Own(Zoned),
 }
 
-/// Whether the kernel's page cache stands between us and the device.
+/// Whether I/O goes through the kernel's page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caching {
-    /// O_DIRECT.
+    /// O_DIRECT: I/O bypasses the page cache.
     Direct,
-    /// The file system refuses O_DIRECT, or wants it aligned to more than a block.
+    /// Page cache: the file system refuses O_DIRECT, or requires alignment to more than a block.
+    /// Modelled drives always use it.
     Buffered,
 }
 
 impl Drive {
-    /// Opens the device and changes nothing. A file that is to be made is made empty, and removed when
-    /// the drive is dropped: see [`Drive::keep`].
+    /// Opens and locks the device, and changes nothing that exists. A file that does not exist and
+    /// whose spec names a size is created empty. It is removed when the drive is dropped: see
+    /// [`Drive::keep`].
     ///
     /// # Errors
     /// When the device cannot be used; the text says what to do.
@@ -88,7 +93,7 @@ impl Drive {
         if let DeviceLocation::Zoned { path, appends } = &spec.place {
             let queue = find::zoned_queue(&file, path)?;
             let generic = match appends {
-                // Past the block layer there is no scheduler.
+                // Passthrough commands bypass the block layer and its scheduler.
                 true => Some(Generic::of(&queue, path)?),
                 false => None,
             };
@@ -136,10 +141,11 @@ impl Drive {
         Ok(Self { new_file, ..Self::of_model(spec, file, emulated) })
     }
 
-    /// Opens the device to look at it. Nothing is created, changed or locked: it may be in use.
+    /// Opens the device for reading. Nothing is created, changed or locked, and another process may
+    /// be using it.
     ///
     /// # Errors
-    /// When there is no such device, or it cannot be read.
+    /// When the device does not exist or cannot be read.
     pub fn open_read_only(spec: &DeviceSpec) -> Result<Self, OpenError> {
         if let Some(model) = spec.model() {
             return Self::open_emulated_read_only(spec, model);
@@ -189,7 +195,7 @@ impl Drive {
         let path = spec.place.path();
         let zoned = Zoned::of(&file, queue, path, generic)?;
         if caching == Caching::Buffered {
-            // Through the page cache the writes of a zone come in any order.
+            // The page cache may write the blocks of a zone in any order.
             return Err(OpenError::io("bypass the page cache of", path, Errno::OPNOTSUPP));
         }
         Ok(Self {
@@ -218,21 +224,21 @@ impl Drive {
         Ok(Self { new_file, file, place, size, geometry, caching, engine, loss, zones })
     }
 
-    /// The same device in zones of another size.
+    /// Divides the same device into zones of another size.
     ///
-    /// Requires: it has no zones of its own.
+    /// Requires: the device has no zones of its own.
     ///
     /// # Errors
-    /// Not one such zone fits, or more than can be numbered.
+    /// When not one such zone fits, or their number exceeds 32 bits.
     pub fn in_zones_of(self, zone: Bytes) -> Result<Self, OpenError> {
         let geometry = geometry_of(self.size, zone, self.place.path())?;
         Ok(Self { geometry, ..self })
     }
 
-    /// Makes the device ready to be written: a file gets all its space. What it holds is kept.
+    /// Makes the device writable: preallocates all space of a file. Existing data is kept.
     ///
     /// # Errors
-    /// When there is not so much space.
+    /// When the file system or the memory has too little space.
     pub fn claim(mut self) -> Result<Self, OpenError> {
         if let Zones::Modelled(emulated) = &self.zones {
             emulated.claim(&self.file, &self.place)?;
@@ -240,46 +246,47 @@ impl Drive {
         if let DeviceLocation::File { path, .. } = &self.place {
             allocate(&self.file, path, self.size)?;
             if self.new_file.is_some() {
-                // An empty file can be read in any way.
+                // An empty file has no block whose read could show that O_DIRECT fails: check it
+                // now.
                 self.caching = find::check_direct(&self.file, path, self.caching)?;
             }
         }
         Ok(self)
     }
 
-    /// A file that was made stays. Until then it goes with the drive: a start that fails leaves nothing
-    /// behind.
+    /// Keeps a newly created file. Without this call the file is removed with the drive, so that a
+    /// failed start leaves no file behind.
     pub fn keep(&self) {
         if let Some(new_file) = &self.new_file {
             new_file.keep();
         }
     }
 
-    /// All zones of the device.
+    /// Geometry of the whole device.
     #[must_use]
     pub const fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// How large it is. What is left behind the last whole zone lies idle.
+    /// Size of the device in bytes. Space after the last whole zone is unused.
     #[must_use]
     pub const fn size(&self) -> Bytes {
         self.size
     }
 
-    /// Where it is.
+    /// Path of the device, or the name of a model in memory.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.place.path()
     }
 
-    /// True when the page cache is out of the way (O_DIRECT).
+    /// True when I/O bypasses the page cache (O_DIRECT).
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.caching == Caching::Direct
     }
 
-    /// What the kernel tells of it; `None` for a file.
+    /// Queue limits of a block device, from the kernel. `None` for a file or a model.
     #[must_use]
     pub fn queue(&self) -> Option<Queue> {
         match self.place {
@@ -290,7 +297,8 @@ impl Drive {
         }
     }
 
-    /// The zones that it keeps itself, as they were when it was opened; `None`: it keeps none.
+    /// States of the drive's own zones at the time of opening. `None` when the drive keeps no
+    /// zones.
     #[must_use]
     pub const fn census(&self) -> Option<&Census> {
         match &self.zones {
@@ -299,10 +307,10 @@ impl Drive {
         }
     }
 
-    /// The zones of one shard, as a device of their own.
+    /// Geometry of one shard's zones, as a device of its own.
     ///
     /// # Errors
-    /// When the device has fewer zones, or allows fewer active ones, than there are shards.
+    /// When the device has fewer zones, or allows fewer open or active ones, than there are shards.
     pub fn share(&self, shard: u32, shard_count: u32) -> Result<Geometry, OpenError> {
         self.part(shard, shard_count).map(|(_, geometry)| geometry)
     }
@@ -314,15 +322,15 @@ impl Drive {
         })
     }
 
-    /// One shard's share: a run of zones of its own, numbered from 0, and an engine of its own. It can
-    /// be moved to another thread until its first `flush_submissions`; from then on one thread drives
-    /// and drops it.
+    /// Device of one shard: a run of zones, numbered from 0, with an engine of its own. It can move
+    /// to another thread until its first `flush_submissions`; from then on one thread drives and
+    /// drops it.
     ///
-    /// Requires: the drive was claimed, or opened to be looked at.
+    /// Requires: the drive was claimed, or opened read-only.
     ///
     /// # Errors
-    /// When the device has fewer zones, or allows fewer active ones, than there are shards; or when
-    /// the system has no threads or descriptors left.
+    /// When the device has fewer zones, or allows fewer open or active ones, than there are shards;
+    /// or when the system has no threads or descriptors left.
     pub fn shard(&self, options: &ShardOptions<'_>) -> Result<HostDevice, OpenError> {
         assert!((1..=QUEUE_DEPTH_MAX).contains(&options.queue_depth), "the depth of a queue");
         let (first, geometry) = self.part(options.shard, options.shard_count)?;
@@ -348,8 +356,9 @@ impl Drive {
     }
 }
 
-/// The zones of one shard: where they begin, and what they are as a device of their own. The first
-/// shards have one zone more where the zones do not divide evenly; limits are divided, rounded down.
+/// First zone and geometry of one shard. Where the zones do not divide evenly, the first shards
+/// have one more zone. The limits of open and active zones are divided and rounded down. `None`
+/// when a shard would have no zone, or no open or active zone.
 fn share(whole: &Geometry, shard: u32, shard_count: u32) -> Option<(ZoneId, Geometry)> {
     assert!(shard < shard_count, "shards are numbered from 0");
     let (each, rest) = (whole.zone_count / shard_count, whole.zone_count % shard_count);
@@ -384,7 +393,8 @@ fn geometry_of(size: Bytes, zone: Bytes, path: &Path) -> Result<Geometry, OpenEr
     })
 }
 
-/// Where on the whole device a shard's block lies, in bytes.
+/// Position of a shard's block on the whole device, in bytes. `start` is the first block of the
+/// shard.
 pub(crate) fn position(start: Lba, lba: Lba) -> u64 {
     Blocks(start.0 + lba.0).bytes().0
 }

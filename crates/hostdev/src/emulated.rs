@@ -1,14 +1,17 @@
 //! Modelled drive in real time, with its data in a file or in memory.
 //!
-//! 1. `backing` says where in the file what lies; `medium` reads and writes it for the model.
-//! 2. One thread owns the model (`motor`): the link, the dies and the write buffer are the whole drive's, whatever the
-//!    number of shards. It sleeps until a command comes or the model's next event is due.
-//! 3. A shard has an [`EmulatedDevice`], which sends commands to the thread and is woken by its answers.
+//! 1. `backing` is the layout of the backing file; `medium` reads and writes it for the model.
+//! 2. One thread owns the model (`motor`): the link, the dies and the write buffer belong to the
+//!    whole drive, whatever the number of shards. The thread sleeps until a command comes or the
+//!    model's next event is due.
+//! 3. Each shard has an [`EmulatedDevice`], which sends commands to the thread. The thread's
+//!    completions wake the shard.
+//! 4. Fault injection: a file can make the drive hang, slow down or fail while the file exists
+//!    (`fault_file`), to test a cache on a failing drive.
 //!
-//! 4. A file may say what is wrong with the drive while it is there (`trouble`): to see what becomes of a cache on it.
-//!
-//! A command's time begins when the shard submits it, so that the way to the thread is not added to it; what the
-//! machine takes to wake the thread, to move the bytes and to wake the shard is.
+//! The time of a command begins when the shard submits it, so that the way to the thread adds
+//! nothing. The time that the machine takes to wake the thread, to move the bytes and to wake the
+//! shard is added.
 
 mod backing;
 mod device;
@@ -39,12 +42,13 @@ use motor::{Motor, Way};
 pub(crate) use device::EmulatedDevice;
 pub(crate) use fault_file::FaultFile;
 
-/// A modelled drive as it was found, and the way to its thread once one has started.
+/// A modelled drive in its state at opening, and the channel to its thread once a shard has started
+/// it.
 #[derive(Debug)]
 pub(crate) struct Emulated {
     model: Model,
     layout: Layout,
-    /// The file says whose it is.
+    /// The file has the header of this drive.
     is_signed: bool,
     kept: Vec<ZoneImage>,
     trouble: FaultFile,
@@ -52,7 +56,7 @@ pub(crate) struct Emulated {
 }
 
 impl Emulated {
-    /// A drive to which nothing was written, and memory for it, which it takes from the system as it is written.
+    /// Creates an empty drive in a memory file. Its pages take memory as they are written.
     ///
     /// # Errors
     /// When the system has no descriptors left.
@@ -60,10 +64,10 @@ impl Emulated {
         Ok((Self::blank(model), memory::file(path)?))
     }
 
-    /// The drive that a file holds; one to which nothing was written if the file is empty.
+    /// Opens the drive in a backing file. An empty file is an empty drive.
     ///
     /// # Errors
-    /// When it holds anything else.
+    /// When the file has other content.
     pub(crate) fn in_file(
         model: Model,
         (file, size): (&File, Bytes),
@@ -84,16 +88,16 @@ impl Emulated {
         Self { model, layout, is_signed: false, kept, trouble, way: Mutex::new(None) }
     }
 
-    /// What is wrong with it stands in that file.
+    /// Sets the file that injects faults.
     pub(crate) fn set_trouble(&mut self, trouble: FaultFile) {
         self.trouble = trouble;
     }
 
-    /// Makes the place of the bytes ready to be written: a file is known as this drive's from now on, and has all its
-    /// space. What it holds is kept.
+    /// Makes the backing file writable: writes the header of this drive and allocates all space.
+    /// Existing data is kept. For a drive in memory, only checks that the memory suffices.
     ///
     /// # Errors
-    /// When there is not so much space, or memory.
+    /// When the file system or the memory has too little space.
     pub(crate) fn claim(&self, file: &File, place: &DeviceLocation) -> Result<(), OpenError> {
         let path = place.path();
         if place.is_in_memory() {
@@ -109,14 +113,14 @@ impl Emulated {
         self.model.geometry()
     }
 
-    /// Where in the file a zone begins that may hold something.
+    /// Start of a zone in the backing file, in bytes. `None` for an empty zone of a zoned drive.
     pub(crate) fn position(&self, zone: ZoneId) -> Option<u64> {
         let is_empty =
             self.layout.keeps_zones() && self.kept[zone.0 as usize] == ZoneImage::default();
         (!is_empty).then(|| self.layout.position(self.geometry().zone_start(zone)))
     }
 
-    /// A shard's way to the drive; the first starts its thread.
+    /// Creates the device of one shard. The first call starts the drive's threads.
     ///
     /// # Errors
     /// When the system has no threads or descriptors left.

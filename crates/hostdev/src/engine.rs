@@ -15,14 +15,15 @@ use crate::transfer::Transfer;
 use psync::Psync;
 use uring::Uring;
 
-/// How a device is driven.
+/// I/O engine of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineKind {
     /// io_uring: no threads, one system call for many commands.
     Uring,
     /// A bounded pool of threads that call `pread` and `pwritev`.
     Psync,
-    /// A thread that keeps the time of a drive that is a model. Nobody asks for it: it comes with the device.
+    /// A thread that runs a drive model in real time. The user cannot choose it: every modelled
+    /// drive has it.
     Model,
 }
 
@@ -48,16 +49,16 @@ impl FromStr for EngineKind {
     }
 }
 
-/// Attempts for one system call that the kernel wants repeated (EINTR, EAGAIN) before it counts as
-/// failed: 100. A signal costs one; more than a few in a row means that the kernel has no memory.
+/// Maximum repetitions of one system call while the kernel returns EINTR or EAGAIN: 100. A signal
+/// costs one; more than a few in a row mean that the kernel has no memory.
 const ATTEMPTS_MAX: u32 = 100;
 
-/// A transfer that is over.
+/// A completed transfer.
 pub(crate) struct Finished {
-    /// As given to [`Engine::start`].
+    /// Slot of the transfer, as given to [`Engine::start`].
     pub(crate) slot: u32,
     pub(crate) transfer: Transfer,
-    /// An error, or all of it was moved.
+    /// `Ok` when all bytes of the transfer were moved.
     pub(crate) outcome: Result<(), Errno>,
 }
 
@@ -67,8 +68,9 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// The wanted engine, or the best that the system allows. Takes transfers in slots below
-    /// `queue_depth`; reads into buffers of `pool` may use registered memory.
+    /// Opens the wanted engine, or a thread pool where the system refuses io_uring. The engine
+    /// takes transfers in slots below `queue_depth`. Reads into buffers of `pool` may use
+    /// registered memory.
     pub(crate) fn open(
         wanted: Option<EngineKind>,
         file: File,
@@ -106,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// Hands everything that is queued to the kernel.
+    /// Hands all queued transfers to the kernel.
     pub(crate) fn flush_submissions(&mut self) {
         match self {
             Self::Uring(uring) => uring.flush_submissions(),
@@ -114,7 +116,8 @@ impl Engine {
         }
     }
 
-    /// True when the kernel did not take all that it was handed: [`Engine::next_finished`] tries again.
+    /// True when the kernel did not accept all queued transfers: [`Engine::next_finished`] submits
+    /// them again.
     pub(crate) const fn is_refused(&self) -> bool {
         match self {
             Self::Uring(uring) => uring.is_refused(),
@@ -122,7 +125,7 @@ impl Engine {
         }
     }
 
-    /// The next transfer that is over.
+    /// Returns the next completed transfer.
     pub(crate) fn next_finished(&mut self) -> Option<Finished> {
         match self {
             Self::Uring(uring) => uring.next_finished(),
@@ -132,7 +135,7 @@ impl Engine {
 }
 
 impl AsFd for Engine {
-    /// An eventfd: raised, again and again, whenever [`Engine::next_finished`] may have something new.
+    /// An eventfd that is raised each time [`Engine::next_finished`] may have a new completion.
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Uring(uring) => uring.as_fd(),

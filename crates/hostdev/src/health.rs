@@ -7,29 +7,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 use zonal_device::DeviceError;
 
-/// Failures in a row, with no success between them, after which the device counts as lost: 16. One
-/// bad block gives one failure or a few; a dead device fails everything, and each such failure may
-/// cost the kernel's time-out (30 s for NVMe). A guess.
+/// Consecutive failures after which the device counts as lost: 16. One bad block causes one failure
+/// or a few; a dead device fails every command, and each failure may cost the kernel's timeout (30
+/// s for NVMe). A guess.
 const FAILURES_MAX: u32 = 16;
 
-/// Whether a device is lost, as all of its shards see it: they share one open file, and the kernel tells
-/// only the first of them that asks that what was written never arrived.
+/// Loss of a device, shared by all its shards. The shards share one open file, and the kernel
+/// reports a failed writeback only to the first shard that flushes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Loss(Arc<AtomicBool>);
 
-/// A device as one of its shards sees it.
+/// Error counts of a device, as seen by one shard.
 #[derive(Debug)]
 pub(crate) struct Health {
-    /// For the log.
+    /// Path of the device, for the log.
     device: PathBuf,
     failures_in_row: u32,
-    /// All failures: every doubling is logged, so that a bad drive cannot fill the log.
+    /// Failures answered with `Media`. A failure is logged when this count reaches a power of two,
+    /// so that a bad drive cannot fill the log.
     failure_count: u64,
     loss: Loss,
 }
 
 impl Loss {
-    /// True when nothing need be tried any more.
+    /// True when the device is lost: send it no more commands.
     pub(crate) fn is_known(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
@@ -40,12 +41,12 @@ impl Health {
         Self { device, failures_in_row: 0, failure_count: 0, loss }
     }
 
-    /// True when nothing need be tried any more.
+    /// True when the device is lost: send it no more commands.
     pub(crate) fn is_gone(&self) -> bool {
         self.loss.is_known()
     }
 
-    /// What the outcome of a read or a write means to the owner.
+    /// Turns the result of a read or a write into the completion for the owner.
     pub(crate) fn judge(&mut self, outcome: Result<(), Errno>) -> Result<(), DeviceError> {
         let Err(errno) = outcome else {
             self.failures_in_row = 0;
@@ -67,8 +68,9 @@ impl Health {
         Err(DeviceError::Media)
     }
 
-    /// What the outcome of a flush means. One that failed leaves nobody knowing what is durable, and
-    /// Linux forgets the error: the next flush would succeed and lie.
+    /// Turns the result of a flush into the completion for the owner. A failed flush loses the
+    /// device: which writes are durable is unknown, and Linux forgets the error, so that the next
+    /// flush would succeed although data is missing.
     pub(crate) fn judge_flush(&self, outcome: Result<(), Errno>) -> Result<(), DeviceError> {
         match outcome {
             Ok(()) if self.is_gone() => Err(DeviceError::DeviceGone),
@@ -77,7 +79,7 @@ impl Health {
         }
     }
 
-    /// Whatever comes after is refused.
+    /// Marks the device as lost: all later commands fail with `DeviceGone`.
     pub(crate) fn lose(&self, errno: Errno) -> DeviceError {
         if !self.loss.0.swap(true, Ordering::AcqRel) {
             let device = self.device.display();

@@ -2,7 +2,7 @@
 
 use zonal_base::Ticket;
 
-/// Slots of a queue, and what stands in them.
+/// Table of the commands in flight: one slot per command, as many slots as the queue is deep.
 pub(crate) struct InFlight<P> {
     slots: Vec<Option<P>>,
     free: Vec<u32>,
@@ -13,26 +13,28 @@ impl<P: Copy> InFlight<P> {
         Self { slots: vec![None; queue_depth as usize], free: (0..queue_depth).rev().collect() }
     }
 
-    /// Takes a slot. Requires: fewer are taken than the queue is deep.
+    /// Takes a free slot. Requires: fewer slots are taken than the queue is deep.
     pub(crate) fn begin(&mut self, pending: P) -> u32 {
         let slot = self.free.pop().expect("there is a slot for every command in flight");
         self.slots[slot as usize] = Some(pending);
         slot
     }
 
-    /// What stands in a slot. Requires: it is taken.
+    /// The command in a slot. Requires: the slot is taken.
     pub(crate) fn get(&self, slot: u32) -> P {
         self.slots[slot as usize].expect("the engine answers what it was given")
     }
 
-    /// Gives a slot back. Requires: it is taken.
+    /// Frees a slot. Requires: the slot is taken.
     pub(crate) fn end(&mut self, slot: u32) -> P {
         self.free.push(slot);
         self.slots[slot as usize].take().expect("a slot is given back once")
     }
 }
 
-/// One `fdatasync` runs at a time. What was written after it began needs another.
+/// Flush coalescing. One `fdatasync` runs at a time. A flush that comes while it runs needs another
+/// `fdatasync`, since its writes may have landed after the first one began. All waiting flushes
+/// share the next.
 #[derive(Default)]
 pub(crate) struct Flushes {
     running: Vec<Ticket>,
@@ -44,7 +46,7 @@ impl Flushes {
         self.waiting.push(ticket);
     }
 
-    /// True when one is to be started now, for all that wait.
+    /// True when the caller is to start an `fdatasync` now, for all waiting flushes.
     pub(crate) fn next(&mut self) -> bool {
         let may_start = self.running.is_empty() && !self.waiting.is_empty();
         if may_start {
@@ -53,7 +55,7 @@ impl Flushes {
         may_start
     }
 
-    /// The one that ran is over: who waited for it.
+    /// Ends the running `fdatasync`. Returns the tickets of the flushes that it answers.
     pub(crate) fn end(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.running)
     }

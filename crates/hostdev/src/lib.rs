@@ -1,12 +1,15 @@
-//! Devices in real time, on Linux: files, block devices, zoned drives, and modelled drives, behind the contract of
-//! `device`.
+//! Devices of a Linux host in real time: files, block devices, zoned drives and modelled drives,
+//! behind the contract of `device`.
 //!
 //! Uses: `base`, `device`, `emulator`. Knows nothing of: tasks, runtimes, what is stored in the zones.
-//! Read in this order: `spec` (what the user writes), `drive` (opening, locking, preallocating),
-//! `device` (a shard's share), `real` (the commands), `in_flight`, `write_order`, `health`, `transfer`, `engine` (io_uring
-//! or threads); `zoned`, a drive that keeps its zones itself; `emulated`, a model with its bytes in a file.
+//! Read in this order: `spec` (device specs as the user writes them), `drive` (open, lock,
+//! preallocate), `device` (the device of one shard), `real` (commands on files and block devices),
+//! `in_flight`, `write_order`, `health`, `transfer`, `engine` (io_uring or a thread pool); `zoned`,
+//! drives that keep their zones themselves; `emulated`, drive models with their bytes in a file or
+//! in memory.
 //!
-//! A [`Drive`] is opened once and divided among shards; each shard drives a [`HostDevice`] of its own:
+//! A [`Drive`] is opened once and divided among shards. Each shard drives a [`HostDevice`] of its
+//! own:
 //!
 //! ```text
 //! submit(..) as often as there are commands     only queues
@@ -15,10 +18,11 @@
 //! poll(..) until it returns None
 //! ```
 //!
-//! Nothing here spins, and no thread of ours touches the data path of the io_uring engine; a model has one
-//! thread, whatever the number of shards, and so has a zoned drive, for its zone commands. Management
-//! commands never block the shard: on a conventional device they are bookkeeping, and a flush is
-//! carried out by the kernel's own workers (io_uring) or by a thread of the pool.
+//! This crate never spins. None of its threads is on the data path of the io_uring engine. A
+//! modelled drive has two threads, whatever the number of shards: one owns the model, one carries
+//! out flushes. A zoned drive has one thread, for its zone commands. Zone management never blocks
+//! the shard: on a conventional device it only changes the zone table. A flush is carried out by
+//! the kernel's own workers (io_uring) or by a thread of the pool.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Zonal talks to devices through Linux: O_DIRECT, io_uring, eventfd");

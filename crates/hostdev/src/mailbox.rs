@@ -7,11 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::event::EventfdFlags;
 
-/// Bounded by whoever asks: there is no more in it than was asked for and not taken out.
+/// Queue of completions with an eventfd. The sender bounds it: it holds at most one completion for
+/// each request that its receiver has in flight.
 #[derive(Debug)]
 pub(crate) struct Mailbox<T> {
     letters: Mutex<VecDeque<T>>,
-    /// Raised when `letters` gets its first entry.
+    /// Eventfd, raised when `letters` gets its first entry.
     wake: OwnedFd,
 }
 
@@ -21,7 +22,7 @@ impl<T> Mailbox<T> {
         Ok(Self::raising(wake))
     }
 
-    /// One that raises an eventfd that others raise, too.
+    /// Creates a mailbox on an existing eventfd, which other sources raise as well.
     pub(crate) const fn raising(wake: OwnedFd) -> Self {
         Self { letters: Mutex::new(VecDeque::new()), wake }
     }
@@ -41,7 +42,7 @@ impl<T> Mailbox<T> {
     }
 
     fn letters(&self) -> MutexGuard<'_, VecDeque<T>> {
-        // Nothing panics while it holds it, and the queue is whole at every moment.
+        // No code panics while it holds the lock, and the queue is consistent at every moment.
         self.letters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! One shard's part of a file or block device: commands in, transfers to the engine, completions out.
+//! File or block device of one shard: commands in, transfers to the engine, completions out.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,22 +17,22 @@ use crate::in_flight::{Flushes, InFlight};
 use crate::transfer::{Memory, Transfer};
 use crate::write_order::WriteOrder;
 
-/// A share of a file or block device, driven by one thread.
+/// One shard's zones of a file or block device, driven by one thread.
 ///
-/// Management commands are bookkeeping here. A flush asks the kernel for an `fdatasync`; flushes that
-/// come while one is running share the next.
+/// Zone management only changes the zone table. A flush is an `fdatasync`; flushes that come while
+/// one is running share the next.
 pub(crate) struct RealDevice {
     table: ZoneTable,
-    /// Where the share begins on the device.
+    /// First block of the share on the device.
     start: Lba,
     engine: Engine,
     queue_depth: u32,
-    /// Commands that were submitted and not polled.
+    /// Commands that were submitted and whose completions were not polled.
     unanswered_count: u32,
     in_flight: InFlight<Pending>,
     order: WriteOrder,
     flushes: Flushes,
-    /// Answers that wait to be polled.
+    /// Completions that wait for `poll`.
     ready: VecDeque<(Ticket, Completion)>,
     health: Health,
     ignores_zones: bool,
@@ -43,7 +43,7 @@ enum Pending {
     Read {
         ticket: Ticket,
     },
-    /// A write that is nobody's business but the drive's.
+    /// A write that ignores zones: no zone table, no write order.
     Anywhere {
         ticket: Ticket,
         lba: Lba,
@@ -190,7 +190,7 @@ impl RealDevice {
                 let outcome = self.health.judge(outcome);
                 self.ready.push_back((ticket, outcome.map(|()| Answer::Written(lba))));
             }
-            // The slot stays taken: other writes of the zone may have to come back first.
+            // The slot stays taken: earlier writes of the zone may have to complete first.
             Pending::Write(write) => self.finish_write(slot, write.zone, outcome),
             Pending::Flush => {
                 self.in_flight.end(slot);
@@ -199,7 +199,7 @@ impl RealDevice {
                     self.ready.push_back((ticket, outcome.map(|()| Answer::Done)));
                 }
                 self.start_flush();
-                // The host may have nothing more to submit: the kernel must be shown this one now.
+                // The host may have no more commands to submit: hand this flush to the kernel now.
                 self.engine.flush_submissions();
             }
         }

@@ -18,7 +18,7 @@ pub const ZONE_SIZE: Bytes = Bytes::mib(64);
 /// Zone sizes are multiples of 1 MiB, a segment of the zone log.
 const ZONE_STEP: Bytes = Bytes::mib(1);
 
-/// Maximum zone size: 4 GiB, twice the largest zone of the drives that we know (2 GiB). Positions
+/// Maximum zone size: 4 GiB, twice the largest zone of known drives (2 GiB). Positions
 /// within a zone, in blocks, then fit 32 bits with room to spare.
 const ZONE_MAX: Bytes = Bytes::mib(4096);
 

@@ -1,5 +1,5 @@
-//! Files keep the contract through both engines, with and without the page cache, and when
-//! one, or a disk, fails.
+//! Device contract tests on files: both engines, with and without the page cache, and with failures
+//! of an engine or a disk.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -23,7 +23,7 @@ use crate::{DeviceSpec, Drive, EngineKind, HostDevice, OpenError, QUEUE_DEPTH, S
 const ENGINES: [EngineKind; 2] = [EngineKind::Uring, EngineKind::Psync];
 const CACHINGS: [Caching; 2] = [Caching::Direct, Caching::Buffered];
 
-/// Longer than a disk under load takes for anything that a test asks of it.
+/// Timeout of a test: longer than a loaded disk takes for any command of the tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Bench {
@@ -33,7 +33,7 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        // Beside the build, which is on a disk: a temporary folder often is not.
+        // The build directory lies on a disk; a temporary directory often does not.
         let folder = TempDir::new_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
         let classes = [
             PoolClass { blocks: Blocks(64), count: 64 },
@@ -79,7 +79,7 @@ impl Bench {
     }
 }
 
-/// A drive that can be written, and stays.
+/// Opens and claims a drive, and keeps its new file.
 pub(crate) fn claimed(spec: &DeviceSpec) -> Drive {
     let drive = Drive::open(spec).and_then(Drive::claim).unwrap();
     drive.keep();
@@ -163,7 +163,7 @@ fn each_shard_keeps_the_contract_in_zones_of_its_own() {
 #[test]
 fn a_small_queue_and_unregistered_memory_change_nothing() {
     let bench = Bench::new();
-    // The ids of this pool are beyond what a ring can register.
+    // The buffer ids of this pool exceed the number of buffers that a ring can register.
     let classes = [
         PoolClass { blocks: Blocks(1), count: 1 << 15 },
         PoolClass { blocks: Blocks(64), count: 64 },
@@ -183,7 +183,7 @@ fn a_system_without_io_uring_gets_threads() {
     let drive = bench.drive("size=8MiB&zone=1MiB");
     assert_eq!(drive.shard(&bench.options()).unwrap().engine(), EngineKind::Uring);
     let file = File::options().read(true).write(true).open(bench.path()).unwrap();
-    // More entries than any ring has: the kernel refuses it as it refuses all of io_uring elsewhere.
+    // More entries than any ring has: the kernel refuses them, as others refuse io_uring.
     let engine = Engine::open(None, file, 1 << 20, &bench.pool).unwrap();
     assert_eq!(engine.kind(), EngineKind::Psync);
 }
@@ -204,7 +204,7 @@ fn a_block_device_keeps_the_contract() {
     }
 }
 
-/// One command at a time, a file and a device in memory give the same answers.
+/// With one command at a time, a file and a RAM device give the same answers.
 #[test]
 fn a_file_behaves_as_the_device_in_memory() {
     for (engine, seed) in ENGINES.into_iter().zip(1..) {
@@ -235,7 +235,7 @@ fn a_file_behaves_as_the_device_in_memory() {
     }
 }
 
-/// Mostly what is allowed, sometimes a little beside it.
+/// Mostly valid commands, some of them slightly out of bounds.
 fn random_command(bench: &Bench, rng: &mut Rng, pointers: &[Blocks]) -> Command {
     let zone = rng.below(8);
     let (start, written) = (Lba(zone * 256), pointers[index(zone)].0);
@@ -268,7 +268,7 @@ fn call_model(model: &mut RamDevice, command: Command) -> Completion {
     model.poll(Nanos(0)).unwrap().1
 }
 
-/// What an answer says, with the bytes of a read.
+/// Fields of an answer for comparison, with the bytes of a read.
 fn summary(answer: Answer, blocks: Blocks) -> (Option<Lba>, Vec<u8>) {
     match answer {
         Answer::Read(buffer) => (None, buffer.bytes()[..index(blocks.bytes().0)].to_vec()),
@@ -330,7 +330,7 @@ fn a_file_that_shrank_gives_errors_and_no_zeros() {
         call(&mut device, bench.write(Lba(0), 8, 7)).unwrap();
         let file = File::options().write(true).open(bench.path()).unwrap();
         file.set_len(Blocks(4).bytes().0).unwrap();
-        // The kernel gives the first half, then nothing.
+        // The kernel returns the first half, then end of file.
         let torn = call(&mut device, bench.read(Lba(0), 8)).err();
         assert_eq!(torn, Some(DeviceError::Media));
         assert_eq!(read(&bench, &mut device, 0, 4), [7; 4]);
@@ -385,18 +385,18 @@ fn a_host_that_sleeps_on_edges_is_woken_and_not_without_reason() {
             submit(&mut device, 0, bench.write(Lba(at), 4, 3));
             let mut answers = sleeper.answers(&mut device, 1);
             (0..4).for_each(|n| submit(&mut device, n, bench.read(Lba(at + n), 1)));
-            // The second waits for the first, and must be shown to the kernel when that has come back.
+            // The second flush waits for the first and is submitted when that completes.
             (4..6).for_each(|n| submit(&mut device, n, Command::Flush));
             answers.extend(sleeper.answers(&mut device, 6));
             assert!(answers.iter().all(|(_, completion)| completion.is_ok()), "{answers:?}");
         }
-        // What was raised for answers that were taken already may wake it once more.
+        // One wakeup may be left from completions that were already polled.
         sleeper.sleep(Duration::from_millis(10));
         assert!(!sleeper.sleep(Duration::from_millis(50)), "{engine}: nothing is in flight");
     }
 }
 
-/// Sleeps as an event loop does: on edges, without ever reading the descriptor.
+/// Sleeps as an edge-triggered event loop does, without ever reading the descriptor.
 struct Sleeper(OwnedFd);
 
 impl Sleeper {
@@ -407,7 +407,7 @@ impl Sleeper {
         Self(epoll)
     }
 
-    /// True when it was woken in time: by the descriptor, or by a signal as event loops have to bear.
+    /// True when woken before the timeout: by the descriptor, or by a signal as in any event loop.
     fn sleep(&self, timeout: Duration) -> bool {
         let timeout = Timespec::try_from(timeout).unwrap();
         let mut events = [epoll::Event {
@@ -450,7 +450,8 @@ fn a_drive_whose_zones_are_ignored_takes_writes_anywhere_on_it() {
             Some(DeviceError::InvalidWrite)
         );
         device.ignore_zones();
-        // Across the end of a zone of 512 blocks, then over its own middle.
+        // One write across the end of a zone of 512 blocks, and one over blocks that are already
+        // written.
         for (lba, count, byte) in [(510, 4, 1), (511, 2, 2)] {
             let answer = call(&mut device, bench.write(Lba(lba), count, byte));
             assert!(matches!(answer, Ok(Answer::Written(at)) if at == Lba(lba)), "{answer:?}");

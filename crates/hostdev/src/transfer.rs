@@ -1,30 +1,31 @@
 //! Transfer: one read, write or sync in an engine, with its memory.
 //!
-//! The engine owns the transfer until it is over: nobody else can touch or free the memory while the
-//! kernel has its address.
+//! The engine owns the transfer until it is complete: no other code can access or free the memory
+//! while the kernel has its address.
 
 use zonal_base::{Buffer, Payload};
 
-/// Pieces that one system call takes: the kernel's UIO_MAXIOV. Longer writes take several.
+/// Maximum pieces (iovecs) per system call: the kernel's UIO_MAXIOV. A write of more pieces takes
+/// several calls.
 pub(crate) const PIECES_MAX: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Transfer {
     pub(crate) memory: Memory,
-    /// Where in the file it begins, in bytes.
+    /// Start of the transfer in the file, in bytes.
     offset: u64,
     len: usize,
-    /// Bytes that were moved so far: the kernel may move fewer than it is asked to.
+    /// Bytes moved so far: the kernel may move fewer bytes than requested.
     done: usize,
 }
 
 #[derive(Debug)]
 pub(crate) enum Memory {
-    /// Into the front of a buffer.
+    /// Reads into the front of a buffer.
     Read(Buffer),
-    /// From pieces, one after the other.
+    /// Writes the pieces one after the other.
     Write(Vec<Payload>),
-    /// Nothing to move: make durable what was written before.
+    /// Moves no bytes: makes completed writes durable.
     Sync,
 }
 
@@ -42,23 +43,23 @@ impl Transfer {
         Self { memory: Memory::Sync, offset: 0, len: 0, done: 0 }
     }
 
-    /// Where in the file the rest begins.
+    /// Position of the remaining bytes in the file, in bytes.
     pub(crate) const fn position(&self) -> u64 {
         self.offset + self.done as u64
     }
 
-    /// Bytes that are left.
+    /// Remaining bytes.
     pub(crate) const fn left(&self) -> usize {
         self.len - self.done
     }
 
-    /// More was moved. Requires: not more than was left.
+    /// Counts moved bytes. Requires: no more than the remaining ones.
     pub(crate) fn advance(&mut self, bytes: usize) {
         assert!(bytes <= self.left(), "the kernel moved more than it was asked to");
         self.done += bytes;
     }
 
-    /// Where the rest of a read goes; empty for anything else.
+    /// Memory for the remaining bytes of a read; empty for a write or a sync.
     pub(crate) fn target(&mut self) -> &mut [u8] {
         match &mut self.memory {
             Memory::Read(buffer) => &mut buffer.bytes_mut()[self.done..self.len],
@@ -66,7 +67,7 @@ impl Transfer {
         }
     }
 
-    /// The rest of a write, as much of it as one system call takes; empty for anything else.
+    /// Remaining pieces of a write, as many as one system call takes; none for a read or a sync.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let pieces = match &self.memory {
             Memory::Write(pieces) => pieces.as_slice(),

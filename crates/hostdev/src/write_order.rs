@@ -1,7 +1,8 @@
-//! Completion order: completes the writes of a zone in submission order, although the kernel may finish them in any.
+//! Completion order: completes the writes of a zone in submission order, although the kernel may
+//! finish them in any order.
 //!
-//! A failed write is answered only when everything after it in its zone has come back from the kernel
-//! too: then nothing can land any more on blocks that the owner is about to write again.
+//! A failed write completes only after all later writes of its zone have come back from the kernel.
+//! Then no write can land any more on blocks that the owner is about to write again.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +11,7 @@ use zonal_device::DeviceError;
 
 #[derive(Debug, Default)]
 pub(crate) struct WriteOrder {
-    /// Zones with writes in flight, each with its writes, oldest first.
+    /// Writes in flight by zone, oldest first. Zones without writes have no entry.
     zones: BTreeMap<ZoneId, VecDeque<Write>>,
 }
 
@@ -21,22 +22,22 @@ struct Write {
     outcome: Option<Result<(), DeviceError>>,
 }
 
-/// What can be answered now, in this order.
+/// Writes that can complete now, in this order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Released {
-    /// Writes that are on the medium, with their blocks.
+    /// Writes that are on the medium: slot and length in blocks.
     pub(crate) written: Vec<(u32, Blocks)>,
-    /// Writes that are not. When there are some, none is left in the zone.
+    /// Failed writes: slot and error. When there are any, the zone has no more writes in flight.
     pub(crate) failed: Vec<(u32, DeviceError)>,
 }
 
 impl WriteOrder {
-    /// A write begins.
+    /// Registers a write that begins. `id` is its slot.
     pub(crate) fn begin(&mut self, zone: ZoneId, id: u32, blocks: Blocks) {
         self.zones.entry(zone).or_default().push_back(Write { id, blocks, outcome: None });
     }
 
-    /// A write has come back from the kernel. Requires: it began.
+    /// Takes the result of a write from the kernel. Requires: the write began.
     pub(crate) fn end(
         &mut self,
         zone: ZoneId,
@@ -68,7 +69,8 @@ impl WriteOrder {
 }
 
 impl Write {
-    /// Why the write does not count, even if the kernel carried it out.
+    /// Error of a write of a failed sequence. A write that the kernel carried out fails with
+    /// `InvalidWrite`, because an earlier one failed.
     fn error(&self) -> DeviceError {
         self.outcome.and_then(Result::err).unwrap_or(DeviceError::InvalidWrite)
     }

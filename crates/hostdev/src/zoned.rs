@@ -1,12 +1,13 @@
 //! Zoned drives (ZNS, SMR) through Linux.
 //!
-//! 1. `queue` is what the kernel tells of the drive (`limits`: how many zones may be open and active), `ioctl` its zone
-//!    commands, `layout` what becomes of the zones that it reports: a device of equal zones.
-//! 2. One thread gives the zone commands of all shards (`manager`): they block.
-//! 3. A shard has a [`ZonedBlockDevice`], which reads and writes through an engine as on any other device; what goes on in
-//!    a zone is a `lane`.
-//! 4. Where zone appends are asked for, it writes by NVMe commands of its own (`passthrough`) to the drive's other device
-//!    file (`generic`).
+//! 1. `queue` reads the kernel's queue limits of the drive (`limits`: open and active zones).
+//!    `ioctl` has the zone commands. `layout` turns the kernel's zone report into a device of equal
+//!    zones.
+//! 2. One thread (`manager`) issues the zone commands of all shards, because they block.
+//! 3. Each shard has a [`ZonedBlockDevice`], which reads and writes through an engine like any
+//!    other device. A `lane` is the write queue of one zone.
+//! 4. With zone appends enabled, the shard writes by NVMe passthrough commands (`passthrough`) to
+//!    the drive's generic character device (`generic`).
 
 mod device;
 mod error;
@@ -42,24 +43,25 @@ pub(crate) use generic::Generic;
 pub use layout::Census;
 pub use queue::Queue;
 
-/// Zones that a drive has at most: 16 Mi. The largest SMR drives have 100,000.
+/// Maximum number of zones of a drive: 16 Mi. The largest SMR drives have 100,000.
 const ZONES_MAX: usize = 1 << 24;
 
-/// A zoned drive as it was found, and the way to its manager once a shard has needed one.
+/// A zoned drive in its state at opening, and the channel to its manager once a shard has started
+/// it.
 #[derive(Debug)]
 pub(crate) struct Zoned {
     layout: Layout,
     census: Census,
     way: Mutex<Option<Way>>,
-    /// Through which it is written, unless it is the block layer.
+    /// Device file for passthrough writes. `None`: writes go through the block layer.
     generic: Option<Generic>,
 }
 
 impl Zoned {
-    /// Asks the kernel what the drive is.
+    /// Reads the drive's zones from the kernel.
     ///
     /// # Errors
-    /// When it is no zoned drive, or one that cannot be used.
+    /// When the drive is not host-managed, or its zones cannot be used.
     pub(crate) fn of(
         file: &File,
         queue: &Queue,
@@ -82,12 +84,12 @@ impl Zoned {
         &self.layout.geometry
     }
 
-    /// How its zones stood when it was opened.
+    /// States of the zones at the time of opening.
     pub(crate) const fn census(&self) -> &Census {
         &self.census
     }
 
-    /// Where its first zone begins on the drive.
+    /// First block of the first zone on the drive.
     pub(crate) const fn base(&self) -> Lba {
         self.layout.base
     }
@@ -97,7 +99,8 @@ impl Zoned {
         Blocks(u64::from(geometry.zone_count) * geometry.zone_size.0).bytes()
     }
 
-    /// Where the zones stand now, numbered as the drive's. One that cannot be judged counts as written to its end.
+    /// Reports zones from the kernel, numbered on the whole drive. A zone without a valid write
+    /// pointer (read-only) counts as written to its capacity.
     pub(crate) fn reports(
         &self,
         file: &File,
@@ -107,15 +110,15 @@ impl Zoned {
         let told = self.layout.report(file, first, count)?;
         let capacity = self.geometry().zone_capacity;
         let reports: Vec<_> = told.into_iter().map(|told| told.report(capacity)).collect();
-        // A drive that is being taken away may tell of fewer.
+        // A drive that is being removed may report fewer zones.
         let is_all = reports.iter().map(|report| report.zone.0).eq(first.0..first.0 + count);
         if is_all { Ok(reports) } else { Err(Errno::IO) }
     }
 
-    /// A shard's share; the first starts the manager's thread.
+    /// Creates the device of one shard. The first call starts the manager's thread.
     ///
     /// # Errors
-    /// When the drive does not tell where its zones stand, or the system has no threads or descriptors left.
+    /// When the kernel reports no zones, or the system has no threads or descriptors left.
     pub(crate) fn shard(
         &self,
         (first, geometry): (ZoneId, Geometry),

@@ -1,4 +1,5 @@
-//! File preallocation: reserves all space at once, so that the file never grows and never runs out.
+//! File preallocation: reserves all space at once, so that the file never grows and never runs out
+//! of space.
 
 use std::fs::File;
 use std::ops::Range;
@@ -10,18 +11,18 @@ use zonal_base::{Blocks, Bytes, Pool, PoolClass, index};
 
 use super::OpenError;
 
-/// How much is written at once where a file system cannot preallocate: 1 MiB.
+/// Length of one write where the file system cannot preallocate: 1 MiB.
 const ZEROS: Blocks = Blocks(256);
 
-/// Gives the file this size, every byte of it allocated. What it holds is kept.
+/// Sets the size of the file and allocates every byte of it. Existing data is kept.
 ///
-/// Requires: the file has this size, or less because it was just made.
+/// Requires: the file has this size, or less because it was just created.
 pub(crate) fn allocate(file: &File, path: &Path, size: Bytes) -> Result<(), OpenError> {
     let io = |action| move |errno| OpenError::io(action, path, errno);
     let stat = rustix::fs::fstat(file).map_err(io("look at"))?;
     let begun = u64::try_from(stat.st_size).unwrap_or(0);
     let is_new = begun < size.0;
-    // Linux counts in units of 512 bytes, whatever the file system's own.
+    // `st_blocks` counts units of 512 bytes on Linux, whatever the block size of the file system.
     let has = u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
     let needed = Bytes(size.0.saturating_sub(has));
     let too_small = |free| OpenError::DiskTooSmall { path: path.into(), needed, free };
@@ -32,7 +33,7 @@ pub(crate) fn allocate(file: &File, path: &Path, size: Bytes) -> Result<(), Open
     }
     let outcome = match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size.0) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) if is_new => write_zeros(file, begun..size.0),
-        // A file that somebody else made: its space is there or is found missing later.
+        // An existing file: its space is allocated, or writes fail later for lack of it.
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         outcome => outcome,
     };
@@ -49,7 +50,8 @@ fn write_zeros(file: &File, range: Range<u64>) -> Result<(), Errno> {
     let zeros = pool.take(ZEROS).expect("the pool is new");
     let mut position = range.start;
     while position < range.end {
-        // Zones, and so files, are multiples of 1 MiB; a short write goes on at the next turn.
+        // Zones, and so files, are multiples of 1 MiB. The next iteration continues after a short
+        // write.
         let len = index((range.end - position).min(ZEROS.bytes().0));
         match rustix::io::pwrite(file, &zeros.bytes()[..len], position) {
             Ok(0) => return Err(Errno::IO),

@@ -1,9 +1,10 @@
 //! Blank check: whether a device holds anything, before it is formatted.
 //!
-//! 1. A file says which parts of it were ever written. Holes and preallocated space were not.
-//! 2. What was written is read whole, if it is not too much: one byte that is not zero is content.
-//! 3. Of more than that the first and the last MiB are read, where partition tables, file systems and
-//!    arrays have what they are known by, and places in every zone.
+//! 1. A file reports which of its ranges were ever written (SEEK_DATA). Holes and preallocated
+//!    space were not.
+//! 2. Written ranges are read in full, up to 4 GiB in total: one nonzero byte is content.
+//! 3. Of a larger device only samples are read: the first and the last MiB, where partition tables,
+//!    file systems and arrays have their magic numbers, and some blocks of every zone.
 
 use std::fs::File;
 use std::ops::Range;
@@ -22,46 +23,49 @@ use super::{Drive, OpenError, Zones, marks, position};
 use crate::DeviceLocation;
 use crate::zoned::Zoned;
 
-/// What a device holds, to someone who knows nothing of logs.
+/// Result of the blank check, which knows no format of Zonal's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Zeros, to the last byte.
+    /// Every byte is zero, or the drive's own zones are all empty.
     Blank,
-    /// Zeros wherever we looked; it is too large to be read whole.
+    /// Every sample is zero; the device is too large to be read in full.
     LooksBlank,
-    /// Something. The text names it, or shows how it begins.
+    /// The device has content. The text names its owner, or shows its first bytes.
     Something(String),
 }
 
-/// So much is read whole: 4 GiB. It takes a drive some seconds, once. A file reaches it only when
-/// somebody wrote zeros to it: what we preallocate is not read at all.
+/// Maximum bytes that are read in full: 4 GiB. A drive takes some seconds for them, once. A file
+/// reaches this limit only with written bytes, zeros included: preallocated space is not read at
+/// all.
 const WHOLE_MAX: Bytes = Bytes::mib(4 << 10);
 
-/// How much is read at once: 1 MiB. As much is read of the front and the end of a large device: the
-/// marks of all that we know lie there.
+/// Length of one read: 1 MiB. Also the length of the samples at both ends of a large device: all
+/// known magic numbers lie there.
 const PIECE: Blocks = Blocks(256);
 
-/// Looks at a large device: at most 256 Ki blocks. A drive of 4 TB has 60,000 zones of 64 MiB and gets
-/// four looks at each, which takes an NVMe drive (200,000 reads a second) little more than a second.
+/// Maximum samples of a large device: 256 Ki blocks. A drive of 4 TB has 60,000 zones of 64 MiB and
+/// gets four samples in each. An NVMe drive (200,000 reads a second) takes little more than a
+/// second for them.
 const SAMPLES_MAX: u64 = 256 << 10;
 
-/// Looks at one zone: more of them find nothing that the first sixteen miss. A guess.
+/// Maximum samples of one zone: more of them find no content that the first sixteen miss. A guess.
 const SAMPLES_PER_ZONE_MAX: u64 = 16;
 
-/// Blocks that are read at the same time: 16, where drives give most of what they have.
+/// Maximum concurrent reads: 16, where drives reach most of their throughput.
 const READERS_MAX: u64 = 16;
 
-/// Blocks for which it is worth to start one more thread. A guess.
+/// Blocks per reader thread: fewer are not worth the start of a thread. A guess.
 const READS_PER_THREAD: u64 = 64;
 
 impl Drive {
-    /// Looks for anything but zeros. Nothing is changed.
+    /// Blank check: searches for nonzero bytes, or for written zones on a zoned drive. Changes
+    /// nothing.
     ///
     /// # Errors
     /// When the device cannot be read.
     pub fn content(&self) -> Result<Content, OpenError> {
         match &self.zones {
-            // It was opened as the file of a modelled drive: all else was refused then.
+            // `open` refuses foreign files: all content of the file is the modelled drive's own.
             Zones::Modelled(_) => return Ok(Content::Blank),
             Zones::Own(zoned) => return self.content_of_zones(zoned),
             Zones::Agreed => (),
@@ -76,7 +80,8 @@ impl Drive {
         }
     }
 
-    /// Whose mark the device bears in front, where file systems and partition tables have theirs.
+    /// Owner of a magic number at the front of the device, where file systems and partition tables
+    /// have theirs.
     ///
     /// # Errors
     /// When the device cannot be read.
@@ -85,15 +90,15 @@ impl Drive {
             && zoned.base() == Lba(0)
             && self.written_zones(zoned).is_ok_and(|written| written.first() != Some(&ZoneId(0)))
         {
-            // What can be read of an empty zone is old.
+            // An empty zone may return old bytes.
             return Ok(None);
         }
         let mut piece = Reader::new(PIECE);
         Ok(marks::in_front(self.read_piece(&mut piece, 0)?))
     }
 
-    /// Shows `look` the first block of each zone, many at a time: what it says of the first zone of
-    /// which it says anything. Blocks that cannot be read are left out.
+    /// Calls `look` with the first block of each zone, from several threads. Returns the result for
+    /// the lowest zone that has one. Skips blocks that cannot be read.
     pub fn first_of_zones<T: Send>(
         &self,
         look: impl Fn(ZoneId, &[u8]) -> Option<T> + Sync,
@@ -109,7 +114,7 @@ impl Drive {
             let position = match &self.zones {
                 Zones::Agreed => position(Lba(0), start),
                 Zones::Modelled(emulated) => emulated.position(zone)?,
-                // What can be read of an empty zone is old.
+                // An empty zone may return old bytes.
                 Zones::Own(zoned) => {
                     written.binary_search(&zone).ok()?;
                     position(zoned.base(), start)
@@ -120,8 +125,8 @@ impl Drive {
         })
     }
 
-    /// A zone that is written to is somebody's; so is a drive whose front bears a mark, be it in a conventional zone
-    /// that we would not touch.
+    /// Blank check of a zoned drive. A written zone is content. So is a magic number at the front
+    /// of the drive, even in a conventional zone that Zonal would not use.
     fn content_of_zones(&self, zoned: &Zoned) -> Result<Content, OpenError> {
         if let Ok(Some(mark)) = self.foreign_mark() {
             return Ok(Content::Something(mark.to_owned()));
@@ -137,7 +142,7 @@ impl Drive {
         })
     }
 
-    /// Zones that hold something, in order.
+    /// Zones with readable data, in order.
     fn written_zones(&self, zoned: &Zoned) -> Result<Vec<ZoneId>, Errno> {
         let reports = zoned.reports(&self.file, ZoneId(0), self.geometry.zone_count)?;
         let holds = |report: &ZoneReport| report.state.is_readable() && Blocks(0) < report.written;
@@ -148,7 +153,8 @@ impl Drive {
         OpenError::io(action, self.path(), errno)
     }
 
-    /// The parts of the device that may be anything but zeros; `None` when they are too much to read.
+    /// Ranges of the device that may hold nonzero bytes. `None` when they are more than
+    /// [`WHOLE_MAX`].
     fn written(&self) -> Option<Vec<Range<u64>>> {
         let end = self.size.0;
         let next = |position| match self.place {
@@ -197,7 +203,8 @@ impl Drive {
         let stretch = zone_blocks / per_zone;
         let looked = search(zones * per_zone, |n, reader| {
             let (zone, part) = (n / per_zone, n % per_zone);
-            // The start of each zone; in its other stretches another place in each zone, always the same.
+            // Samples the start of each zone, and a pseudorandom block in each of its other parts.
+            // The seed is the sample's number, so that every check reads the same blocks.
             let within = if part == 0 { 0 } else { Rng::new(n).below(stretch) };
             let at = Blocks(zone * zone_blocks + part * stretch + within).bytes().0;
             let found = self.read_piece(reader, at).map(first_byte);
@@ -206,7 +213,7 @@ impl Drive {
         looked.transpose()
     }
 
-    /// What stands at `at`, for people: whose it is, or how it begins.
+    /// Describes the content at `at` for the user: its owner, or its first bytes.
     fn name(&self, at: u64) -> Result<String, OpenError> {
         if let Some(meaning) = self.foreign_mark()? {
             return Ok(meaning.to_owned());
@@ -224,7 +231,8 @@ impl Drive {
         Ok(format!("at byte {at}: \"{}\"", shown.escape_ascii()))
     }
 
-    /// Where the last MiB of the device begins, rounded down to a block.
+    /// Start of the device's tail, rounded down to a block. The tail is shorter than 1 MiB, so that
+    /// one read covers it, even if the size is not whole blocks.
     fn back(&self) -> u64 {
         let before = self.size.0.saturating_sub(PIECE.bytes().0 - BLOCK_BYTES as u64);
         before / BLOCK_BYTES as u64 * BLOCK_BYTES as u64
@@ -235,7 +243,8 @@ impl Drive {
     }
 }
 
-/// Looks at `count` places, many at a time, and gives the answer to the first of them that has one.
+/// Calls `look` for the places from 0 to `count`, from several threads. Returns the result of the
+/// lowest place that has one.
 fn search<T: Send>(count: u64, look: impl Fn(u64, &mut Reader) -> Option<T> + Sync) -> Option<T> {
     let (next, found_at) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let found: Mutex<Option<T>> = Mutex::new(None);
@@ -243,7 +252,7 @@ fn search<T: Send>(count: u64, look: impl Fn(u64, &mut Reader) -> Option<T> + Sy
         let mut reader = Reader::new(Blocks(1));
         loop {
             let n = next.fetch_add(1, Ordering::Relaxed);
-            // Whatever lies before an answer is still looked at: it may have one, too.
+            // Places below a result are still searched: they may have a result, too.
             if count <= n || found_at.load(Ordering::Relaxed) < n {
                 return;
             }
@@ -258,7 +267,7 @@ fn search<T: Send>(count: u64, look: impl Fn(u64, &mut Reader) -> Option<T> + Sy
     };
     thread::scope(|scope| {
         for _ in 1..(count / READS_PER_THREAD).min(READERS_MAX) {
-            // Where the system has no threads left, this one reads alone.
+            // When the system has no threads left, this thread reads alone.
             let _ = thread::Builder::new().spawn_scoped(scope, work);
         }
         work();
@@ -266,28 +275,28 @@ fn search<T: Send>(count: u64, look: impl Fn(u64, &mut Reader) -> Option<T> + Sy
     found.into_inner().expect("nobody panics with the lock")
 }
 
-/// The next part of a file at or after `position` that was written, up to the next hole; empty when
-/// there is none.
+/// The next written range of a file at or after `position`, up to the next hole. Empty when there
+/// is none.
 fn written_from(file: &File, position: u64, end: u64) -> Range<u64> {
     match rustix::fs::seek(file, SeekFrom::Data(position)) {
         Ok(start) => start..rustix::fs::seek(file, SeekFrom::Hole(start)).unwrap_or(end),
         Err(Errno::NXIO) => end..end,
-        // The file system does not tell holes from zeros.
+        // The file system does not report holes.
         Err(_) => position..end,
     }
 }
 
-/// Where the first byte stands that is not zero.
+/// Offset of the first nonzero byte.
 fn first_byte(bytes: &[u8]) -> Option<u64> {
     static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
-    // A comparison of blocks is many times as fast as one of bytes.
+    // Comparing whole blocks is many times as fast as comparing bytes.
     let is_zeros = |block: &[u8]| block == &ZEROS[..block.len()];
     let (n, block) = (0..).zip(bytes.chunks(BLOCK_BYTES)).find(|(_, block)| !is_zeros(block))?;
     let within = block.iter().take_while(|byte| **byte == 0).count();
     Some(n * BLOCK_BYTES as u64 + within as u64)
 }
 
-/// Memory that a device can be read into with O_DIRECT.
+/// Block-aligned memory for reads with O_DIRECT.
 pub(super) struct Reader(Buffer);
 
 impl Reader {
@@ -296,7 +305,8 @@ impl Reader {
         Self(pool.take(blocks).expect("the pool is new"))
     }
 
-    /// As much as there is from `at` on. Requires: `at` is the start of a block.
+    /// Reads at `at` until the buffer is full or the device ends. Requires: `at` is the start of a
+    /// block.
     pub(super) fn read(&mut self, file: &File, at: u64) -> Result<&[u8], Errno> {
         let read = loop {
             match rustix::io::pread(file, &mut *self.0.bytes_mut(), at) {

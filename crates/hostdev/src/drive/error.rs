@@ -1,4 +1,4 @@
-//! Errors of opening a device, and what to do about them.
+//! Errors of opening a device: the text of each says what to do.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -9,117 +9,119 @@ use zonal_base::Bytes;
 
 use crate::zoned::ZonesError;
 
-/// Why a device could not be opened.
+/// Reason why a device could not be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// Another process, or a mounted file system, has it.
+    /// Another process or a mounted file system uses the device.
     InUse {
-        /// The device.
+        /// Path of the device.
         path: PathBuf,
     },
-    /// There is no such file, and nothing says how large a new one shall be.
+    /// The file does not exist, and the spec names no size to create it with.
     Missing {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// There is nothing to look at: the file is made when it is used.
+    /// Read-only open of a file that does not exist yet: Zonal creates it at the first start.
     NotMadeYet {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The file cannot be made, for the folder that it shall lie in is not there.
+    /// The file cannot be created, because its parent directory does not exist.
     NoFolder {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A symbolic link that leads nowhere.
+    /// The path is a symbolic link to a missing file.
     BrokenLink {
-        /// The link.
+        /// Path of the link.
         path: PathBuf,
     },
-    /// There is no such block device.
+    /// The block device does not exist.
     NoBlockDevice {
-        /// The device.
+        /// Path of the device.
         path: PathBuf,
     },
-    /// The file exists with another size.
+    /// The file exists and has another size than the spec.
     SizeMismatch {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its size.
+        /// Size of the file.
         found: Bytes,
-        /// The size in the device spec.
+        /// Size in the device spec.
         wanted: Bytes,
     },
-    /// The file system has less room than the file needs.
+    /// The file system has less free space than the file needs.
     DiskTooSmall {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it still needs.
+        /// Space that is still to be allocated.
         needed: Bytes,
-        /// What there is.
+        /// Free space of the file system.
         free: Bytes,
     },
-    /// A directory where a file should be, a file where a block device should be.
+    /// The path is of another kind than the spec: a directory instead of a file, a file instead of
+    /// a block device.
     WrongKind {
-        /// The path.
+        /// Path of the device.
         path: PathBuf,
-        /// What should be there.
+        /// Kind of file that the spec names, as in "is not ...".
         wanted: &'static str,
     },
-    /// A block device whose own blocks are larger than ours.
+    /// The logical blocks of the device are larger than 4096 bytes.
     LargeBlocks {
-        /// The device.
+        /// Path of the device.
         path: PathBuf,
         /// Its logical block size in bytes.
         logical_block: u32,
     },
-    /// A drive with zones of its own where one without was named, or the other way round; or zones that cannot be used.
+    /// The spec names a zoned drive and the device has no zones, or the other way round; or the
+    /// zones cannot be used.
     Zones {
-        /// The device.
+        /// Path of the device.
         path: PathBuf,
-        /// Why not.
+        /// Reason why the zones cannot be used.
         why: ZonesError,
     },
-    /// The file is not that of the modelled drive that was asked for.
+    /// The backing file belongs to another modelled drive, or to none.
     NotThisDrive {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it is instead, and what to do about it.
+        /// Kind of the file, and what the user should do.
         why: String,
     },
-    /// A modelled drive without a file does not fit into memory.
+    /// A modelled drive without a backing file does not fit into memory.
     MemoryTooSmall {
-        /// The model.
+        /// Name of the model.
         path: PathBuf,
-        /// What it takes when it is full.
+        /// Memory that the full drive takes.
         needed: Bytes,
-        /// What there is.
+        /// Available memory.
         free: Bytes,
     },
-    /// Not one zone, or more than can be numbered.
+    /// The device is smaller than one zone, or has more zones than 32 bits can number.
     ZoneCount {
-        /// The device.
+        /// Path of the device.
         path: PathBuf,
-        /// Its size.
+        /// Size of the device.
         size: Bytes,
-        /// The zone size in the device spec.
+        /// Zone size in the device spec.
         zone: Bytes,
     },
-    /// Fewer zones, or places for active ones, than shards.
+    /// The device has fewer zones, or allows fewer open or active ones, than there are shards.
     TooManyShards {
-        /// The device.
+        /// Path of the device.
         path: PathBuf,
-        /// The shards.
+        /// Number of shards.
         shards: u32,
     },
-    /// The system said no.
+    /// A system call failed.
     Io {
-        /// What was tried, as in "cannot ... the device".
+        /// Action that failed, as in "cannot ... the device".
         action: &'static str,
-        /// The device.
+        /// Path of the device.
         path: PathBuf,
-        /// Why not.
+        /// Error of the system call.
         source: io::Error,
     },
 }
@@ -133,8 +135,8 @@ impl OpenError {
         Self::Zones { path: path.into(), why }
     }
 
-    /// Whether the same may go well later although nobody changes what was asked for: another process has the device, or
-    /// the system failed. All else waits for somebody who names another device, or mends this one.
+    /// True when a later attempt with the same spec may succeed: another process has the device, or
+    /// the system failed. All other errors need another device, another spec or a repair.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
@@ -250,7 +252,7 @@ impl fmt::Display for OpenError {
     }
 }
 
-/// Why a size cannot be divided into zones.
+/// Writes why a size cannot be divided into zones.
 fn not_in_zones(f: &mut fmt::Formatter<'_>, size: Bytes, zone: Bytes) -> fmt::Result {
     match size {
         Bytes(0) => f.write_str("is empty: say how large it shall be, for example ?size=8GiB"),
@@ -264,7 +266,7 @@ fn not_in_zones(f: &mut fmt::Formatter<'_>, size: Bytes, zone: Bytes) -> fmt::Re
     }
 }
 
-/// What to do when the system said no.
+/// What the user should do after a failed system call.
 fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::PermissionDenied => "give this user the right to it, or name another",

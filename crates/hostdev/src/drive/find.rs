@@ -13,29 +13,32 @@ use super::{Caching, NewFile, OpenError};
 use crate::DeviceLocation;
 use crate::zoned::{Queue, ZonesError};
 
-/// How long opening waits for a process that was just killed: 4 s. Its ring is taken down in the background when its last
-/// writes are done: mostly within 10 ms, and in one of some hundred kills on a busy disk after more than 1 s.
+/// Maximum wait for a device that a killed process still holds: 4 s. The kernel closes that
+/// process's ring in the background after its last writes: mostly within 10 ms, and in one of some
+/// hundred kills on a busy disk after more than 1 s.
 const LOCK_PATIENCE: Duration = Duration::from_secs(4);
 
-/// Between two tries.
+/// Pause between two attempts to open or lock the device.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// A path may lead to another file by the time that ours is locked. So often it is opened again; then
-/// somebody else is at work there.
+/// Maximum attempts to open a path: 8. The path may name another file by the time the opened file
+/// is locked. After that many attempts another process is at work there, and the device counts as
+/// in use.
 const OPENINGS_MAX: u32 = 8;
 
-/// A file that can be used.
+/// An opened and locked device file.
 pub(super) struct UsableFile {
     pub(super) file: File,
     pub(super) caching: Caching,
-    /// If there was none before.
+    /// Set when this call created the file.
     pub(super) new_file: Option<NewFile>,
 }
 
-/// Opens the device to use it, and locks it. A file that is not there is made, and has no size yet.
+/// Opens the device for reading and writing, and locks it. Creates a missing file, empty, if the
+/// spec names its size.
 pub(super) fn find(place: &DeviceLocation, wanted: Caching) -> Result<UsableFile, OpenError> {
     let path = place.path();
-    // Refused by the kernel while a block device is mounted.
+    // With O_EXCL the kernel refuses a block device that is mounted.
     let exclusive = match place {
         DeviceLocation::Block { .. } | DeviceLocation::Zoned { .. } => OFlags::EXCL,
         DeviceLocation::File { .. } | DeviceLocation::Emulated { .. } => OFlags::empty(),
@@ -51,7 +54,7 @@ pub(super) fn find(place: &DeviceLocation, wanted: Caching) -> Result<UsableFile
         };
         let locked = lock(&file, path);
         if let (Err(OpenError::InUse { .. }), Some(new_file)) = (&locked, &new_file) {
-            // We made it, and somebody else was faster and has it now.
+            // This process created the file, but another one locked it first: leave the file to it.
             new_file.keep();
         }
         locked?;
@@ -62,7 +65,7 @@ pub(super) fn find(place: &DeviceLocation, wanted: Caching) -> Result<UsableFile
     Err(OpenError::InUse { path: path.into() })
 }
 
-/// Makes an empty file; `None` when somebody else has just done so.
+/// Creates an empty file. `None` when another process has just created it.
 fn make(place: &DeviceLocation) -> Result<Option<NewFile>, OpenError> {
     let path = place.path();
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
@@ -74,7 +77,7 @@ fn make(place: &DeviceLocation) -> Result<Option<NewFile>, OpenError> {
     }
 }
 
-/// Opens the device to look at it.
+/// Opens the device read-only, without a lock.
 pub(super) fn find_read_only(
     place: &DeviceLocation,
     wanted: Caching,
@@ -99,7 +102,7 @@ fn open(path: &Path, flags: OFlags, wanted: Caching) -> Result<(File, Caching), 
     }
 }
 
-/// Opens what may still be held by a process that was just killed.
+/// Opens a device, and waits while a process that was just killed still holds it.
 fn open_patiently(path: &Path, flags: OFlags, wanted: Caching) -> Result<(File, Caching), Errno> {
     let begin = Instant::now();
     loop {
@@ -112,7 +115,7 @@ fn open_patiently(path: &Path, flags: OFlags, wanted: Caching) -> Result<(File, 
     }
 }
 
-/// What the system's refusal to open the device means.
+/// Turns the error of an open into the reason for the user.
 fn refusal(place: &DeviceLocation, errno: Errno) -> OpenError {
     let path = place.path();
     match (errno, place) {
@@ -127,8 +130,9 @@ fn refusal(place: &DeviceLocation, errno: Errno) -> OpenError {
     }
 }
 
-/// The lock belongs to the open file description: it lasts as long as any duplicate of the descriptor
-/// and, which is as well, as long as the kernel works on what a killed process left behind.
+/// Locks the file. The lock belongs to the open file description: it lasts as long as any duplicate
+/// of the descriptor. It also lasts, as it should, as long as the kernel still carries out the I/O
+/// of a killed process.
 fn lock(file: &File, path: &Path) -> Result<(), OpenError> {
     let begin = Instant::now();
     loop {
@@ -143,7 +147,7 @@ fn lock(file: &File, path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// True when the path still names this file: whoever had it locked before may have removed it.
+/// True when the path still names this file: the process that locked it before may have removed it.
 pub(super) fn leads_to(path: &Path, file: &File) -> bool {
     let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
     match (std::fs::metadata(path), file.metadata()) {
@@ -152,7 +156,7 @@ pub(super) fn leads_to(path: &Path, file: &File) -> bool {
     }
 }
 
-/// How large the device is; of a file that was just made, nothing.
+/// Size of the device; 0 for a file that was just created.
 pub(super) fn size(file: &File, place: &DeviceLocation) -> Result<Bytes, OpenError> {
     match place {
         DeviceLocation::Block { path } | DeviceLocation::Zoned { path, .. } => {
@@ -172,7 +176,7 @@ fn size_of_file(file: &File, path: &Path) -> Result<Bytes, OpenError> {
     Ok(Bytes(u64::try_from(stat.st_size).unwrap_or(0)))
 }
 
-/// What the kernel tells of a drive that is to keep its zones itself.
+/// Queue limits of a drive that the spec names as zoned.
 pub(super) fn zoned_queue(file: &File, path: &Path) -> Result<Queue, OpenError> {
     check_block_device(file, path)?;
     Ok(Queue::of(file))
@@ -180,7 +184,7 @@ pub(super) fn zoned_queue(file: &File, path: &Path) -> Result<Queue, OpenError> 
 
 fn size_of_block_device(file: &File, path: &Path) -> Result<Bytes, OpenError> {
     check_block_device(file, path)?;
-    // Kernels without zone support do not say: then there are no zones either.
+    // Kernels without zone support have no `zoned` attribute, and no zoned devices either.
     if Queue::of(file).zoned.is_some_and(|zoned| zoned == "host-managed") {
         return Err(OpenError::zones(path, ZonesError::Zoned));
     }
@@ -188,7 +192,7 @@ fn size_of_block_device(file: &File, path: &Path) -> Result<Bytes, OpenError> {
     end.map(Bytes).map_err(|errno| OpenError::io("ask for the size of", path, errno))
 }
 
-/// A block device whose blocks ours are made of.
+/// Checks that the path is a block device whose logical blocks are at most 4 KiB.
 fn check_block_device(file: &File, path: &Path) -> Result<(), OpenError> {
     let io = |action| move |errno| OpenError::io(action, path, errno);
     let stat = rustix::fs::fstat(file).map_err(io("look at"))?;
@@ -203,7 +207,8 @@ fn check_block_device(file: &File, path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Reads one block: some file systems take O_DIRECT and then refuse to read like that.
+/// Tests O_DIRECT with a read of one block: some file systems accept the flag at open and then
+/// refuse such reads.
 pub(super) fn check_direct(
     file: &File,
     path: &Path,
@@ -232,7 +237,7 @@ pub(super) fn check_direct(
 const FILE: &str = "a file";
 const BLOCK_DEVICE: &str = "a block device";
 
-/// What must stand at the place.
+/// Kind of file that the spec names.
 fn kind(place: &DeviceLocation) -> &'static str {
     match place {
         DeviceLocation::File { .. } | DeviceLocation::Emulated { .. } => FILE,

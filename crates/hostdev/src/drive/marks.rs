@@ -1,7 +1,7 @@
-//! Signatures of foreign file systems, partition tables and volumes.
+//! Magic numbers of foreign file systems, partition tables and volumes.
 
-/// Position, bytes, what they mean. Positions and bytes as `libblkid` and `file` know them; the longer
-/// and surer marks come first.
+/// Position, magic number and meaning. Positions and numbers are those of `libblkid` and `file`;
+/// the longer and more reliable numbers come first.
 const FRONT: &[(usize, &[u8], &str)] = &[
     (0x10040, b"_BHRfS_M", "a btrfs file system"),
     (512, b"EFI PART", "a GPT partition table"),
@@ -19,13 +19,13 @@ const FRONT: &[(usize, &[u8], &str)] = &[
     (510, b"\x55\xAA", "a boot sector or partition table"),
 ];
 
-/// The same for the end of a device; positions count back from it.
+/// The same for the end of a device: positions count back from the end.
 const BACK: &[(usize, &[u8], &str)] = &[
     (512, b"EFI PART", "the second copy of a GPT partition table"),
     (8192, b"\xFC\x4E\x2B\xA9", "a member of an md array"),
 ];
 
-/// Whose device begins like this.
+/// Owner of a device that begins with these bytes.
 pub(super) fn in_front(bytes: &[u8]) -> Option<&'static str> {
     let found = |(at, mark, _): &&(usize, &[u8], _)| {
         bytes.get(*at..).is_some_and(|rest| rest.starts_with(mark))
@@ -33,7 +33,7 @@ pub(super) fn in_front(bytes: &[u8]) -> Option<&'static str> {
     FRONT.iter().find(found).map(|(_, _, meaning)| *meaning)
 }
 
-/// Whose device ends like this.
+/// Owner of a device that ends with these bytes.
 pub(super) fn at_back(bytes: &[u8]) -> Option<&'static str> {
     let found = |(from_end, mark, _): &&(usize, &[u8], _)| {
         let at = bytes.len().checked_sub(*from_end);

@@ -1,4 +1,4 @@
-//! A file created by a start, removed again when the start fails.
+//! Rollback of a new device file: a failed start removes the file that it created.
 
 use std::fs::File;
 use std::io;
@@ -7,23 +7,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{OpenError, find};
 
-/// Undoes what was done to the file when it is dropped, unless the file is to stay.
+/// Truncates the file on drop, and removes it if this start created it, unless `keep` was called.
 #[derive(Debug)]
 pub(super) struct NewFile {
     file: File,
     path: PathBuf,
-    /// It was there before, and empty.
+    /// The file existed before, and was empty.
     was_there: bool,
     stays: AtomicBool,
 }
 
 impl NewFile {
-    /// The file was made just now.
+    /// A file that this start has just created.
     pub(super) fn made(file: File, path: &Path) -> Self {
         Self { file, path: path.into(), was_there: false, stays: AtomicBool::new(false) }
     }
 
-    /// The file was there, and nothing was in it.
+    /// A file that existed and was empty.
     pub(super) fn found_empty(file: &File, path: &Path) -> Result<Self, OpenError> {
         let fail = |source: io::Error| OpenError::Io { action: "open", path: path.into(), source };
         let file = file.try_clone().map_err(fail)?;
@@ -40,7 +40,7 @@ impl Drop for NewFile {
         if *self.stays.get_mut() {
             return;
         }
-        // What cannot be undone is left: the start has failed, and says why.
+        // Errors are ignored: the start has already failed and reports why.
         let _ = self.file.set_len(0);
         if !self.was_there && find::leads_to(&self.path, &self.file) {
             let _ = std::fs::remove_file(&self.path);

@@ -1,4 +1,4 @@
-//! Device probe: one read of an isolated device, to see whether it answers.
+//! Device probe: one read of an isolated device, to test whether the device answers.
 
 use rustix::io::Errno;
 use zonal_base::{BLOCK_BYTES, Blocks, ZoneId, index, mix64};
@@ -8,11 +8,11 @@ use super::{Drive, OpenError, Zones, position};
 use crate::DeviceSpec;
 use crate::emulated::FaultFile;
 
-/// Opens the device to look at it and reads one block, another for each `number`. It takes as long as the device does:
-/// for ever, when that hangs.
+/// Opens the device read-only and reads one block; each `number` selects another block. The call
+/// takes as long as the device: for ever when the device hangs.
 ///
 /// # Errors
-/// When it cannot be opened or read.
+/// When the device cannot be opened or read.
 pub fn probe(spec: &DeviceSpec, number: u64) -> Result<(), OpenError> {
     let failed = |errno| OpenError::io("read", spec.place.path(), errno);
     if spec.model().is_some() {
@@ -21,7 +21,8 @@ pub fn probe(spec: &DeviceSpec, number: u64) -> Result<(), OpenError> {
     }
     let drive = Drive::open_read_only(spec)?;
     let at = match &drive.zones {
-        // Asking for its zones is what it must answer, and one that went offline says nothing of the others.
+        // A working drive answers a zone report. A read of an offline zone would say nothing about
+        // the other zones, so the probe reads a readable one.
         Zones::Own(zoned) => {
             let reports = zoned.reports(&drive.file, ZoneId(0), drive.geometry.zone_count);
             let mut reports = reports.map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Finding, judging, claiming and dividing a device; and the ways in which that can fail.
+//! Tests: open, lock, claim and divide a device, and the errors of each step.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -121,14 +121,14 @@ fn a_refusal_says_what_to_do() {
 fn a_file_that_was_made_goes_with_the_drive_unless_it_is_kept() {
     let bench = Bench::new();
     let spec = bench.spec("size=4MiB&zone=1MiB");
-    // Before and after it got its space.
+    // Before and after the preallocation.
     drop(Drive::open(&spec).unwrap());
     assert!(!bench.path().exists());
     let drive = Drive::open(&spec).and_then(Drive::claim).unwrap();
     assert_eq!(fs::metadata(bench.path()).unwrap().len(), 4 << 20);
     drop(drive);
     assert!(!bench.path().exists());
-    // Nobody's but the user's to remove.
+    // An existing empty file belongs to the user: it is never removed.
     File::create(bench.path()).unwrap();
     drop(Drive::open(&spec).and_then(Drive::claim).unwrap());
     assert_eq!(fs::metadata(bench.path()).unwrap().len(), 0, "as it was");

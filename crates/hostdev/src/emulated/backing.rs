@@ -14,20 +14,20 @@ const MAGIC: [u8; 8] = *b"ZNLDRIVE";
 
 const VERSION: u16 = 1;
 
-/// The header: magic, version, zero, zone count, zone capacity in blocks, the model's name, checksum.
+/// Header: magic, version, zero, zone count, zone capacity in blocks, model name, checksum.
 const HEADER_BYTES: usize = 8 + 2 + 2 + 4 + 4 + NAME_BYTES + 4;
 const NAME_BYTES: usize = 16;
 
-/// Where the table of zones begins.
+/// Position of the zone table in the file, in bytes.
 const TABLE: u64 = BLOCK_BYTES as u64;
 
-/// An entry of it: data blocks, whether it was finished, the zone's number, checksum.
+/// Entry of the zone table: data blocks, finished flag, zone number, checksum.
 const ENTRY_BYTES: usize = 4 + 4 + 4 + 4;
 
-/// The data begin at a multiple of this.
+/// Alignment of the data area.
 const DATA_ALIGNMENT: Bytes = Bytes::mib(1);
 
-/// What lies where in the file of a drive.
+/// Layout of a backing file: header, zone table, data of the zones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     name: &'static str,
@@ -45,12 +45,13 @@ impl Layout {
         &self.geometry
     }
 
-    /// True when the drive knows its zones; else its host does, and finds out what they hold.
+    /// True when the drive keeps its zones. Otherwise the host keeps them, and recovers them from
+    /// the data.
     pub(super) fn keeps_zones(&self) -> bool {
         self.geometry.kind == DeviceKind::Zoned
     }
 
-    /// Of the whole file.
+    /// Size of the whole file.
     pub(super) const fn size(&self) -> Bytes {
         Bytes(self.data() + self.geometry.writable().0)
     }
@@ -60,24 +61,25 @@ impl Layout {
         end.next_multiple_of(DATA_ALIGNMENT.0)
     }
 
-    /// Where a block lies. Requires: it lies within the capacity of its zone.
+    /// Position of a block in the file, in bytes. Requires: the block lies within the capacity of
+    /// its zone.
     pub(super) const fn position(&self, lba: Lba) -> u64 {
         let zone = self.geometry.zone_of(lba).0 as u64;
         let at = zone * self.geometry.zone_capacity.0 + self.geometry.offset_in_zone(lba).0;
         self.data() + Blocks(at).bytes().0
     }
 
-    /// Makes a file the file of this drive.
+    /// Writes the header: the file belongs to this drive from then on.
     pub(super) fn sign(&self, file: &File) -> Result<(), Errno> {
         write_all(file, &self.header(), 0)
     }
 
-    /// Puts down what a zone is.
+    /// Writes the table entry of a zone.
     pub(super) fn keep(&self, file: &File, zone: ZoneId, kept: ZoneImage) -> Result<(), Errno> {
         write_all(file, &entry(zone, kept), place_of(zone))
     }
 
-    /// What the zones of the drive are. A file that was cut short is as one whose end was never written.
+    /// Reads the state of all zones. Missing bytes of a truncated file count as never written.
     pub(super) fn read(&self, file: &File, path: &Path) -> Result<Vec<ZoneImage>, OpenError> {
         let io = |errno| OpenError::io("read", path, errno);
         let mut header = [0; HEADER_BYTES];
@@ -117,7 +119,7 @@ impl Layout {
     }
 
     /// # Errors
-    /// When the file is another drive's, or none's: what it is, and what to do.
+    /// When the file belongs to another drive or to none. The text says what the user should do.
     fn check(&self, header: &[u8; HEADER_BYTES]) -> Result<(), String> {
         const FOREIGN: &str =
             "is not the file of a modelled drive: name another with backing=, or remove it";
@@ -146,7 +148,7 @@ impl Layout {
         ))
     }
 
-    /// What an entry says; `None` when it is damaged. One that was never written is all zeros.
+    /// Decodes an entry; `None` when it is damaged. An entry that was never written is all zeros.
     fn kept(&self, zone: ZoneId, bytes: &[u8; ENTRY_BYTES]) -> Option<ZoneImage> {
         if *bytes == [0; ENTRY_BYTES] {
             return Some(ZoneImage::default());
@@ -172,7 +174,7 @@ fn entry(zone: ZoneId, kept: ZoneImage) -> [u8; ENTRY_BYTES] {
     entry
 }
 
-/// Blocks within a zone: zones are of 4 GiB at most.
+/// Blocks within a zone as 32 bits: a zone has at most 4 GiB.
 fn narrow(blocks: Blocks) -> u32 {
     low_u32(index(blocks.0))
 }
@@ -183,7 +185,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(four)
 }
 
-/// Reads; what lies beyond the end of the file is zeros.
+/// Reads bytes from the file. Bytes beyond its end are zeros.
 pub(super) fn read_all(file: &File, mut out: &mut [u8], mut at: u64) -> Result<(), Errno> {
     while !out.is_empty() {
         match rustix::io::pread(file, &mut *out, at) {

@@ -1,4 +1,5 @@
-//! One shard's part of a modelled drive.
+//! Modelled drive of one shard: translates commands and completions between the shard's and the
+//! drive's numbers.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,19 +12,20 @@ use zonal_device::{Answer, Command, Completion, DeviceError, DeviceKind, Geometr
 use super::motor::{CompletionSender, QueuedCommand, Way};
 use crate::health::Loss;
 
-/// Zones of a drive that others have shares of. What the zones' states and limits allow is the drive's to judge: of the
-/// limits a share reports its part, and the drive holds all shares together to the whole.
+/// One shard's zones of a modelled drive. The drive checks zone states and limits. The share
+/// reports its part of the limits in its geometry, but the drive enforces only its own limits, for
+/// all shares together.
 pub(crate) struct EmulatedDevice {
     geometry: Geometry,
-    /// Where the share begins on the drive.
+    /// First block of the share on the drive.
     start: Lba,
     first: ZoneId,
     way: Way,
     line: Arc<CompletionSender>,
     queue_depth: u32,
-    /// Commands that were submitted and not polled.
+    /// Commands that were submitted and whose completions were not polled.
     unanswered_count: u32,
-    /// Answers that the drive was not asked for.
+    /// Errors of commands that did not reach the drive.
     refused: VecDeque<(Ticket, Completion)>,
     loss: Loss,
 }
@@ -58,7 +60,7 @@ impl EmulatedDevice {
         self.way.asked.send(asked).map_err(|_| DeviceError::DeviceGone)
     }
 
-    /// The command as the whole drive knows it.
+    /// Translates a command of the share to the whole drive.
     fn on_drive(&self, command: Command) -> Result<Command, DeviceError> {
         Ok(match command {
             Command::Read { lba, blocks, buffer } => {
@@ -91,7 +93,7 @@ impl EmulatedDevice {
         is_ours.then(|| ZoneId(self.first.0 + zone.0)).ok_or(DeviceError::InvalidField)
     }
 
-    /// The answer as the share knows it.
+    /// Translates an answer of the drive to the share.
     fn in_share(&self, answer: Answer) -> Answer {
         match answer {
             Answer::Written(lba) => Answer::Written(Lba(lba.0 - self.start.0)),
@@ -111,7 +113,7 @@ impl ZonedDevice for EmulatedDevice {
         &self.geometry
     }
 
-    /// The time is the drive's own.
+    /// Ignores `now`: the drive has its own clock.
     fn submit(&mut self, _now: Nanos, ticket: Ticket, command: Command) -> Result<(), Command> {
         if self.unanswered_count == self.queue_depth {
             return Err(command);

@@ -1,9 +1,13 @@
 //! Fault injection for a modelled drive, controlled by a file.
 //!
-//! `hangs`: nothing is answered before the file is gone or says something else. `slow 2s`: everything is answered so
-//! much later. `fails-reads`: every read fails. `gone`: everything is answered as by a drive that was pulled out.
-//! `breaks-contract`: what no drive may do, and what the program above asserts: writes are answered twice, and reports name
-//! zones that it does not have.
+//! The first words of the file select the fault. The drive checks the file at each completion:
+//!
+//! - `hangs`: no command completes until the file is removed or changed.
+//! - `slow 2s`: every command completes that much later, in whole seconds.
+//! - `fails-reads`: every read fails with a media error.
+//! - `gone`: every command completes as on a drive that was pulled out.
+//! - `breaks-contract`: violations that no drive may commit and that the engine asserts against.
+//!   Writes complete twice, and reports name zones that the drive does not have.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,35 +16,36 @@ use zonal_base::Nanos;
 
 use crate::DeviceLocation;
 
-/// Where it stands what is wrong.
+/// Path of the file that injects faults. `None`: no faults.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FaultFile(Option<Box<Path>>);
 
-/// What is wrong.
+/// Fault that is in effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultMode {
-    /// Nothing.
+    /// No fault.
     Well,
-    /// It answers nothing.
+    /// No command completes.
     Hangs,
-    /// It answers so much later.
+    /// Every command completes this much later.
     Slow(Nanos),
-    /// No read succeeds.
+    /// Every read fails with `Media`.
     FailsReads,
-    /// It says of everything that it is gone.
+    /// Every command completes with `DeviceGone`.
     Gone,
-    /// It answers writes twice, and reports zones that it does not have.
+    /// Writes complete twice, and reports name zones that the drive does not have.
     BreaksContract,
 }
 
 impl FaultFile {
-    /// Of the drive at that place.
+    /// The fault file of the drive at this location.
     pub(crate) fn of(place: &DeviceLocation) -> Self {
         let DeviceLocation::Emulated { trouble, .. } = place else { return Self::default() };
         Self(trouble.clone())
     }
 
-    /// What is wrong now. What is not understood is nothing: there is nobody here who could be told.
+    /// Fault that is in effect now. Unknown text is no fault: no caller here could report the error
+    /// to the user.
     pub(crate) fn mood(&self) -> FaultMode {
         let Some(path) = &self.0 else { return FaultMode::Well };
         let Ok(text) = std::fs::read_to_string(path) else { return FaultMode::Well };
@@ -57,7 +62,7 @@ impl FaultFile {
         }
     }
 
-    /// As long as a command takes because of it, on the caller's thread. False when a read fails.
+    /// Delays the caller's thread as the fault delays a command. False when a read would fail.
     pub(crate) fn suffer(&self) -> bool {
         while self.mood() == FaultMode::Hangs {
             std::thread::sleep(Duration::from_millis(10));

@@ -10,13 +10,14 @@ use zonal_emulator::{Medium, ZoneImage};
 use super::backing::{Layout, read_all, write_all};
 use crate::health::Health;
 
-/// Goes through the page cache: a model of a drive that is faster than the disk below it would keep no time at all
-/// without. Whether a write is on the disk is a question of the next flush.
+/// Backing file as the medium of the model. I/O goes through the page cache: otherwise a model of a
+/// drive that is faster than the disk below could not keep the drive's times. Only a flush makes
+/// writes durable on the disk.
 #[derive(Debug)]
 pub(super) struct FileMedium {
     file: File,
     layout: Layout,
-    /// As the file has it.
+    /// State of the zones, as in the file's zone table.
     kept: Vec<ZoneImage>,
     health: Health,
 }
@@ -35,7 +36,8 @@ impl FileMedium {
         &self.kept
     }
 
-    /// Blocks of a zone that are in the file; the rest is zeros, whatever the file has there.
+    /// Blocks of a zone with data in the file. The rest of the zone reads as zeros, whatever the
+    /// file has there.
     fn data(&self, zone: ZoneId) -> Blocks {
         match self.layout.keeps_zones() {
             true => self.kept[zone.0 as usize].data,
@@ -55,7 +57,8 @@ impl FileMedium {
         self.keep(zone, ZoneImage { data: end, is_finished: false })
     }
 
-    /// The data first, then that they are there: a process may end in between.
+    /// Writes the table entry of a zone. A write calls this after its data, because the process may
+    /// end in between.
     fn keep(&mut self, zone: ZoneId, kept: ZoneImage) -> Result<(), Errno> {
         if !self.layout.keeps_zones() {
             return Ok(());
@@ -65,7 +68,8 @@ impl FileMedium {
         Ok(())
     }
 
-    /// Zones are managed without an answer of the medium's: one that fails shows in what is read and written.
+    /// Writes the table entry, or marks the device as lost. Zone management returns no error of the
+    /// medium, so that the loss shows in later reads and writes.
     fn keep_or_lose(&mut self, zone: ZoneId, kept: ZoneImage) {
         let outcome = self.keep(zone, kept);
         if let Err(errno) = outcome {
@@ -106,7 +110,7 @@ impl Medium for FileMedium {
         let (at, mut byte) = (self.layout.position(lba) + (bit / 8) as u64, [0]);
         let flipped = read_all(&self.file, &mut byte, at)
             .and_then(|()| write_all(&self.file, &[byte[0] ^ 1 << (bit % 8)], at));
-        // A bit that cannot be turned over is no fault that anybody asked to survive.
+        // Errors are ignored: a bit that did not flip is a fault that was not injected.
         let _ = flipped;
     }
 }

@@ -8,14 +8,14 @@ use zonal_base::Bytes;
 
 use crate::OpenError;
 
-/// A file in memory. Its pages come as they are written, and go with it.
+/// Creates a memory file (memfd). It takes memory as its pages are written, until it is closed.
 pub(super) fn file(path: &Path) -> Result<File, OpenError> {
     let made = rustix::fs::memfd_create("zonal-drive", MemfdFlags::CLOEXEC);
     made.map(File::from).map_err(|errno| OpenError::io("find memory for", path, errno))
 }
 
 /// # Errors
-/// When there is less memory than that.
+/// When less memory than `needed` is available.
 pub(super) fn check(needed: Bytes, path: &Path) -> Result<(), OpenError> {
     let free = Bytes(available().0 >> 20 << 20);
     if free < needed {
@@ -24,11 +24,11 @@ pub(super) fn check(needed: Bytes, path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// What the machine can give, and what this process may take of it.
+/// Memory that the machine has available and that this process may take.
 fn available() -> Bytes {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo(&text));
     let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    // In a container this is its own; elsewhere it is not there.
+    // cgroup limit: in a container the file is the container's own; elsewhere it does not exist.
     let limit = number("/sys/fs/cgroup/memory.max");
     let used = number("/sys/fs/cgroup/memory.current").unwrap_or(0);
     let container = limit.map(|limit| Bytes(limit.saturating_sub(used)));

@@ -1,12 +1,14 @@
 //! Thread of a modelled drive: owns the model and advances it in real time.
 //!
-//! 1. Commands come with the time at which they were submitted, and go to the model as it has room.
-//! 2. What the model answers goes back to the shard that asked. A flush goes to the disk first, on a thread of its own:
-//!    the drive goes on meanwhile.
-//! 3. What is wrong with the drive (`trouble`) becomes of answers on their way back: they are held, late, or errors.
-//! 4. With nothing to do the thread sleeps until a command comes, or the model's next event is due.
+//! 1. A command carries the time of its submission. The thread passes it to the model when the
+//!    model has room.
+//! 2. The thread returns each completion to the shard that submitted the command. A flush that the
+//!    model has completed first goes to the backing file's disk, on a thread of its own, while the
+//!    drive continues.
+//! 3. Fault injection (`fault_file`) acts on completions: it holds, delays or fails them.
+//! 4. When idle the thread sleeps until a command comes or the model's next event is due.
 //!
-//! It ends when the drive and the last shard are gone.
+//! The thread ends when the drive and its last shard are dropped.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -26,11 +28,11 @@ use super::medium::FileMedium;
 use crate::health::Health;
 use crate::mailbox::Mailbox;
 
-/// What chance in the model begins with.
+/// Seed of the model's random numbers.
 const SEED: u64 = 1;
 
-/// A command on its way to the drive. A shard has no more of them under way than its queue is deep, so that the
-/// channel is bounded by what the shards may have in flight.
+/// A command on its way to the drive. Each shard has at most as many as its queue is deep, which
+/// bounds the channel.
 pub(super) struct QueuedCommand {
     pub(super) at: Nanos,
     pub(super) ticket: Ticket,
@@ -38,7 +40,7 @@ pub(super) struct QueuedCommand {
     pub(super) line: Arc<CompletionSender>,
 }
 
-/// The way to a drive's thread.
+/// Channel and clock of the drive's thread.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
     pub(super) asked: Sender<QueuedCommand>,
@@ -51,7 +53,7 @@ impl Way {
     }
 }
 
-/// Nanoseconds since the drive was switched on.
+/// Nanoseconds since the drive was started.
 #[derive(Clone, Copy, Debug)]
 struct Clock(Instant);
 
@@ -61,31 +63,32 @@ impl Clock {
     }
 }
 
-/// The way back to a shard: no more than it has in flight.
+/// Completion queue of a shard. It holds at most as many completions as the shard has commands in
+/// flight.
 pub(super) type CompletionSender = Mailbox<(Ticket, Completion)>;
 
-/// A drive and those who wait for it.
+/// Drive model in its thread, and the commands of all shards.
 pub(super) struct Motor<D> {
     drive: D,
     clock: Clock,
-    /// The model was told that it is so late.
+    /// Latest time passed to the model.
     told: Nanos,
     asked: Receiver<QueuedCommand>,
-    /// For which the model had no room.
+    /// Commands for which the model had no room, oldest first.
     waiting: VecDeque<QueuedCommand>,
-    /// By the model's ticket.
+    /// Commands in flight, by the model's ticket.
     in_flight: HashMap<Ticket, InFlight>,
     next_ticket: u64,
     flushes: Sender<InFlight>,
     trouble: FaultFile,
-    /// Answers that trouble keeps back, and until when at least.
+    /// Completions that a fault delays, and the earliest time of each.
     held: VecDeque<(Nanos, InFlight, Completion)>,
 }
 
-/// How often it is looked whether what keeps answers back is over: 10 ms.
+/// Interval at which the thread checks whether held completions can go: 10 ms.
 const HELD_LOOK: Duration = Duration::from_millis(10);
 
-/// What the model works on, for whom.
+/// A command in the model, and the shard that waits for it.
 struct InFlight {
     line: Arc<CompletionSender>,
     ticket: Ticket,
@@ -93,7 +96,8 @@ struct InFlight {
 }
 
 impl Motor<()> {
-    /// Switches the drive on: it runs until its ways are gone. `disk` is what a flush makes durable.
+    /// Starts the drive's threads. They run until the last `Way` is dropped. `disk` is the backing
+    /// file that a flush makes durable.
     pub(super) fn start(
         (model, medium): (Model, FileMedium),
         disk: (File, Health),
@@ -104,7 +108,7 @@ impl Motor<()> {
         let clock = Clock(Instant::now());
         Builder::new().name("zonal-drive-sync".into()).spawn(move || sync(&to_flush, &disk))?;
         Builder::new().name("zonal-drive".into()).spawn(move || {
-            // By default the kernel wakes a sleeper up to 50 us late, so that others may be woken with it.
+            // By default the kernel wakes a sleeping thread up to 50 us late, to combine wakeups.
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
             match model {
                 Model::Zoned(profile) => {
@@ -154,14 +158,15 @@ impl<D: ZonedDevice> Motor<D> {
                     Err(TryRecvError::Disconnected) => return,
                 }
             }
-            // First what was asked, at the time at which it was: an answer moves the model's time on to now.
+            // Submit commands first, at the time of their submission: a poll advances the model's
+            // time to now.
             self.submit();
             self.answer();
             self.submit();
         }
     }
 
-    /// Until there is something to do; `None` when nobody is left who could ask for anything.
+    /// Sleeps until a command comes or an event is due. `None` when all senders are dropped.
     fn sleep(&self) -> Option<Option<QueuedCommand>> {
         let due = self.drive.next_event().map(|due| due.since(self.clock.now()).duration());
         let look = (!self.held.is_empty()).then_some(HELD_LOOK);
@@ -229,7 +234,8 @@ impl<D: ZonedDevice> Motor<D> {
     fn submit(&mut self) {
         while let Some(asked) = self.waiting.pop_front() {
             let QueuedCommand { at, ticket, command, line } = asked;
-            // Time does not go back: what happened meanwhile has happened.
+            // The model's time never goes back: a command that comes late starts at the model's
+            // time.
             self.told = self.told.max(at);
             let own = Ticket(self.next_ticket);
             let is_flush = matches!(command, Command::Flush);
@@ -243,7 +249,7 @@ impl<D: ZonedDevice> Motor<D> {
 }
 
 impl<D> Drop for Motor<D> {
-    /// Whoever still waits is told that there is nothing to wait for.
+    /// Completes all remaining commands with `DeviceGone`, so that no shard waits for ever.
     fn drop(&mut self) {
         let gone = || Err(DeviceError::DeviceGone);
         let held = self.held.drain(..).map(|(_, done, _)| done);
@@ -258,7 +264,7 @@ impl<D> Drop for Motor<D> {
     }
 }
 
-/// Makes durable what was written, for all who wait for it at once.
+/// Flush thread: one `fdatasync` serves all flushes that wait.
 fn sync(flushes: &Receiver<InFlight>, (file, health): &(File, Health)) {
     while let Ok(first) = flushes.recv() {
         let waiting: Vec<InFlight> = std::iter::once(first).chain(flushes.try_iter()).collect();

@@ -1,4 +1,4 @@
-//! A modelled drive keeps the contract and the model's time, and is found again as it was left.
+//! Modelled drive tests: device contract, timing, and state after a reopen.
 
 use std::fs;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use super::*;
 use crate::tests::{Bench, PATIENCE, call, first_bytes, next, submit};
 use crate::{DeviceSpec, Drive, EngineKind, HostDevice, ShardOptions};
 
-/// A ZN540 with zones that are soon full.
+/// A ZN540 with small zones that fill up quickly.
 fn small() -> Model {
     let geometry = Geometry {
         kind: DeviceKind::Zoned,
@@ -37,7 +37,7 @@ impl Bench {
         format!("emulator:{name}{join}backing={}", self.path().display()).parse().unwrap()
     }
 
-    /// A small ZN540 in a file.
+    /// A ZN540 of ten zones in a backing file.
     fn small(&self) -> Drive {
         let spec = self.model("zn540?zones=10");
         let path = self.path();
@@ -91,7 +91,7 @@ fn a_share_of_a_model_without_zones_keeps_the_device_contract() {
         drive.shard(&options).unwrap()
     };
     conformance::run_all(fresh, |device| device.wait(PATIENCE));
-    // All shards are of one drive, and each finds what it wrote in its own zones.
+    // All shards share one drive, and each finds its own data in its own zones.
     let open = |shard| drive.shard(&ShardOptions { shard, shard_count: 3, ..bench.options() });
     let mut shards = [0, 1, 2].map(|shard| open(shard).unwrap());
     for (device, byte) in shards.iter_mut().zip(5..) {
@@ -148,7 +148,7 @@ fn a_drive_that_was_off_has_its_zones_and_bytes_and_nothing_open() {
     let read = call(&mut device, bench.read(lba, 16)).unwrap();
     let padded = [[2; 8], [0; 8]].concat();
     assert_eq!(first_bytes(read, 16), padded, "what a finish padded is zeros");
-    // It goes on where it was, also in a zone whose old bytes are still in the file.
+    // Writes continue at the write pointer, also in a zone whose old bytes are still in the file.
     let lba = device.geometry().zone_start(ZoneId(2));
     call(&mut device, bench.write(lba, 2, 9)).unwrap();
     manage(&mut device, 2, ZoneAction::Finish);
@@ -168,7 +168,7 @@ fn a_read_takes_at_least_as_long_as_on_the_drive() {
     for at in 0..20 {
         call(&mut device, bench.read(Lba(at), 1)).unwrap();
     }
-    // The fastest page takes the ZN540 more than 50 us.
+    // A ZN540 takes more than 50 us for its fastest page.
     assert!(1000 <= begun.elapsed().as_micros(), "{:?}", begun.elapsed());
 }
 
@@ -218,7 +218,7 @@ fn a_drive_whose_file_fails_is_lost() {
     let mut device = drive.shard(&bench.options()).unwrap();
     call(&mut device, bench.write(Lba(0), 4, 1)).unwrap();
     drop((device, drive));
-    // A file that cannot be written stands in for a disk that fails.
+    // A read-only file stands in for a failing disk.
     let file = File::open(bench.path()).unwrap();
     let emulated = Emulated::in_file(small(), (&file, Bytes(1)), &bench.path()).unwrap();
     let drive = Drive::of_model(&bench.model("zn540?zones=10"), file, emulated);
@@ -238,7 +238,7 @@ fn a_drive_whose_file_fails_is_lost() {
 fn a_drive_that_memory_cannot_hold_is_refused() {
     let path = Path::new("zn540");
     assert!(memory::check(Bytes(1 << 20), path).is_ok());
-    // No machine that runs this has so much.
+    // More memory than any test machine has.
     let refused = memory::check(Bytes(1 << 50), path).unwrap_err().to_string();
     assert!(refused.contains("or name a file with backing=PATH"), "{refused}");
 }

@@ -13,11 +13,13 @@ use super::{ATTEMPTS_MAX, Finished};
 use crate::mailbox::Mailbox;
 use crate::transfer::{Memory, Transfer};
 
-/// Threads of one device handle: 8. An NVMe drive gives most of its read bandwidth at 64 KiB to eight
-/// reads at once; more threads than that only cost memory and context switches. A guess, from fio.
+/// Threads of the pool of one shard's device: 8. An NVMe drive reaches most of its read bandwidth
+/// at 64 KiB with eight concurrent reads; more threads only cost memory and context switches. A
+/// guess, from fio.
 pub(super) const THREADS: usize = 8;
 
-/// Both queues are bounded by the device's queue depth: it starts no more than that.
+/// Work shared with the threads. The device's queue depth bounds both queues: the device starts no
+/// more transfers.
 struct WorkQueues {
     file: File,
     waiting: Mutex<Waiting>,
@@ -74,7 +76,7 @@ impl Drop for Psync {
         lock(&self.shared.waiting).is_closing = true;
         self.shared.work_came.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has already said so.
+            // A thread that panicked has already reported it.
             let _ = thread.join();
         }
     }
@@ -88,7 +90,7 @@ impl WorkQueues {
         }
     }
 
-    /// Sleeps until there is work; `None` when the device is closed.
+    /// Sleeps until a transfer waits. `None` when the device is closed.
     fn next_waiting(&self) -> Option<(u32, Transfer)> {
         let mut waiting = lock(&self.waiting);
         loop {
@@ -104,11 +106,12 @@ impl WorkQueues {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it holds one of these, and the queues are whole at every moment.
+    // No code panics while it holds one of these locks, and the queues are consistent at every
+    // moment.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Moves all of it, in as many calls as the kernel needs.
+/// Moves all bytes of the transfer, in as many system calls as the kernel needs.
 fn carry_out(file: &File, transfer: &mut Transfer) -> Result<(), Errno> {
     let mut attempts = 0;
     loop {
@@ -132,7 +135,7 @@ fn step(file: &File, transfer: &mut Transfer) -> Result<(), Errno> {
         Memory::Sync => return rustix::fs::fdatasync(file),
     };
     match moved {
-        // The file or the device is shorter than it was.
+        // The file or the device has become shorter.
         0 => Err(Errno::IO),
         _ => {
             transfer.advance(moved);

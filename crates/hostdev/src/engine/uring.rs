@@ -1,9 +1,11 @@
-//! io_uring engine. With `zoned/ioctl.rs` and `zoned/passthrough.rs` the only files of this crate with `unsafe`.
+//! io_uring engine. With `zoned/ioctl.rs` and `zoned/passthrough.rs` the only files of this crate
+//! with `unsafe`.
 //!
-//! What keeps it sound: the kernel is given addresses of memory in `in_flight` only. A slot is filled
-//! before its entry is queued, is not touched while the kernel has it, and is emptied when the kernel
-//! has answered for good. Slots never move (the vector keeps its length) and the memory that they own
-//! lies on the heap. When the ring is dropped first, what the kernel still holds is leaked.
+//! Soundness: the kernel receives addresses of memory in `in_flight` only. A slot is filled before
+//! its entry is queued, is not touched while the kernel has the entry, and is emptied after the
+//! kernel's last completion for it. Slots never move (the vector keeps its length), and the memory
+//! that they own lies on the heap. When the engine is dropped and cannot wait for the kernel, it
+//! leaks the memory that the kernel still holds.
 #![expect(unsafe_code, reason = "io_uring takes addresses; each use says why it may have them")]
 
 use std::fs::File;
@@ -21,26 +23,29 @@ use zonal_base::{Pool, Region, index};
 use super::{ATTEMPTS_MAX, Finished};
 use crate::transfer::{Memory, Transfer};
 
-/// Buffers that a ring can register: the kernel's IORING_MAX_REG_BUFFERS.
+/// Maximum number of registered buffers of a ring: the kernel's IORING_MAX_REG_BUFFERS.
 const REGISTERED_MAX: u32 = 1 << 14;
 
-/// The device's file is the only one registered: no reference is counted per transfer.
+/// Registered file: the device's, the only one. With it the kernel counts no reference per
+/// transfer.
 const FILE: Fixed = Fixed(0);
 
 pub(crate) struct Uring {
     ring: IoUring,
-    /// Raised by the kernel when there may be answers; once too often after answers were taken with
-    /// deferred task work. Watching the ring itself instead misses some: before it is enabled, and those
-    /// of the kernel's own workers (seen on Linux 6.18).
+    /// Eventfd, raised by the kernel when the completion queue may have entries. It is raised once
+    /// too often when `next_completion` had to enter the kernel to get completions. Polling the
+    /// ring's own descriptor instead misses wakeups: before the ring is enabled, and for
+    /// completions of the kernel's own workers (seen on Linux 6.18).
     wake: OwnedFd,
-    /// By slot; the length is the queue depth.
+    /// Transfers in flight, by slot. The length is the queue depth.
     in_flight: Vec<Option<InFlight>>,
     in_flight_count: u32,
     registered: Registered,
     is_enabled: bool,
-    /// Entries are queued that the kernel has not been shown.
+    /// The submission queue has entries that the kernel has not accepted yet.
     has_unsubmitted: bool,
-    /// The kernel was shown entries and did not take them all, for want of memory.
+    /// The last submission left entries in the queue, for want of memory or another passing
+    /// reason.
     is_refused: bool,
 }
 
@@ -50,12 +55,12 @@ struct InFlight {
     attempts: u32,
 }
 
-/// Where the pieces of a write lie, as the kernel reads it.
+/// Addresses of the pieces of a write, as the kernel reads them.
 #[derive(Default)]
 struct Pieces(Vec<libc::iovec>);
 
-// SAFETY: these addresses are never followed here; the memory behind them belongs to the transfer in
-// the same slot, which is `Send`.
+// SAFETY: this program never follows these addresses; the memory behind them belongs to the
+// transfer in the same slot, which is `Send`.
 unsafe impl Send for Pieces {}
 
 impl Uring {
@@ -67,7 +72,7 @@ impl Uring {
         if !needed.iter().all(|code| probe.is_supported(*code)) {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
         }
-        // The ring keeps the file open, and with it the lock, from here on.
+        // From here on the ring keeps the file open, and with the file its lock.
         ring.submitter().register_files(&[file.as_raw_fd()])?;
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         ring.submitter().register_eventfd(wake.as_raw_fd())?;
@@ -94,7 +99,7 @@ impl Uring {
         self.queue(slot);
     }
 
-    /// Queues what is left of a slot's transfer.
+    /// Queues an entry for the rest of the slot's transfer.
     fn queue(&mut self, slot: u32) {
         let place = self.in_flight[slot as usize].as_mut().expect("the slot is in use");
         let entry = place.entry(&mut self.registered, &self.ring).user_data(u64::from(slot));
@@ -115,11 +120,11 @@ impl Uring {
 
     fn try_flush_submissions(&mut self) -> io::Result<()> {
         if !self.is_enabled {
-            // From here on the ring belongs to this thread.
+            // The thread that enables the ring is the only one that may submit from here on.
             self.ring.submitter().register_enable_rings()?;
             self.is_enabled = true;
         }
-        // Each round takes entries, or ends the loop.
+        // Each iteration submits entries or ends the loop.
         while !self.ring.submission().is_empty() {
             if self.ring.submit()? == 0 {
                 return Ok(());
@@ -159,7 +164,8 @@ impl Uring {
     fn next_completion(&mut self) -> Option<(u64, i32)> {
         let (submitter, submission, mut completion) = self.ring.split();
         if completion.is_empty() {
-            // With deferred task work the kernel posts completions only when it is entered.
+            // With cooperative task running the kernel posts completions only when the thread
+            // enters it.
             if !submission.taskrun() {
                 return None;
             }
@@ -182,8 +188,9 @@ impl AsFd for Uring {
 }
 
 impl Drop for Uring {
-    /// Waits until the kernel has answered: it still has the addresses. Where that cannot be (on
-    /// another thread than the one that drove the ring) the memory is leaked.
+    /// Waits for the completions of all entries in flight, since the kernel has their addresses.
+    /// Where that is impossible (on another thread than the one that drove the ring) the memory is
+    /// leaked.
     fn drop(&mut self) {
         let mut outcome = self.try_flush_submissions();
         while 0 < self.in_flight_count && outcome.is_ok() {
@@ -197,12 +204,13 @@ impl Drop for Uring {
             std::mem::forget(std::mem::take(&mut self.in_flight));
             return;
         }
-        // A ring that is closed goes away some time later, and the file with it; this is at once.
+        // The kernel frees a closed ring, and the file in it, some time later. Unregistering
+        // releases the file at once.
         let _ = self.ring.submitter().unregister_files();
     }
 }
 
-/// The kernel did not take what is queued. It stays queued, and the owner tries again.
+/// Checks why the kernel accepted no entries. They stay queued, and the owner submits them again.
 fn judge_refusal(error: &io::Error) {
     let is_passing = matches!(
         Errno::from_io_error(error),
@@ -217,7 +225,7 @@ enum Progress {
 }
 
 impl InFlight {
-    /// The entry that asks for what is left of the transfer.
+    /// Builds the entry for the rest of the transfer.
     fn entry(&mut self, registered: &mut Registered, ring: &IoUring) -> squeue::Entry {
         let position = self.transfer.position();
         match &self.transfer.memory {
@@ -225,7 +233,7 @@ impl InFlight {
             Memory::Write(_) => {
                 self.pieces.0.clear();
                 self.pieces.0.extend(self.transfer.pieces().map(|piece| libc::iovec {
-                    // The kernel only reads from it.
+                    // The kernel only reads from this address.
                     iov_base: piece.as_ptr().cast_mut().cast(),
                     iov_len: piece.len(),
                 }));
@@ -255,7 +263,7 @@ impl InFlight {
             return Progress::Over(Ok(()));
         }
         if moved == 0 {
-            // The file or the device is shorter than it was.
+            // The file or the device has become shorter.
             return Progress::Over(Err(Errno::IO));
         }
         self.transfer.advance(moved);
@@ -272,24 +280,25 @@ impl InFlight {
     }
 }
 
-/// Asks for huge pages. The kernel hands a registered buffer to the device as one piece if it lies in one, and
-/// as one piece for each 4 KiB otherwise: on a virtual disk that halved the bandwidth of 64 KiB reads.
+/// Advises the kernel to use huge pages. It hands a registered buffer to the device as one segment
+/// if the buffer lies in a huge page, and as one segment per 4 KiB otherwise: on a virtual disk
+/// that halved the bandwidth of 64 KiB reads.
 fn lay_into_huge_pages(region: &Region) {
     let start = std::ptr::without_provenance_mut(region.address);
-    // SAFETY: the advice changes neither what the memory holds nor where it lies.
+    // SAFETY: the advice changes neither the contents nor the address of the memory.
     let advised = unsafe { rustix::mm::madvise(start, region.bytes, Advice::LinuxHugepage) };
-    // A kernel without them, or a region that is smaller: all works as well.
+    // Without huge pages, or with a region that is smaller than one, the engine works as well.
     if let Err(error) = advised {
         tracing::debug!(%error, "no huge pages for buffers");
     }
 }
 
-/// Memory that the kernel has pinned, so that reads need not pin it each time.
+/// Registered buffers: memory that the kernel has pinned, so that a read does not pin it each time.
 ///
-/// A buffer is registered at its first use, under its id: a pool never gives memory back, and the
-/// clone of it here keeps it alive as long as the ring.
+/// The ring registers a buffer at its first use, under the buffer's id. A pool never frees its
+/// memory, and the clone of the pool here keeps the memory alive as long as the ring.
 struct Registered {
-    /// By buffer id: where the kernel believes it to be.
+    /// Address under which a buffer is registered, by buffer id. `None`: not registered.
     addresses: Vec<Option<usize>>,
     is_refused: bool,
     _pool: Pool,
@@ -306,7 +315,7 @@ impl Registered {
         registered
     }
 
-    /// Under which number the kernel knows the buffer; `None`: not at all.
+    /// Index of the registered buffer. `None`: the buffer is not registered.
     fn index_of(&mut self, ring: &IoUring, buffer: &zonal_base::Buffer) -> Option<u16> {
         let id = buffer.id();
         let known = self.addresses.get_mut(index(u64::from(id)))?;
@@ -315,8 +324,8 @@ impl Registered {
         if known.is_none() && !self.is_refused {
             let memory =
                 libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-            // SAFETY: the memory stays where it is until the pool is dropped, and `_pool` keeps the
-            // pool until after the ring.
+            // SAFETY: the memory stays at its address until the pool is dropped, and `_pool` keeps
+            // the pool until after the ring.
             let update = unsafe { ring.submitter().register_buffers_update(id, &[memory], None) };
             match update {
                 Ok(()) => *known = Some(address),
@@ -337,20 +346,22 @@ impl Registered {
     }
 }
 
-/// The ring with the best that this kernel offers. It is enabled by the thread that uses it first.
+/// Builds a ring with the best flags that this kernel supports. The thread that uses it first
+/// enables it.
 fn build_ring(entries: u32) -> io::Result<IoUring> {
     let mut best = IoUring::builder();
-    // Linux 6.0: one thread submits. Deferred task work (6.1) would cost a little less, but a ring that
-    // has it does not wake whoever watches its descriptor with epoll (measured on 6.18).
+    // Linux 6.0: a single thread submits. Deferred task work (6.1) would cost a little less CPU,
+    // but a ring with it does not wake a thread that watches its descriptor with epoll (measured on
+    // 6.18).
     best.setup_single_issuer().setup_coop_taskrun().setup_taskrun_flag();
     let mut good = IoUring::builder();
-    // Linux 5.19: no interrupts between processors for completions.
+    // Linux 5.19: cooperative task running, no inter-processor interrupts for completions.
     good.setup_coop_taskrun().setup_taskrun_flag();
     let mut error = None;
     for mut builder in [best, good, IoUring::builder()] {
         match builder.setup_r_disabled().dontfork().build(entries) {
             Ok(ring) => return Ok(ring),
-            // An unknown flag.
+            // The kernel does not know one of the flags.
             Err(refused) if refused.kind() == io::ErrorKind::InvalidInput => error = Some(refused),
             Err(refused) => return Err(refused),
         }
@@ -426,7 +437,8 @@ mod tests {
 
     const FILE_BYTES: usize = 128 << 10;
 
-    /// Bytes from and to where, in pieces of so many.
+    /// Transfers: whether it is a write, its position, its length, and the length of its pieces, in
+    /// bytes.
     fn transfers() -> impl Strategy<Value = Vec<(bool, usize, usize, usize)>> {
         let one = (any::<bool>(), 0..FILE_BYTES / 2, 1..FILE_BYTES / 2, 1usize..9000);
         proptest::collection::vec(one, 1..24)

@@ -9,10 +9,11 @@ use zonal_emulator::{ConventionalProfile, Model, Profile};
 
 use super::{DeviceLocation, DeviceSpec, ZONE_SIZE, check_size, check_zone};
 
-/// The least of a drive without zones: 256 MiB, at which its translation layer is tested.
+/// Minimum size of a conventional drive: 256 MiB, the size at which its flash translation layer is
+/// tested.
 const SIZE_MIN: Bytes = Bytes::mib(256);
 
-/// The options after the question mark.
+/// Options after the question mark.
 #[derive(Default)]
 struct Options {
     zones: Option<u32>,
@@ -36,7 +37,7 @@ pub(super) fn parse(name: &str, options: &str) -> Result<DeviceSpec, String> {
     Ok(DeviceSpec { place, zone: Some(zone), engine: None })
 }
 
-/// As it is read. Requires: an emulated device.
+/// Writes the spec in the syntax that the parser reads. Requires: a modelled drive.
 pub(super) fn fmt(spec: &DeviceSpec, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let DeviceLocation::Emulated { model, size, backing, trouble } = &spec.place else {
         return Ok(());
@@ -52,7 +53,7 @@ pub(super) fn fmt(spec: &DeviceSpec, f: &mut fmt::Formatter<'_>) -> fmt::Result 
     Ok(())
 }
 
-/// The size and the zone size of a drive that has zones of its own.
+/// Size and zone capacity of a zoned model.
 fn zoned(profile: &Profile, options: &Options) -> Result<(Bytes, Bytes), String> {
     let (name, most) = (profile.name, profile.geometry.zone_count);
     let zone = profile.geometry.zone_capacity.bytes();
@@ -68,7 +69,7 @@ fn zoned(profile: &Profile, options: &Options) -> Result<(Bytes, Bytes), String>
     Ok((Bytes(u64::from(zones) * zone.0), zone))
 }
 
-/// The size and the zone size of a drive without.
+/// Size and zone size of a conventional model.
 fn conventional(
     profile: &ConventionalProfile,
     options: &Options,
@@ -132,7 +133,7 @@ impl Options {
 }
 
 impl DeviceSpec {
-    /// The drive that is modelled, cut to the size that was asked for; `None` for a real device.
+    /// Model of the drive, cut to the size in the spec. `None` for a real device.
     pub(crate) fn model(&self) -> Option<Model> {
         let DeviceLocation::Emulated { model, size, .. } = &self.place else { return None };
         let zone = self.zone.unwrap_or(ZONE_SIZE);

@@ -1,11 +1,10 @@
-//! One shard's part of a zoned drive: commands in, transfers to the engine, zone commands to the manager, completions
-//! out.
+//! Zoned drive of one shard: zone commands go to the manager, transfers to the engine.
 //!
-//! 1. The table judges a command first: what the drive would refuse does not reach it.
-//! 2. Each zone has one write on its way to the drive, or any number of zone appends; those behind it wait in its lane. So
-//!    nothing depends on the order in which the kernel and the drive carry out what they have.
-//! 3. After a failed write, a failed read or a zone command the kernel is asked where the zone stands, and the table
-//!    believes that. A zone that went read-only or offline costs nobody else anything.
+//! 1. The zone table checks each command first: a command that the drive would refuse stays here.
+//! 2. Each zone has one write in flight, or any number of zone appends; later writes wait in its
+//!    lane. So nothing depends on the order in which the kernel and the drive execute commands.
+//! 3. After a failed write, a failed read or a zone command the kernel reports the zone, and the
+//!    zone table adopts the report. A read-only or offline zone does not affect other zones.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -31,32 +30,32 @@ use crate::health::Health;
 use crate::in_flight::{Flushes, InFlight};
 use crate::transfer::{Memory, Transfer};
 
-/// A share of a zoned drive, driven by one thread.
+/// One shard's zones of a zoned drive, driven by one thread.
 pub(crate) struct ZonedBlockDevice {
     table: ZoneTable,
-    /// Where the share begins on the drive.
+    /// First block of the share on the drive.
     start: Lba,
-    /// The number of its first zone on the drive.
+    /// First zone of the share on the drive.
     first: ZoneId,
     engine: Engine,
-    /// Through which it is written, unless it is the engine.
+    /// Queue for writes by passthrough. `None`: writes go through the engine.
     passthrough: Option<Passthrough>,
     queue_depth: u32,
-    /// Commands that were submitted and not polled.
+    /// Commands that were submitted and whose completions were not polled.
     unanswered_count: u32,
     in_flight: InFlight<Pending>,
-    /// Zones in which something goes on.
+    /// Zones with writes or commands in flight.
     lanes: BTreeMap<ZoneId, Lane>,
     flushes: Flushes,
     way: Way,
     line: Arc<AnswerSender>,
-    /// Reports that the owner waits for.
+    /// Reports of the owner in flight.
     reports_under_way: u32,
-    /// Zones in which something has gone on since the oldest of them was asked for: it does not tell where these stand.
+    /// Zones with activity since the oldest report in flight: the report may be out of date.
     touched: BTreeSet<ZoneId>,
-    /// Answers that wait to be polled.
+    /// Completions that wait for `poll`.
     ready: VecDeque<(Ticket, Completion)>,
-    /// The engine was given something that the kernel has not been shown.
+    /// The engine or the passthrough queue has transfers that the kernel has not received.
     has_unflushed: bool,
     health: Health,
 }
@@ -69,7 +68,7 @@ enum Pending {
 }
 
 impl ZonedBlockDevice {
-    /// Requires: `reports` are those of the share's zones, in order.
+    /// Requires: `reports` are the reports of the share's zones, in order.
     pub(super) fn new(
         (geometry, start): (Geometry, Lba),
         reports: &[ZoneReport],
@@ -165,7 +164,7 @@ impl ZonedBlockDevice {
         }
     }
 
-    /// What the drive does not take as one append is written at the write pointer.
+    /// An append that passthrough does not take as one command becomes a write.
     fn order_of_append(&self, blocks: Blocks) -> Order {
         match &self.passthrough {
             Some(passthrough) if blocks.bytes().0 <= passthrough.bytes_max() as u64 => {
@@ -190,7 +189,7 @@ impl ZonedBlockDevice {
         }
     }
 
-    /// Something begins in a zone.
+    /// Notes activity in a zone while reports are in flight.
     fn touch(&mut self, zone: ZoneId) {
         if 0 < self.reports_under_way {
             self.touched.insert(zone);
@@ -203,7 +202,7 @@ impl ZonedBlockDevice {
         self.go_on(zone);
     }
 
-    /// Starts the zone's next writes, if they may begin; forgets a zone in which nothing goes on.
+    /// Starts the zone's next writes, if they may begin. Removes the lane of an idle zone.
     fn go_on(&mut self, zone: ZoneId) {
         let Some(lane) = self.lanes.get_mut(&zone) else { return };
         while let Some((write, data)) = lane.next() {
@@ -262,7 +261,7 @@ impl ZonedBlockDevice {
         let judged = match outcome {
             Ok(()) => self.health.judge(Ok(())),
             Err(errno) => {
-                // The zone may be gone, which is no fault of the others.
+                // The zone may be offline, which must not count as a fault of the whole drive.
                 let zone = self.on_drive(zone);
                 let asked = self.ask(Question::FailedRead { ticket, zone, errno });
                 match asked {
@@ -287,7 +286,7 @@ impl ZonedBlockDevice {
         self.finish_write(zone, slot, outcome.map(|at| Some(lba(at))));
     }
 
-    /// A write has come back; where it is on the drive, if that says so.
+    /// Handles a write that came back, with its position on the drive if the drive reported it.
     fn finish_write(&mut self, zone: ZoneId, slot: u32, outcome: Result<Option<Lba>, Errno>) {
         let lane = self.lanes.get_mut(&zone).expect("a zone with a write on its way has a lane");
         match outcome {
@@ -316,7 +315,7 @@ impl ZonedBlockDevice {
         }
     }
 
-    /// What has failed in the zone, and what is behind it.
+    /// Fails the zone's failed writes and all later ones.
     fn fail_writes(&mut self, zone: ZoneId, error: DeviceError) {
         self.table.abort_writes(zone);
         let Some(lane) = self.lanes.get_mut(&zone) else { return };
@@ -399,7 +398,7 @@ impl ZonedBlockDevice {
         let stands = self.stands(zone, zones);
         let judged = outcome.map_err(|errno| self.judge(errno, before, stands.as_ref()));
         if judged.is_err() && is_last && has_waiting {
-            // They were to go where the command would have brought the zone.
+            // The waiting writes relied on the state that the command should have brought.
             self.fail_writes(zone, DeviceError::InvalidWrite);
         }
         if let Some(report) = stands.filter(|_| is_last && !self.table.is_written_to(zone)) {
@@ -409,19 +408,20 @@ impl ZonedBlockDevice {
         judged
     }
 
-    /// Nothing goes on in a zone.
+    /// True when the zone has no writes and no commands.
     fn is_idle(&self, zone: ZoneId) -> bool {
         !self.lanes.contains_key(&zone)
     }
 
-    /// Where the kernel says that a zone stands.
+    /// The zone in the kernel's report, or `None` if the report failed.
     fn stands(&self, zone: ZoneId, zones: Result<Vec<KernelZone>, Errno>) -> Option<ZoneReport> {
         let told = zones.ok()?.into_iter().find(|told| self.in_share(told.zone) == zone)?;
         Some(self.report_of(told))
     }
 
-    /// What is to be believed of a zone. Which of those that a write has opened are closed to make room for others is the
-    /// drive's own affair, and it does so for all shares together: a share tells what its part of the limit leaves open.
+    /// Report that the table adopts. The drive decides which implicitly opened zones it closes to
+    /// make room for others, for all shares together. A share keeps its own belief here, which
+    /// follows its part of the limit.
     fn report_of(&self, told: KernelZone) -> ZoneReport {
         let believed = self.table.look(self.in_share(told.zone));
         let report = told.report(believed.written);
@@ -434,7 +434,7 @@ impl ZonedBlockDevice {
         ZoneReport { zone: believed.zone, state, ..report }
     }
 
-    /// Why a write or a command failed in a zone of which `before` was believed to be written.
+    /// Diagnoses a failed write or zone command. `before`: blocks written before it.
     fn judge(&mut self, errno: Errno, before: Blocks, stands: Option<&ZoneReport>) -> DeviceError {
         verdict::of(errno, before, stands).unwrap_or_else(|| self.failed(errno))
     }
@@ -475,7 +475,8 @@ impl ZonedDevice for ZonedBlockDevice {
             {
                 self.finish_placed(placed);
             } else {
-                // What an answer has started: the host may have nothing more to submit.
+                // Start the transfers that these completions queued: the host may submit nothing
+                // more.
                 if self.has_unflushed {
                     self.flush_submissions();
                 }

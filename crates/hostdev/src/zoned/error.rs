@@ -1,26 +1,27 @@
-//! Errors of opening a zoned drive, and what to do about them.
+//! Errors of opening a zoned drive: the text of each says what to do.
 
 use std::fmt;
 
-/// Why a drive's own zones cannot be used.
+/// Reason why the zones of a drive cannot be used.
 #[derive(Debug)]
 pub enum ZonesError {
-    /// It has zones of its own, and was named as one that takes writes at random places.
+    /// The spec names a block device, but the drive is zoned and takes sequential writes only.
     Zoned,
-    /// It has none, or this kernel does not tell.
+    /// The drive has no zones, or this kernel does not report them.
     NotZoned,
-    /// Its zones are only advice.
+    /// The drive is host-aware: its zones are only advice.
     HostAware,
-    /// No device of equal zones can be made of them; the text says why, and what to do.
+    /// No device of equal zones can be made of the drive's zones. The text says why, and what the
+    /// user should do.
     Unfit(String),
-    /// This kernel may hand it the writes of a zone in any order.
+    /// Under this I/O scheduler the kernel may reorder the writes of a zone.
     Scheduler {
-        /// That is in use.
+        /// Scheduler in use.
         scheduler: String,
-        /// What chooses another.
+        /// Shell command that selects a scheduler that keeps the order.
         command: String,
     },
-    /// It takes no zone appends from here; the text says why.
+    /// The drive takes no zone appends by passthrough; the text says why.
     NoAppends(String),
 }
 

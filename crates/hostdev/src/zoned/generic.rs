@@ -11,33 +11,33 @@ use super::passthrough::Passthrough;
 use super::{Queue, ZonesError};
 use crate::OpenError;
 
-/// A namespace that takes zone appends.
+/// A namespace that takes zone appends by passthrough.
 #[derive(Debug)]
 pub(crate) struct Generic {
     file: File,
     limits: Limits,
 }
 
-/// What commands to a namespace have to keep to.
+/// Limits of NVMe commands to a namespace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Its number, which each of them names.
+    /// Namespace ID, which every command carries.
     pub(super) namespace: u32,
-    /// The block that they count in, in bytes.
+    /// Logical block size of the namespace, in bytes: commands count in these blocks.
     pub(super) block_bytes: u32,
-    /// The most that one of them moves, in bytes: whole blocks of ours.
+    /// Maximum bytes of one command, a multiple of 4 KiB.
     pub(super) bytes_max: usize,
 }
 
-/// Blocks of the drive that a command names at most: it has 16 bits for their count less one.
+/// Maximum logical blocks of one command: NLB is a 0's based field of 16 bits.
 pub(super) const COMMAND_BLOCKS_MAX: usize = 1 << 16;
 
 impl Limits {
-    /// Of a namespace whose appends move so many bytes, in so many pieces of memory; none, where that is less than a block of
-    /// ours.
+    /// Limits of a namespace whose appends take `append` bytes in `segments` pieces of memory.
+    /// `None` when that is less than one block of 4 KiB.
     fn of(namespace: u32, block_bytes: u32, (append, segments): (u32, u32)) -> Option<Self> {
         let bytes = (append as usize).min(COMMAND_BLOCKS_MAX * block_bytes as usize);
-        // Each of our blocks may lie somewhere else in memory.
+        // Each block of 4 KiB may lie elsewhere in memory.
         let blocks = (bytes / BLOCK_BYTES).min(segments as usize);
         let bytes_max = blocks * BLOCK_BYTES;
         (0 < blocks).then_some(Self { namespace, block_bytes, bytes_max })
@@ -45,10 +45,10 @@ impl Limits {
 }
 
 impl Generic {
-    /// Opens the namespace that the kernel tells of, and sees whether it takes commands.
+    /// Opens the generic device of a namespace, and tests whether it takes passthrough commands.
     ///
     /// # Errors
-    /// When it is none, or this process may not give it commands.
+    /// When the drive is not an NVMe drive, or this process may not send it commands.
     pub(crate) fn of(queue: &Queue, path: &Path) -> Result<Self, OpenError> {
         let generic = Self::find(queue);
         generic.map_err(|why| OpenError::zones(path, ZonesError::NoAppends(why)))
@@ -72,7 +72,7 @@ impl Generic {
         Ok(Self { file, limits })
     }
 
-    /// A queue of its own, of so many commands, that raises `wake` when one was carried out.
+    /// Opens a command queue of `depth` commands, which raises `wake` at each completion.
     pub(super) fn open(&self, depth: u32, wake: BorrowedFd<'_>) -> io::Result<Passthrough> {
         Passthrough::new(&self.file, self.limits, depth, wake)
     }

@@ -1,7 +1,8 @@
 //! Zone ioctls of the kernel (report, open, close, finish, reset), and NVMe Identify.
 //!
-//! What keeps it sound: the structures are `repr(C)` and as long as the kernel's, of integers only, so that any bytes are
-//! a value; a report has room for as many zones as it asks for, and what the kernel says of their number is held to that.
+//! Soundness: the structures are `repr(C)`, have the kernel's sizes and consist of integers only,
+//! so that any bytes are a valid value. A report has room for as many zones as it requests, and the
+//! kernel's count is capped at that.
 #![expect(unsafe_code, reason = "an ioctl takes an address; each use says why it may have it")]
 
 use std::ffi::c_void;
@@ -11,14 +12,14 @@ use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, Setter, Updater, opcode};
 use zonal_device::ZoneAction;
 
-/// Linux counts in units of 512 bytes, whatever the drive's own block.
+/// Bytes of a sector: Linux counts in 512 bytes, whatever the drive's logical block.
 pub(super) const SECTOR_BYTES: u64 = 512;
 
-/// Zones that one system call reports: 1024, which take 64 KiB. The kernel asks the drive for as many at a time as its own
-/// buffer holds.
+/// Zones per system call: 1024, which take 64 KiB. The kernel requests as many from the drive at a
+/// time as its own buffer holds.
 const ZONES_PER_CALL: usize = 1024;
 
-/// The kernel's group of block device commands.
+/// ioctl group of block devices.
 const GROUP: u8 = 0x12;
 const REPORT: Opcode = opcode::read_write::<ReportHeader>(GROUP, 130);
 const RESET: Opcode = opcode::write::<RawRange>(GROUP, 131);
@@ -26,10 +27,10 @@ const OPEN: Opcode = opcode::write::<RawRange>(GROUP, 134);
 const CLOSE: Opcode = opcode::write::<RawRange>(GROUP, 135);
 const FINISH: Opcode = opcode::write::<RawRange>(GROUP, 136);
 
-/// The report says how much of a zone can be written; kernels before 5.9 did not.
+/// Flag of a report that has zone capacities; kernels before 5.9 do not set it.
 const HAS_CAPACITY: u32 = 1;
 
-/// A zone as the kernel reports it; positions and lengths in sectors.
+/// `struct blk_zone`: a zone as the kernel reports it. Positions and lengths are in sectors.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RawZone {
@@ -48,9 +49,9 @@ pub(super) struct RawZone {
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct ReportHeader {
-    /// From which zone on: any sector of it.
+    /// First zone of the report: any sector of it.
     sector: u64,
-    /// How many are wanted, then how many there are.
+    /// Requested number of zones; after the call, the number of reported zones.
     zone_count: u32,
     flags: u32,
 }
@@ -78,8 +79,8 @@ impl RawReport {
         Box::new(Self { header, zones: [RawZone::default(); ZONES_PER_CALL] })
     }
 
-    /// The zones that the kernel filled in, when `wanted` were asked for. One that does not tell its capacity has its
-    /// whole length.
+    /// Zones that the kernel filled in, of `wanted` requested ones. Without a reported capacity,
+    /// the capacity is the zone's length.
     fn filled(&self, wanted: usize) -> impl Iterator<Item = RawZone> {
         let filled = (self.header.zone_count as usize).min(wanted).min(ZONES_PER_CALL);
         let tells = self.header.flags & HAS_CAPACITY != 0;
@@ -111,10 +112,10 @@ const _: () = assert!(size_of::<RawAdmin>() == 72);
 
 const ADMIN: Opcode = opcode::read_write::<RawAdmin>(b'N', 0x41);
 
-/// What Identify answers, whatever it is asked for: 4096 bytes.
+/// Length of every Identify data structure: 4096 bytes.
 pub(super) const IDENTIFY_BYTES: usize = 4096;
 
-/// NVMe's Identify (opcode 06h) of a namespace, of the structure `cns` of a command set.
+/// NVMe Identify (opcode 06h) of a namespace, for one CNS and command set.
 pub(super) fn identify(
     file: &File,
     namespace: u32,
@@ -135,17 +136,19 @@ pub(super) fn identify(
         timeout_ms: 0,
         result: 0,
     };
-    // SAFETY: the kernel reads and writes a command of its own layout, and fills in `answer`, which is as long as the command
-    // says, and nobody else's until the call is over.
+    // SAFETY: the kernel reads and writes a command of its own layout, and fills in `answer`.
+    // `answer` is as long as the command says, and no other code accesses it until the call
+    // returns.
     let status = unsafe { rustix::ioctl::ioctl(file, Admin(&mut raw))? };
-    // Above 0 it is the drive that refused.
+    // A positive value is the NVMe status of the drive, which refused the command.
     if status == 0 { Ok(answer) } else { Err(Errno::OPNOTSUPP) }
 }
 
-/// An admin command, whose answer is the drive's status.
+/// Admin command as an ioctl. Its output is the NVMe status.
 struct Admin<'a>(&'a mut RawAdmin);
 
-// SAFETY: it is the command's opcode, the address is of a command, and what comes back is a number.
+// SAFETY: the opcode belongs to the command, the address points to a command, and the output is an
+// integer.
 unsafe impl Ioctl for Admin<'_> {
     type Output = i32;
     const IS_MUTATING: bool = true;
@@ -163,14 +166,15 @@ unsafe impl Ioctl for Admin<'_> {
     }
 }
 
-/// The zones from the one at `sector` on, at most `wanted`; fewer at the end of the device.
+/// Reports zones, from the zone at `sector` on: at most `wanted`, fewer at the end of the device.
 pub(super) fn report(file: &File, sector: u64, wanted: usize) -> Result<Vec<RawZone>, Errno> {
     let mut zones = Vec::with_capacity(wanted.min(ZONES_PER_CALL));
     let mut next = sector;
     while zones.len() < wanted {
         let left = wanted - zones.len();
         let mut raw = RawReport::asking(next, left);
-        // SAFETY: the kernel fills in a header and as many zones as the header asks for, and there is room for them.
+        // SAFETY: the kernel fills in a header and as many zones as the header requests, and there
+        // is room for them.
         unsafe { rustix::ioctl::ioctl(file, Updater::<REPORT, RawReport>::new(&mut raw))? };
         let before = next;
         for zone in raw.filled(left) {
@@ -184,7 +188,8 @@ pub(super) fn report(file: &File, sector: u64, wanted: usize) -> Result<Vec<RawZ
     Ok(zones)
 }
 
-/// Opens, closes, finishes or resets the zone of `sectors` sectors at `sector`. Requires: one of these four.
+/// Opens, closes, finishes or resets the zone of `sectors` sectors at `sector`. Requires: one of
+/// these four actions.
 pub(super) fn manage(
     file: &File,
     sector: u64,
@@ -201,7 +206,7 @@ pub(super) fn manage(
 }
 
 fn send<const OPCODE: Opcode>(file: &File, sector: u64, sectors: u64) -> Result<(), Errno> {
-    // SAFETY: the kernel reads a range, which is what it is given.
+    // SAFETY: the kernel reads a `struct blk_zone_range`, and the argument is one.
     unsafe {
         let range = Setter::<OPCODE, RawRange>::new(RawRange { sector, sectors });
         rustix::ioctl::ioctl(file, range)
@@ -214,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    /// As `linux/blkzoned.h` has them since 5.9.
+    /// Values of `linux/blkzoned.h` since 5.9.
     #[test]
     fn commands_have_the_numbers_of_the_kernel() {
         let numbers = [REPORT, RESET, OPEN, CLOSE, FINISH].map(u64::from);

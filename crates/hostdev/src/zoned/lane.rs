@@ -1,7 +1,8 @@
 //! Per-zone write queue: writes in flight, and writes that wait.
 //!
-//! One write at a time is on its way, or any number of appends: those the drive puts where it likes. What has landed is
-//! answered in the order of its blocks, so that the zone is never told to be written where it is not.
+//! A zone has one write in flight, or any number of appends, which the drive places in any order.
+//! Landed writes complete in the order of their blocks, so that the zone's write pointer never
+//! passes a gap.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,27 +11,28 @@ use zonal_base::{Blocks, Lba, Payload, Ticket};
 
 use super::passthrough::Order;
 
-/// What goes on in a zone.
+/// Write queue and pending commands of one zone.
 #[derive(Default)]
 pub(super) struct Lane {
-    /// On their way to the drive, by slot.
+    /// Writes in flight, by slot.
     running: BTreeMap<u32, Write>,
-    /// On the drive, by their first block there; before them something is missing.
+    /// Writes on the drive that have not completed, by their first block: an earlier block is still
+    /// missing.
     landed: BTreeMap<Lba, Write>,
-    /// Those that failed, and why the first of them did. Nothing is started any more until the kernel has said what is left of
+    /// Failed writes, and the error of the first one. No write starts until the kernel has reported
     /// the zone.
     failed: Vec<Write>,
     errno: Option<Errno>,
-    /// Those that come after them, with their data.
+    /// Writes that have not started, with their data.
     waiting: VecDeque<(Write, Vec<Payload>)>,
-    /// Zone commands that were asked for. Writes wait for them.
+    /// Zone commands in flight. Writes wait for them.
     pub(super) commands: u32,
 }
 
 #[derive(Clone, Copy)]
 pub(super) struct Write {
     pub(super) ticket: Ticket,
-    /// Where it is to go; where an append goes the drive says.
+    /// Target block. For an append, the expected block until the drive reports the real one.
     pub(super) lba: Lba,
     pub(super) blocks: Blocks,
     pub(super) order: Order,
@@ -45,7 +47,7 @@ impl Lane {
         !self.waiting.is_empty()
     }
 
-    /// True when nothing goes on.
+    /// True when the zone has neither writes nor commands.
     pub(super) fn is_over(&self) -> bool {
         self.running.is_empty()
             && self.landed.is_empty()
@@ -54,7 +56,7 @@ impl Lane {
             && self.commands == 0
     }
 
-    /// The write that may begin now.
+    /// Takes the next write that may start now.
     pub(super) fn next(&mut self) -> Option<(Write, Vec<Payload>)> {
         if self.errno.is_some() || 0 < self.commands {
             return None;
@@ -70,12 +72,13 @@ impl Lane {
         self.running.insert(slot, write);
     }
 
-    /// A write is on the drive, at `lba` if it says so.
+    /// Records a write that landed, at `lba` if the drive reported it.
     pub(super) fn land(&mut self, slot: u32, lba: Option<Lba>) {
         let write = self.take(slot);
         let lba = lba.unwrap_or(write.lba);
         if let Some(other) = self.landed.insert(lba, Write { lba, ..write }) {
-            // No drive puts two in one place: nobody knows where this one is.
+            // No drive places two writes in one location: the position of the other write is
+            // unknown.
             self.fail_one(other, Errno::IO);
         }
     }
@@ -94,13 +97,14 @@ impl Lane {
         self.running.remove(&slot).expect("the write was on its way")
     }
 
-    /// The write that begins where the zone is written to.
+    /// Takes the landed write that begins at this block, the zone's write pointer.
     pub(super) fn landed_at(&mut self, lba: Lba) -> Option<Write> {
         self.landed.remove(&lba)
     }
 
-    /// Why the kernel is to be asked what is left of the zone, now that nothing is on its way there: something failed, or has
-    /// landed where nothing leads to.
+    /// The error for which the kernel must report the zone. `None` while writes are in flight, or
+    /// when there is no error. A write that landed behind a gap, with no write in flight to
+    /// fill it, is an error, too.
     pub(super) fn lost(&mut self) -> Option<Errno> {
         if !self.running.is_empty() {
             return None;
@@ -111,12 +115,13 @@ impl Lane {
         self.errno
     }
 
-    /// Something in it has failed.
+    /// True when a write of the zone has failed.
     pub(super) const fn has_failed(&self) -> bool {
         self.errno.is_some()
     }
 
-    /// Everything that has not been answered, first what failed. Requires: nothing is on its way.
+    /// Takes all writes that have not completed, the failed ones first. Requires: no write is in
+    /// flight.
     pub(super) fn give_up(&mut self) -> Vec<Write> {
         assert!(self.running.is_empty(), "the drive still has it");
         self.errno = None;

@@ -1,8 +1,9 @@
 //! Zone layout: the kernel's zone report, as a device of equal zones.
 //!
-//! 1. The device reaches from the first zone that is written in order to the last.
-//! 2. What lies between and is not like the others (conventional zones, short ones, others' capacities) is never used:
-//!    it is said to be offline.
+//! 1. The device reaches from the first to the last sequential zone of the most common length and
+//!    capacity.
+//! 2. Zones between them that differ (conventional zones, other lengths, other capacities) are
+//!    never used: the device reports them as offline.
 
 use std::collections::BTreeMap;
 
@@ -14,42 +15,44 @@ use super::ioctl::{RawZone, SECTOR_BYTES};
 
 const SECTORS_PER_BLOCK: u64 = BLOCK_BYTES as u64 / SECTOR_BYTES;
 
-/// Positions on a device are counted in bytes by a signed integer of 64 bits.
+/// Maximum position in sectors: Linux counts positions in bytes, as signed integers of 64 bits.
 const SECTORS_MAX: u64 = i64::MAX as u64 / SECTOR_BYTES;
 
-/// How a zone may be written.
+/// Write rule of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writing {
-    /// Anywhere: a conventional zone.
+    /// Conventional zone: writes at any block.
     Anywhere,
-    /// At the write pointer.
+    /// Sequential write required: writes at the write pointer only.
     InOrder,
-    /// Better at the write pointer (host-aware), or something that this program does not know.
+    /// Sequential write preferred (host-aware), or a zone type that this program does not know.
     Other,
 }
 
-/// Where the device's zones are on the drive.
+/// Position and geometry of the usable zones on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) geometry: Geometry,
-    /// The first block of the first zone.
+    /// First block of the first zone.
     pub(crate) base: Lba,
 }
 
-/// Zones of a drive by what can be done with them.
+/// Zones of a drive, counted by state and by use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Zones by state: empty, implicitly opened, explicitly opened, closed, full, read-only, offline.
+    /// Usable zones by state: empty, implicitly opened, explicitly opened, closed, full, read-only,
+    /// offline.
     pub by_state: [u32; ZoneState::ALL.len()],
     /// Conventional zones: never used.
     pub conventional: u32,
-    /// Zones of another length or capacity than most: never used.
+    /// Other zones that are never used: of an uncommon length or capacity, or of an unknown type.
     pub odd: u32,
 }
 
 impl Layout {
     /// # Errors
-    /// When no device of equal zones can be made of them; the text says why, and what to do.
+    /// When no device of equal zones can be made of the drive's zones. The text says why, and what
+    /// the user should do.
     pub(super) fn of(zones: &[RawZone], queue: &Queue) -> Result<Self, String> {
         let in_order = || zones.iter().filter(|zone| writing(zone) == Writing::InOrder);
         let mut shapes: BTreeMap<(u64, u64), u32> = BTreeMap::new();
@@ -95,17 +98,17 @@ impl Layout {
         Ok(Self { geometry, base: Lba(base.0) })
     }
 
-    /// Where a zone begins, in sectors.
+    /// Start of a zone, in sectors.
     pub(super) const fn sector(&self, zone: ZoneId) -> u64 {
         (self.base.0 + self.geometry.zone_start(zone).0) * SECTORS_PER_BLOCK
     }
 
-    /// Sectors of a zone.
+    /// Length of a zone, in sectors.
     pub(super) const fn sectors(&self) -> u64 {
         self.geometry.zone_size.0 * SECTORS_PER_BLOCK
     }
 
-    /// The zone that the kernel reports, if it is one of the device's.
+    /// Converts a zone of the kernel's report. `None` when the zone is not on the device.
     pub(super) fn read(&self, raw: &RawZone) -> Option<KernelZone> {
         let from = raw.start.checked_sub(self.sector(ZoneId(0)))?;
         let number = from / self.sectors();
@@ -134,10 +137,10 @@ impl Layout {
             2 => (ZoneState::ImplicitlyOpened, at),
             3 => (ZoneState::ExplicitlyOpened, at),
             4 => (ZoneState::Closed, at),
-            // Its write pointer stands anywhere, or nowhere.
+            // The write pointer of a read-only zone is undefined.
             0xD => (ZoneState::ReadOnly, None),
             0xE => (ZoneState::Full, Some(capacity)),
-            // Offline, or what this program does not know.
+            // Offline, or a condition that this program does not know.
             _ => (ZoneState::Offline, Some(Blocks(0))),
         };
         KernelZone { zone, state, written }
@@ -160,17 +163,18 @@ impl Layout {
     }
 }
 
-/// What the kernel says of one zone.
+/// State of one zone, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KernelZone {
     pub(super) zone: ZoneId,
     pub(super) state: ZoneState,
-    /// `None`: it does not say.
+    /// Written blocks. `None`: the write pointer is undefined.
     pub(super) written: Option<Blocks>,
 }
 
 impl KernelZone {
-    /// What is to be believed, where `otherwise` many blocks were believed to be written.
+    /// Converts to a report. `otherwise` is the number of written blocks where the write pointer is
+    /// undefined.
     pub(super) fn report(self, otherwise: Blocks) -> ZoneReport {
         let Self { zone, state, written } = self;
         ZoneReport { zone, state, written: written.unwrap_or(otherwise) }

@@ -1,12 +1,12 @@
-//! Limits of open and active zones, where the kernel does not report them.
+//! Open and active zone limits, where the kernel does not report them.
 //!
-//! 1. The head of an NVMe namespace with several paths (`nvme1n1`) reports 0 for both, which reads as "no limit"; its paths
-//!    (`nvme1c1n1`, which are hidden) tell what the drive has.
-//! 2. The drive tells it, too: Identify Namespace of the Zoned Namespace Command Set.
-//! 3. Of all that is told the smaller holds.
+//! 1. The multipath head of an NVMe namespace (`nvme1n1`) reports 0 for both limits, which reads as
+//!    "no limit". Its hidden paths (`nvme1c1n1`) report the limits of the drive.
+//! 2. The drive itself reports them: Identify Namespace of the Zoned Namespace Command Set.
+//! 3. Of all reported limits the smallest holds.
 //!
-//! Nothing of it has to be there. A drive that refuses to open a zone nevertheless says so (`verdict`), and the engines take it
-//! for a write that failed.
+//! All of these sources may be missing. Then a drive that refuses to open a zone still reports it
+//! (`verdict`), and the engines handle it as a failed write.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -20,14 +20,16 @@ const CNS_NAMESPACE: u8 = 0x05;
 /// CSI 02h: the Zoned Namespace Command Set.
 const CSI_ZONED: u8 = 0x02;
 
-/// Where MAR and MOR, of 4 bytes each, stand in the structure (ZNS 1.1, Figure 48).
+/// Offsets of MAR and MOR, of 4 bytes each, in the data structure (ZNS 1.1, Figure 48).
 const MAR_AT: usize = 4;
 const MOR_AT: usize = 8;
 
-/// Paths of a namespace that are looked at: 64. A guess, far above the controllers of any subsystem.
+/// Maximum paths of a namespace that are read: 64. A guess, far above the controllers of any
+/// subsystem.
 const PATHS_MAX: usize = 64;
 
-/// Zones that may be open, and those that may be open or closed. `None`: nobody told a limit.
+/// Maximum open zones, and maximum active zones (open or closed). `None`: no source reports a
+/// limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) open: Option<u32>,
@@ -35,20 +37,21 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Both hold.
+    /// Combines two limits: the smaller one holds.
     pub(super) fn and(self, other: Self) -> Self {
         let smaller = |a: Option<u32>, b: Option<u32>| a.into_iter().chain(b).min();
         Self { open: smaller(self.open, other.open), active: smaller(self.active, other.active) }
     }
 
-    /// What the paths of a multipath head tell, by the head's folder in sysfs and its name. Nothing for any other device.
+    /// Limits of the paths of a multipath head, by the head's directory in sysfs and its name. No
+    /// limits for any other device.
     pub(super) fn of_paths(folder: &Path, name: &str) -> Self {
         let paths = paths(folder, name);
         paths.iter().map(|path| Self::of_queue(path)).fold(Self::default(), Self::and)
     }
 
     fn of_queue(folder: &Path) -> Self {
-        // The kernel writes 0 for "no limit" and for "not told".
+        // The kernel writes 0 for "no limit" and for "not reported".
         let positive = |name: &str| {
             let text = fs::read_to_string(folder.join("queue").join(name)).ok()?;
             text.trim().parse::<u32>().ok().filter(|number| 0 < *number)
@@ -56,7 +59,8 @@ impl Limits {
         Self { open: positive("max_open_zones"), active: positive("max_active_zones") }
     }
 
-    /// What an NVMe drive tells itself. Nothing where this process may not ask it (before Linux 6.2 only root may).
+    /// Limits that an NVMe drive reports by Identify. No limits where this process may not send it
+    /// (before Linux 6.2 only root may).
     pub(super) fn of_drive(file: &File, queue: &Queue) -> Self {
         let is_nvme = queue.name.starts_with("nvme") && queue.zoned.as_deref() != Some("none");
         let Some(namespace) = queue.namespace.filter(|_| is_nvme) else { return Self::default() };
@@ -67,15 +71,15 @@ impl Limits {
     fn identified(told: &[u8; ioctl::IDENTIFY_BYTES]) -> Self {
         let limit = |at: usize| {
             let bytes = [told[at], told[at + 1], told[at + 2], told[at + 3]];
-            // 0's based; all ones: no limit.
+            // 0's based; all ones mean no limit.
             u32::from_le_bytes(bytes).checked_add(1)
         };
         Self { open: limit(MOR_AT), active: limit(MAR_AT) }
     }
 }
 
-/// The folders of the paths: `multipath/` of the head links to them from Linux 6.15 on; before, they are with the
-/// controllers of its subsystem.
+/// Directories of the paths in sysfs. From Linux 6.15 on the head's `multipath/` links to them;
+/// before, they are in the directories of the subsystem's controllers.
 fn paths(folder: &Path, name: &str) -> Vec<PathBuf> {
     let Some((subsystem, namespace)) = name.rsplit_once('n').filter(|(head, _)| is_head(head))
     else {
@@ -95,7 +99,7 @@ fn paths(folder: &Path, name: &str) -> Vec<PathBuf> {
     linked.chain(of_controllers).take(PATHS_MAX).collect()
 }
 
-/// `nvme1` of `nvme1n1`.
+/// True for the subsystem part of a head's name: `nvme1` of `nvme1n1`.
 fn is_head(name: &str) -> bool {
     name.strip_prefix("nvme").is_some_and(is_number)
 }
@@ -104,7 +108,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// What stands in a folder; nothing where there is none.
+/// Entries of a directory; none when it does not exist.
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
@@ -115,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// A subsystem with two controllers, as sysfs shows it, and the folder of its head.
+    /// sysfs tree of a subsystem with two controllers, with the directory of its head.
     struct Tree(tempfile::TempDir);
 
     impl Tree {
@@ -157,7 +161,7 @@ mod tests {
         tree.link("nvme2");
         tree.check("nvme1n1", None, Some(6));
         tree.path("nvme3", "nvme1c3n1", ["5", "4"]);
-        // Another namespace, and one of another subsystem.
+        // Paths of another namespace, and of another subsystem.
         tree.path("nvme3", "nvme1c3n11", ["1", "1"]);
         tree.path("nvme3", "nvme2c3n1", ["1", "1"]);
         tree.link("nvme3");

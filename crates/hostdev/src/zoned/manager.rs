@@ -1,9 +1,10 @@
 //! Zone command thread: issues the zone management commands of a drive.
 //!
-//! They block: a finish takes up to a second, a report as long as the drive takes. One thread for all shards gives one
-//! after the other, in the order in which they were asked for, and reports after each of them where its zone stands.
+//! The commands block: a finish takes up to a second, a report as long as the drive takes. One
+//! thread executes the commands of all shards one after the other, in the order of submission.
+//! After each command it reports the zone's state.
 //!
-//! It ends when the drive and the last shard are gone.
+//! The thread ends when the drive and its last shard are dropped.
 
 use std::fs::File;
 use std::io;
@@ -19,21 +20,21 @@ use super::ioctl;
 use super::layout::{KernelZone, Layout};
 use crate::mailbox::Mailbox;
 
-/// What a shard asks, and what for. Zones are numbered as the drive's.
+/// A request of a shard to the thread. Zone numbers are those of the whole drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Question {
-    /// The owner wants to know where zones stand.
+    /// The owner submitted a report.
     Report { ticket: Ticket, first: ZoneId, count: u32 },
-    /// The owner wants something done.
+    /// The owner submitted a zone management command.
     Manage { ticket: Ticket, zone: ZoneId, action: ZoneAction },
-    /// The write that was on its way to the zone failed: where does the zone stand?
+    /// A write of the zone failed: the shard needs the zone's write pointer to tell why.
     FailedWrite { zone: ZoneId, errno: Errno },
-    /// A read failed: does the zone still have its data?
+    /// A read failed: the shard needs the zone's state to tell whether its data is lost.
     FailedRead { ticket: Ticket, zone: ZoneId, errno: Errno },
 }
 
 impl Question {
-    /// The zones whose state answers it.
+    /// Zones whose report answers the request.
     const fn zones(&self) -> (ZoneId, u32) {
         match self {
             Self::Report { first, count, .. } => (*first, *count),
@@ -44,32 +45,32 @@ impl Question {
     }
 }
 
-/// The answer to a question.
+/// Answer to a request.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) question: Question,
-    /// What became of what was to be done.
+    /// Result of a management command; `Ok` for all other requests.
     pub(super) outcome: Result<(), Errno>,
-    /// Where the zones stand now.
+    /// Zones after the command, as the kernel reports them.
     pub(super) zones: Result<Vec<KernelZone>, Errno>,
 }
 
-/// The way back to a shard: no more than it asked.
+/// Reply queue of a shard. It holds at most as many replies as the shard sent requests.
 pub(super) type AnswerSender = Mailbox<Reply>;
 
-/// A question on its way. A shard has no more of them under way than its queue is deep, and one for each zone with a
-/// failed write, so that the channel is bounded by what the shards may have in flight.
+/// A request on its way. Each shard has at most as many as its queue is deep, plus one for each
+/// zone with a failed write. That bounds the channel.
 struct QueuedQuestion {
     question: Question,
     line: Arc<AnswerSender>,
 }
 
-/// The way to the thread.
+/// Channel to the thread.
 #[derive(Clone, Debug)]
 pub(super) struct Way(Sender<QueuedQuestion>);
 
 impl Way {
-    /// Starts the thread. It has the file open until its ways are gone.
+    /// Starts the thread. It keeps the file open until the last `Way` is dropped.
     pub(super) fn start(file: File, layout: Layout) -> io::Result<Self> {
         let (sender, asked) = channel();
         Builder::new()
@@ -78,7 +79,7 @@ impl Way {
         Ok(Self(sender))
     }
 
-    /// Asks; false when nobody is there to answer.
+    /// Sends a request. False when the thread has ended.
     pub(super) fn ask(&self, question: Question, line: &Arc<AnswerSender>) -> bool {
         self.0.send(QueuedQuestion { question, line: line.clone() }).is_ok()
     }
@@ -103,7 +104,7 @@ impl Manager {
     }
 
     fn manage(&self, zone: ZoneId, action: ZoneAction) -> Result<(), Errno> {
-        // A signal may come in between; what is not done yet is done then.
+        // A signal may interrupt the command: the next iteration does the rest.
         loop {
             let (sector, sectors) = (self.layout.sector(zone), self.layout.sectors());
             match ioctl::manage(&self.file, sector, sectors, action) {
@@ -115,7 +116,7 @@ impl Manager {
 }
 
 impl Layout {
-    /// Where zones stand.
+    /// Reports zones from the kernel.
     pub(super) fn report(
         &self,
         file: &File,

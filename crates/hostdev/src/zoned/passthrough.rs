@@ -1,9 +1,10 @@
-//! NVMe passthrough: writes and zone appends by io_uring on a generic character device, without the kernel's block
-//! layer and scheduler.
+//! NVMe passthrough: writes and zone appends by io_uring on a generic character device, without the
+//! kernel's block layer and scheduler.
 //!
-//! What keeps it sound is what keeps `engine/uring.rs` sound: the kernel is given addresses of memory in `in_flight` only. A
-//! slot is filled before its entry is queued and emptied when the kernel has answered; slots do not move, and what they
-//! own lies on the heap. When the ring is dropped first, what the kernel still holds is leaked.
+//! Soundness, as in `engine/uring.rs`: the kernel receives addresses of memory in `in_flight` only.
+//! A slot is filled before its entry is queued and emptied after the kernel's completion. Slots do
+//! not move, and the memory that they own lies on the heap. When the queue is dropped and cannot
+//! wait for the kernel, it leaks the memory that the kernel still holds.
 #![expect(unsafe_code, reason = "io_uring takes addresses; each use says why it may have them")]
 
 use std::fs::File;
@@ -19,72 +20,74 @@ use zonal_base::low_u32;
 use super::generic::Limits;
 use crate::transfer::Transfer;
 
-/// The namespace's file is the only one registered.
+/// Registered file: the generic device of the namespace, the only one.
 const FILE: Fixed = Fixed(0);
 
-/// The kernel's number for "an NVMe command with the addresses of several pieces": NVME_URING_CMD_IO_VEC.
+/// NVME_URING_CMD_IO_VEC: the kernel's opcode of an NVMe command whose data lie in several pieces.
 const VECTORED: u32 = 0xC048_4E81;
 
-/// What a namespace is told to do, as NVMe numbers it.
+/// NVMe opcodes.
 const FLUSH: u8 = 0x00;
 const WRITE: u8 = 0x01;
 const APPEND: u8 = 0x7D;
 
-/// How NVMe says that too many zones are active, or open: its status code type and status code.
+/// NVMe status code type and status code: too many active zones, too many open zones.
 const TOO_MANY_ACTIVE: u32 = 0x1BD;
 const TOO_MANY_OPEN: u32 = 0x1BE;
 
-/// The bits of an answer that are status code type and status code.
+/// Mask of the status code type and the status code in a completion.
 const STATUS: u32 = 0x7FF;
 
 type Ring = IoUring<Entry128, cqueue::Entry32>;
 
-/// Where data go.
+/// Placement of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// To the blocks that the transfer names, which begin at the zone's write pointer. As many commands as it takes, one after
-    /// the other.
+    /// Write: at the blocks of the transfer, which begin at the zone's write pointer. As many
+    /// commands as needed, one after the other.
     Write,
-    /// Wherever the write pointer stands of the zone that begins where the transfer begins. One command.
+    /// Zone append: at the write pointer of the zone, chosen by the drive. The transfer begins
+    /// where the zone begins. One command.
     Append,
 }
 
-/// An order that is over.
+/// A completed write or append.
 pub(super) struct Placed {
-    /// As given to [`Passthrough::start`].
+    /// Slot of the transfer, as given to [`Passthrough::start`].
     pub(super) slot: u32,
-    /// Where on the drive the data begin, in bytes, or an error.
+    /// Start of the data on the drive, in bytes, or an error.
     pub(super) outcome: Result<u64, Errno>,
 }
 
 pub(super) struct Passthrough {
     ring: Ring,
     limits: Limits,
-    /// By slot; the length is the queue depth.
+    /// Transfers in flight, by slot. The length is the queue depth.
     in_flight: Vec<Option<InFlight>>,
     in_flight_count: u32,
-    /// Entries are queued that the kernel has not been shown.
+    /// The submission queue has entries that the kernel has not accepted yet.
     has_unsubmitted: bool,
-    /// The kernel was shown entries and did not take them all, for want of memory.
+    /// The last submission left entries in the queue, for want of memory or another passing
+    /// reason.
     is_refused: bool,
 }
 
 struct InFlight {
     order: Order,
-    /// Where on the drive it began, in bytes.
+    /// Start of the transfer on the drive, in bytes.
     begin: u64,
     transfer: Transfer,
-    /// Where the pieces of the command under way lie, as the kernel reads it.
+    /// Addresses of the pieces of the command in flight, as the kernel reads them.
     pieces: Pieces,
-    /// Bytes of that command.
+    /// Bytes of the command in flight.
     bytes: usize,
 }
 
 #[derive(Default)]
 struct Pieces(Vec<libc::iovec>);
 
-// SAFETY: these addresses are never followed here; the memory behind them belongs to the transfer in the same slot, which
-// is `Send`.
+// SAFETY: this program never follows these addresses; the memory behind them belongs to the
+// transfer in the same slot, which is `Send`.
 unsafe impl Send for Pieces {}
 
 impl Passthrough {
@@ -107,10 +110,11 @@ impl Passthrough {
         })
     }
 
-    /// Gives the namespace a flush, which harms nobody.
+    /// Tests passthrough with a flush, which changes no data.
     ///
     /// # Errors
-    /// When the kernel knows no such commands (before 5.19), or this process may not give them.
+    /// When the kernel has no passthrough by io_uring (before 5.19), or this process may not use
+    /// it.
     pub(super) fn probe(file: &File, limits: Limits) -> io::Result<()> {
         let mut ring = build_ring(file, 1)?;
         let entry = command(FLUSH, limits, (0, 0), &Pieces::default());
@@ -122,12 +126,12 @@ impl Passthrough {
         Ok(judge(answer.result())?)
     }
 
-    /// The most that an append takes, in bytes.
+    /// Maximum bytes of one append.
     pub(super) const fn bytes_max(&self) -> usize {
         self.limits.bytes_max
     }
 
-    /// Requires: the slot is free; an append takes no more than `bytes_max`.
+    /// Queues a transfer. Requires: the slot is free; an append has at most `bytes_max` bytes.
     pub(super) fn start(&mut self, slot: u32, order: Order, transfer: Transfer) {
         let place = &mut self.in_flight[slot as usize];
         assert!(place.is_none(), "the slot is free");
@@ -138,7 +142,7 @@ impl Passthrough {
         self.queue(slot);
     }
 
-    /// Queues the slot's next command.
+    /// Queues the next command of the slot's transfer.
     fn queue(&mut self, slot: u32) {
         let place = self.in_flight[slot as usize].as_mut().expect("the slot is in use");
         let entry = place.entry(self.limits).user_data(u64::from(slot));
@@ -195,7 +199,8 @@ impl Passthrough {
 }
 
 impl Drop for Passthrough {
-    /// Waits until the kernel has answered: it still has the addresses.
+    /// Waits for the completions of all commands in flight, since the kernel has their addresses.
+    /// If waiting fails, the memory is leaked.
     fn drop(&mut self) {
         self.flush_submissions();
         while 0 < self.in_flight_count {
@@ -207,13 +212,14 @@ impl Drop for Passthrough {
             }
             self.in_flight_count -= low_u32(self.ring.completion().count());
         }
-        // A ring that is closed goes away some time later, and the file with it; this is at once.
+        // The kernel frees a closed ring, and the file in it, some time later. Unregistering
+        // releases the file at once.
         let _ = self.ring.submitter().unregister_files();
     }
 }
 
 impl InFlight {
-    /// The next command: what is left of the transfer, as much of it as one takes.
+    /// Builds the next command: the rest of the transfer, as much as one command takes.
     fn entry(&mut self, limits: Limits) -> Entry128 {
         self.bytes = self.pieces.lay(&self.transfer, limits.bytes_max);
         let number = match self.order {
@@ -225,7 +231,8 @@ impl InFlight {
 }
 
 impl Pieces {
-    /// The first bytes of what is left of a transfer, at most so many. How many they are.
+    /// Sets the pieces to the front of the transfer's remaining bytes, at most `bytes_max`. Returns
+    /// their number.
     fn lay(&mut self, transfer: &Transfer, bytes_max: usize) -> usize {
         self.0.clear();
         let mut bytes = 0;
@@ -234,7 +241,7 @@ impl Pieces {
             if len == 0 {
                 break;
             }
-            // The kernel only reads from it.
+            // The kernel only reads from this address.
             self.0.push(libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: len });
             bytes += len;
         }
@@ -242,16 +249,16 @@ impl Pieces {
     }
 }
 
-/// The entry of a command that moves so many bytes at a byte of the drive.
+/// Builds the submission entry of a command. `span`: position on the drive and length, in bytes.
 fn command(number: u8, limits: Limits, span: (u64, usize), pieces: &Pieces) -> Entry128 {
     let encoded = encode(number, limits, span, pieces);
     opcode::UringCmd80::new(FILE, VECTORED).cmd(encoded).build()
 }
 
-/// The kernel's `struct nvme_uring_cmd`: an NVMe command, and where its data lie.
+/// `struct nvme_uring_cmd` of the kernel: an NVMe command and the addresses of its data.
 ///
-/// Offset: 0 number, 4 namespace, 24 address of the pieces, 36 their count, 40 first block, 48 blocks less one; the rest, to 72, is
-/// zero.
+/// Offsets: 0 opcode, 4 namespace ID, 24 address of the iovecs, 36 their count, 40 first logical
+/// block, 48 logical blocks less one. The rest, up to 72, is zero.
 #[expect(clippy::host_endian_bytes, reason = "the kernel takes integers of this machine")]
 fn encode(number: u8, limits: Limits, (at, bytes): (u64, usize), pieces: &Pieces) -> [u8; 80] {
     let block_bytes = u64::from(limits.block_bytes);
@@ -269,14 +276,15 @@ fn encode(number: u8, limits: Limits, (at, bytes): (u64, usize), pieces: &Pieces
     command
 }
 
-/// What the kernel's answer means: an error of its own, or the drive's, which is told as the block layer would.
+/// Converts a completion. A negative result is the kernel's error. A positive one is the NVMe
+/// status, converted to the error that the block layer would return.
 fn judge(result: i32) -> Result<(), Errno> {
     match u32::try_from(result).map(|status| status & STATUS) {
         Ok(0) => Ok(()),
         Ok(TOO_MANY_ACTIVE) => Err(Errno::OVERFLOW),
         Ok(TOO_MANY_OPEN) => Err(Errno::TOOMANYREFS),
         Ok(_) => Err(Errno::IO),
-        // A command that was cancelled may have been carried out: it is not repeated.
+        // A cancelled command may have been carried out: the caller must not repeat it.
         Err(_) => match Errno::from_raw_os_error(-result) {
             Errno::INTR => Err(Errno::IO),
             errno => Err(errno),
@@ -284,12 +292,13 @@ fn judge(result: i32) -> Result<(), Errno> {
     }
 }
 
-/// The kernel did not take what is queued, and may later.
+/// True for errors after which the entries stay queued and a later submission may succeed.
 fn is_passing(errno: Errno) -> bool {
     matches!(errno, Errno::INTR | Errno::AGAIN | Errno::BUSY | Errno::NOMEM | Errno::NOBUFS)
 }
 
-/// A ring with entries that have room for an NVMe command, and answers that have room for what it answers: Linux 5.19.
+/// Builds a ring with 128-byte submission entries for an NVMe command and 32-byte completions for
+/// its result: Linux 5.19.
 fn build_ring(file: &File, entries: u32) -> io::Result<Ring> {
     let ring = Ring::builder().dontfork().build(entries)?;
     let mut probe = Probe::new();
@@ -316,7 +325,7 @@ mod tests {
         Transfer::write(pieces.iter().map(piece).collect(), offset)
     }
 
-    /// As `linux/nvme_ioctl.h` has it.
+    /// Layout of `linux/nvme_ioctl.h`.
     #[test]
     fn a_command_is_laid_out_as_the_kernel_reads_it() {
         let transfer = transfer(&[1, 2], 40_960);
@@ -355,7 +364,7 @@ mod tests {
         assert!(Passthrough::probe(&file, LIMITS).is_err());
     }
 
-    /// So many bytes of a command from a place on, as a number.
+    /// Integer of `len` bytes at a position of the command.
     fn field(command: &[u8], at: usize, len: usize) -> u64 {
         command[at..at + len].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
     }

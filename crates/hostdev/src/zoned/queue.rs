@@ -6,43 +6,45 @@ use std::path::{Path, PathBuf};
 
 use super::limits::Limits;
 
-/// Kernels from this one on put the writes of a zone in order themselves, under any scheduler: 6.10.
+/// First kernel with zone write plugging, which keeps the writes of a zone in order under any
+/// scheduler: 6.10.
 const PLUGGING_SINCE: (u32, u32) = (6, 10);
 
-/// The scheduler under which earlier kernels do.
+/// Scheduler that keeps the writes of a zone in order on older kernels.
 const ORDERING: &str = "mq-deadline";
 
-/// What the kernel tells of a block device. What it does not tell is `None`.
+/// Queue limits and identity of a block device, from sysfs. `None`: the kernel does not report the
+/// value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
-    /// Its name in the kernel: nvme0n1.
+    /// Kernel name of the device: nvme0n1.
     pub name: String,
-    /// Of the drive.
+    /// Model name of the drive.
     pub model: Option<String>,
     /// `none`, `host-aware` or `host-managed`.
     pub zoned: Option<String>,
-    /// That is in use; `None` where there is nothing to choose.
+    /// I/O scheduler in use. `None`: the device has no choice of schedulers.
     pub scheduler: Option<String>,
-    /// The block that the drive is addressed by, in bytes (its LBA format).
+    /// Logical block size, in bytes (the LBA format).
     pub logical_block: Option<u32>,
-    /// The least that a zone is written by, in bytes.
+    /// Minimum write to a zone, in bytes.
     pub write_granularity: Option<u32>,
-    /// Zones that may be open at once.
+    /// Maximum open zones.
     pub max_open_zones: Option<u32>,
-    /// Zones that may be open or closed at once.
+    /// Maximum active zones, which are open or closed.
     pub max_active_zones: Option<u32>,
-    /// The most that one zone append takes, in bytes.
+    /// Maximum bytes of one zone append.
     pub append_max: Option<u32>,
-    /// Pieces of memory that one command takes at most.
+    /// Maximum memory segments of one command.
     pub segments_max: Option<u32>,
-    /// Its number among the namespaces of an NVMe controller.
+    /// NVMe namespace ID.
     pub namespace: Option<u32>,
-    /// The kernel's version, as it tells it.
+    /// Kernel version, as the kernel reports it.
     pub kernel: String,
 }
 
 impl Queue {
-    /// What is told of the block device that is open as `file`.
+    /// Limits of the block device that is open as `file`.
     #[must_use]
     pub(crate) fn of(file: &fs::File) -> Self {
         let device = file.metadata().map_or(0, |metadata| metadata.rdev());
@@ -54,7 +56,7 @@ impl Queue {
         queue
     }
 
-    /// The tighter limits hold.
+    /// Applies further limits: the smaller ones hold.
     fn limit(&mut self, others: Limits) {
         let limits = Limits { open: self.max_open_zones, active: self.max_active_zones };
         let Limits { open, active } = limits.and(others);
@@ -64,7 +66,7 @@ impl Queue {
     fn read(folder: &Path, kernel: String) -> Self {
         let text = |name: &str| read(&folder.join("queue").join(name));
         let number = |name: &str| text(name)?.parse::<u32>().ok();
-        // The kernel writes 0 for "no limit" and for "not told".
+        // The kernel writes 0 for "no limit" and for "not reported".
         let positive = |name: &str| number(name).filter(|number| 0 < *number);
         let uevent = read(&folder.join("uevent")).unwrap_or_default();
         let name = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME="));
@@ -87,20 +89,21 @@ impl Queue {
         }
     }
 
-    /// True when the kernel keeps the writes of a zone in order whatever the scheduler (zone write plugging).
+    /// True when the kernel keeps the writes of a zone in order under any scheduler (zone write
+    /// plugging).
     #[must_use]
     pub fn has_write_plugging(&self) -> bool {
         version(&self.kernel).is_some_and(|version| PLUGGING_SINCE <= version)
     }
 
-    /// The scheduler, where under it the writes of a zone may overtake each other on their way to the drive.
+    /// The scheduler in use, if it may reorder the writes of a zone on their way to the drive.
     #[must_use]
     pub fn unordered(&self) -> Option<&str> {
         let scheduler = self.scheduler.as_deref()?;
         (!self.has_write_plugging() && scheduler != ORDERING).then_some(scheduler)
     }
 
-    /// The command that chooses a scheduler under which they do not.
+    /// Shell command that selects a scheduler that keeps the order.
     #[must_use]
     pub fn ordering_command(&self) -> String {
         format!("echo {ORDERING} > /sys/block/{}/queue/scheduler", self.name)
@@ -111,13 +114,13 @@ fn read(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// The word of a line that is chosen: `none [mq-deadline]`.
+/// Selected word of a line, in brackets: `none [mq-deadline]`.
 fn in_brackets(line: &str) -> Option<String> {
     let (_, rest) = line.split_once('[')?;
     rest.split_once(']').map(|(word, _)| word.to_owned())
 }
 
-/// The first two numbers of a kernel's version.
+/// Major and minor number of a kernel version.
 fn version(text: &str) -> Option<(u32, u32)> {
     let mut parts = text.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
@@ -127,7 +130,7 @@ fn version(text: &str) -> Option<(u32, u32)> {
 mod tests {
     use super::*;
 
-    /// A folder as the kernel shows it.
+    /// Queue limits of a sysfs directory with these files.
     fn queue(files: &[(&str, &str)], kernel: &str) -> Queue {
         let folder = tempfile::tempdir().unwrap();
         for name in ["queue", "device"] {
@@ -189,7 +192,7 @@ mod tests {
         check_unordered("[none] mq-deadline", "6.10.0", None);
         check_unordered("[none]", "6.12.95+deb12-cloud-amd64", None);
         check_unordered("[none]", "7.2", None);
-        // A mapped device has none to choose.
+        // A mapped device has no choice of schedulers.
         check_unordered("none", "6.1.0", None);
     }
 }

@@ -1,5 +1,6 @@
-//! A zoned drive under a real kernel. `ZONAL_TEST_ZONED_DEVICE` names the one to overwrite, `ZONAL_TEST_ZONED_OPTIONS` what is
-//! to stand behind it in its spec: `make test-zoned` boots kernels with such drives, and runs these there.
+//! Zoned drive tests under a real kernel. `ZONAL_TEST_ZONED_DEVICE` names the drive to overwrite,
+//! `ZONAL_TEST_ZONED_OPTIONS` the options of its spec. `make test-zoned` boots kernels with such
+//! drives and runs these tests there.
 
 mod appends;
 
@@ -19,7 +20,7 @@ use crate::{
     Content, DeviceLocation, DeviceSpec, Drive, HostDevice, OpenError, Queue, ShardOptions,
 };
 
-/// A drive, a bench, and a way past both to the kernel.
+/// The drive under test, a bench, and direct access to the drive through the kernel.
 struct Rig {
     bench: Bench,
     path: String,
@@ -29,7 +30,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// `None` where there is no drive to overwrite. All its zones are empty.
+    /// `None` when no drive is configured. All zones are empty.
     fn new() -> Option<Self> {
         let Ok(path) = std::env::var("ZONAL_TEST_ZONED_DEVICE") else {
             println!("skipped: ZONAL_TEST_ZONED_DEVICE names no drive to overwrite");
@@ -48,7 +49,7 @@ impl Rig {
         format!("zns:{}?engine={engine}&{}", self.path, self.options).parse().unwrap()
     }
 
-    /// Whether appends are the drive's own.
+    /// True when appends are zone appends of the drive.
     fn has_appends(&self) -> bool {
         matches!(self.spec("uring").place, DeviceLocation::Zoned { appends: true, .. })
     }
@@ -57,7 +58,7 @@ impl Rig {
         claimed(&self.spec("uring")).shard(&self.bench.options()).unwrap()
     }
 
-    /// Past the device, as another program would.
+    /// Issues a zone command behind the device's back, as another program would.
     fn manage(&self, zone: u32, action: ZoneAction) -> Result<(), rustix::io::Errno> {
         let sector = self.layout.sector(ZoneId(zone));
         ioctl::manage(&self.file, sector, self.layout.sectors(), action)
@@ -77,7 +78,7 @@ impl Rig {
         call(device, self.bench.write(self.lba(zone, at), 1, 7)).map(drop)
     }
 
-    /// A file of the kernel's that chooses the drive's scheduler.
+    /// sysfs file that selects the drive's scheduler.
     fn scheduler(&self) -> PathBuf {
         let queue = Queue::of(&self.file);
         PathBuf::from(format!("/sys/block/{}/queue/scheduler", queue.name))
@@ -155,7 +156,7 @@ fn what_was_written_is_there_after_a_restart_with_its_zones() {
     call(&mut device, rig.bench.write(rig.lba(1, 3), 1, 8)).unwrap();
 }
 
-/// Old bytes can be read in a zone that was reset: they are nobody's.
+/// A zone that was reset may still return old bytes: they are no content.
 #[test]
 fn a_drive_whose_zones_are_all_empty_is_blank() {
     let Some(rig) = Rig::new() else { return };
@@ -169,7 +170,7 @@ fn a_drive_whose_zones_are_all_empty_is_blank() {
     assert_eq!(refused, Some(DeviceError::ReadPastWritePointer));
 }
 
-/// Linux 6.10 and newer refuse every write to a zone after a failed one until it is reported.
+/// After a failed write Linux 6.10 and newer refuse all writes to the zone until it is reported.
 #[test]
 fn a_zone_that_somebody_else_reset_is_reported_and_can_be_written_again() {
     let Some(rig) = Rig::new() else { return };
@@ -243,7 +244,7 @@ fn a_drive_that_is_used_or_of_another_kind_is_refused_with_a_reason() {
     }
 }
 
-/// Commands at random, one at a time.
+/// Number of random commands, one at a time.
 const STEPS: u64 = 1500;
 
 #[test]
@@ -255,7 +256,7 @@ fn a_zoned_drive_behaves_as_the_device_in_memory() {
     for step in 0..STEPS {
         let zone = u32::try_from(rng.below(8)).unwrap();
         let (now, written) = state(&mut device, zone);
-        // What lies in a finished zone behind its last write is anything.
+        // A finished zone may return any bytes after its last write.
         let shown = if now == ZoneState::Full { 0 } else { u64::MAX };
         let beside = u64::from(rng.one_in(16));
         let (count, byte) = (1 + rng.below(64), u8::try_from(rng.below(256)).unwrap());
@@ -283,7 +284,7 @@ fn call_model(model: &mut RamDevice, command: Command) -> Completion {
     model.poll(Nanos(0)).unwrap().1
 }
 
-/// The bytes of a read.
+/// Bytes of a read.
 fn bytes(answer: Answer, count: u64) -> Vec<u8> {
     match answer {
         Answer::Read(buffer) => buffer.bytes()[..index(Blocks(count).bytes().0)].to_vec(),
@@ -291,7 +292,7 @@ fn bytes(answer: Answer, count: u64) -> Vec<u8> {
     }
 }
 
-/// How far zones are written, and whether they are full.
+/// Written blocks of each zone, and whether it is full.
 fn pointers(report: Completion) -> Vec<(Blocks, bool)> {
     match report {
         Ok(Answer::Report(zones)) => {
@@ -301,10 +302,11 @@ fn pointers(report: Completion) -> Vec<(Blocks, bool)> {
     }
 }
 
-/// Failures in a row after which a device counts as lost, and more.
+/// More failures in a row than the number at which a device counts as lost.
 const MANY: u64 = 50;
 
-/// `ZONAL_TEST_NULL_BLK` is the folder of the drive's settings: Linux's null_blk takes zones away when told to.
+/// `ZONAL_TEST_NULL_BLK` is the configfs directory of the drive: null_blk makes zones read-only or
+/// offline on request.
 #[test]
 fn zones_that_become_read_only_or_offline_cost_nobody_else_anything() {
     let Ok(settings) = std::env::var("ZONAL_TEST_NULL_BLK") else {
@@ -337,7 +339,7 @@ fn zones_that_become_read_only_or_offline_cost_nobody_else_anything() {
         let refused = manage(&mut device, zone, ZoneAction::Reset);
         assert_eq!(refused, Err(DeviceError::InvalidTransition));
     }
-    // One of which nobody knows yet: reads find it out.
+    // An offline zone that the device has not noticed: reads detect it.
     take(2, "zone_offline");
     for _ in 0..MANY {
         let refused = call(&mut device, rig.bench.read(rig.lba(2, 0), 1)).err();
@@ -345,7 +347,7 @@ fn zones_that_become_read_only_or_offline_cost_nobody_else_anything() {
     }
     assert_eq!(rig.write(&mut device, 3, 0), Ok(()), "the device goes on");
     drop(device);
-    // As it is found the next time. `take` again is how null_blk gives a zone back.
+    // After a reopen. A second `take` makes null_blk restore the zone.
     let mut device = rig.device();
     assert_eq!(state(&mut device, 0).0, ZoneState::ReadOnly);
     assert_eq!(state(&mut device, 2), (ZoneState::Offline, Blocks(0)));
@@ -356,18 +358,19 @@ fn zones_that_become_read_only_or_offline_cost_nobody_else_anything() {
     rig.empty();
 }
 
-/// Writes in flight in this test: as many as the pool has buffers for, and some to spare.
+/// Writes in flight: as many as the pool has buffers for, with a reserve.
 const IN_FLIGHT_MAX: usize = 24;
 
-/// A report that was asked for before writes ended told the zone's owner, and the device itself, of a time before them.
+/// A report that was submitted before writes completed must not move the write pointers back, in
+/// the answer or in the device.
 #[test]
 fn reports_among_writes_tell_neither_more_nor_less_than_was_written() {
     let Some(rig) = Rig::new() else { return };
     let mut device = rig.device();
     let mut rng = Rng::new(2);
-    // By zone: blocks whose writes were submitted, and answered.
+    // By zone: blocks of submitted writes, and blocks of completed writes.
     let (mut begun, mut ended) = ([0u64; 4], [0u64; 4]);
-    // By ticket: the zone and the blocks of a write, or what was answered when a report was asked for.
+    // By ticket: zone and length of a write, or the completed blocks when a report was submitted.
     let mut writes = std::collections::BTreeMap::new();
     let mut reports = std::collections::BTreeMap::new();
     for ticket in 0..600 {

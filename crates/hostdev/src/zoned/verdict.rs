@@ -1,12 +1,12 @@
-//! Failure diagnosis of a zone write or command: the kernel reports one error for most causes, and the zone's state
-//! tells them apart.
+//! Failure diagnosis of a zone write or command: the kernel reports one error for most causes, and
+//! the zone's state tells them apart.
 
 use rustix::io::Errno;
 use zonal_base::Blocks;
 use zonal_device::{DeviceError, ZoneReport, ZoneState};
 
-/// What an error means in a zone of which `before` was believed to be written, and that stands as the kernel says.
-/// `None`: the drive has failed.
+/// Diagnoses an error of a zone with `before` written blocks, from the kernel's report of the zone
+/// after the error. `None`: the drive has failed.
 pub(super) fn of(errno: Errno, before: Blocks, stands: Option<&ZoneReport>) -> Option<DeviceError> {
     match (errno, stands) {
         (Errno::OVERFLOW | Errno::TOOMANYREFS, _) => Some(DeviceError::TooManyZones),
@@ -16,11 +16,12 @@ pub(super) fn of(errno: Errno, before: Blocks, stands: Option<&ZoneReport>) -> O
         (Errno::IO | Errno::REMOTEIO, Some(ZoneReport { state: ZoneState::Full, .. })) => {
             Some(DeviceError::ZoneFull)
         }
-        // What was to open the zone has not opened it. Over fabrics the drive's reason is lost on the way.
+        // The zone was to be opened and is not open. Over fabrics the drive's status code is lost
+        // on the way.
         (Errno::IO | Errno::REMOTEIO, Some(report)) if is_unopened(report, before) => {
             Some(DeviceError::TooManyZones)
         }
-        // Somebody else reset it or wrote to it.
+        // Another program has reset or written the zone.
         (Errno::IO | Errno::REMOTEIO, Some(report)) if report.written < before => {
             Some(DeviceError::InvalidWrite)
         }
@@ -28,7 +29,8 @@ pub(super) fn of(errno: Errno, before: Blocks, stands: Option<&ZoneReport>) -> O
     }
 }
 
-/// A write that the drive has begun leaves the zone open, whatever becomes of it.
+/// True when the drive did not open the zone. A write that the drive has begun leaves the zone
+/// open, whatever its result.
 fn is_unopened(stands: &ZoneReport, before: Blocks) -> bool {
     stands.written == before && matches!(stands.state, ZoneState::Empty | ZoneState::Closed)
 }

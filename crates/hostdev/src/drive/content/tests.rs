@@ -1,4 +1,4 @@
-//! What counts as content, in a file and on a device that is too large to be read.
+//! Blank check tests: content in a file, and on a device that is too large to be read in full.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use super::*;
 use crate::tests::Bench;
 
-/// A file of `size` with `bytes` at `at`, and what is seen of it.
+/// Blank check of a file of `size` bytes, with `bytes` at `at`.
 fn seen(size: u64, at: u64, bytes: &[u8]) -> Content {
     let bench = Bench::new();
     let file = File::create(bench.path()).unwrap();
@@ -25,7 +25,7 @@ fn one_byte_anywhere_in_a_file_is_content() {
             other => panic!("at byte {at}: {other:?}"),
         }
     }
-    // Behind the last whole zone, too.
+    // Content after the last whole zone counts, too.
     let tail = seen(size + 100, size + 99, b"x");
     assert_eq!(tail, Content::Something(format!("at byte {}: \"x\"", size + 99)));
     assert_eq!(seen(size, 0x438, b"\x53\xEF"), named("an ext2, ext3 or ext4 file system"));
@@ -59,14 +59,14 @@ fn a_device_too_large_to_be_read_is_looked_at_in_every_zone() {
     let drive = Drive::open(&bench.spec("zone=16MiB")).unwrap();
     assert_eq!(drive.first_byte_in_samples().unwrap(), None);
     let clear = |at| file.write_all_at(&[0], at).unwrap();
-    // Labels and tables at both ends, and the start of each zone.
+    // Magic numbers and tables at both ends, and the start of each zone.
     let ends = [0, 4096, 65536, 512 << 10, size - (512 << 10), size + 4095];
     for at in ends.into_iter().chain((0..64).map(|n| n * zone)) {
         file.write_all_at(b"x", at).unwrap();
         assert_eq!(drive.first_byte_in_samples().unwrap(), Some(at));
         clear(at);
     }
-    // A zone full of something has it in one of the places.
+    // In a full zone at least one sample finds content.
     file.write_all_at(&vec![1; 16 << 20], 7 * zone + 4096).unwrap();
     let found = drive.first_byte_in_samples().unwrap().unwrap();
     assert!((7 * zone + 4096..8 * zone + 4096).contains(&found), "{found}");

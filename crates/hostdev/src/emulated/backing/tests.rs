@@ -1,14 +1,14 @@
-//! The bytes of version 1, and what is refused.
+//! Backing file format tests: golden bytes of version 1, and files that are refused.
 
 use super::*;
 
-/// Bytes that version 1 wrote. Never edited: a new version adds its own.
+/// Header as version 1 wrote it. Never edit these bytes: a new version adds its own.
 const HEADER_GOLDEN_V1: [u8; HEADER_BYTES] = [
     0x5A, 0x4E, 0x4C, 0x44, 0x52, 0x49, 0x56, 0x45, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0x35, 4, 0, 0x7A,
     0x6E, 0x35, 0x34, 0x30, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x38, 0x27, 0x0D, 0xB8,
 ];
 
-/// The same, of zone 3 with 275,712 blocks, finished.
+/// Table entry as version 1 wrote it: zone 3 with 275,712 blocks, finished.
 const ENTRY_GOLDEN_V1: [u8; ENTRY_BYTES] =
     [0, 0x35, 4, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0x58, 0x36, 0xCC, 4];
 

@@ -1,4 +1,4 @@
-//! What the thread tells the model.
+//! Drive thread tests: the times that the thread passes to the model.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use zonal_emulator::Profile;
 
 use super::*;
 
-/// Has room for one command, answers it a minute after it came, and tells when it was told what.
+/// A model that takes one command at a time, completes it after one minute, and records each call
+/// with its time.
 struct Slow {
     geometry: Geometry,
     told: Sender<(&'static str, Nanos)>,
@@ -48,7 +49,7 @@ fn a_command_has_its_time_from_when_it_was_submitted_and_waits_for_room() {
     let (told, what) = channel();
     let (flushes, _flushed) = channel();
     let line = Arc::new(CompletionSender::new().unwrap());
-    // It has been on for two minutes, and slept until now.
+    // The drive started two minutes ago and slept until now.
     let clock = Clock(Instant::now().checked_sub(Duration::from_secs(120)).unwrap());
     let drive = Slow { geometry: Profile::zn540().geometry, told, in_flight: None };
     for (ticket, at) in [(7, Nanos(5)), (8, Nanos(6))] {

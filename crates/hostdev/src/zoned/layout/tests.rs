@@ -1,10 +1,10 @@
-//! Zones as kernels report them, mixed, odd and nonsensical.
+//! Zone layout tests: mixed, odd and invalid zone reports.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// 16 MiB, of which 12 can be written.
+/// Zone length in sectors: 16 MiB, of which 12 MiB can be written.
 const LEN: u64 = 32768;
 const CAPACITY: u64 = 24576;
 

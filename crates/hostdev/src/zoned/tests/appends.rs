@@ -1,4 +1,5 @@
-//! Appends on a zoned drive: zone appends of its own where the options say so, writes at the write pointer otherwise.
+//! Append tests on a zoned drive: zone appends where the spec enables them, writes at the write
+//! pointer otherwise.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +12,7 @@ use crate::tests::{PATIENCE, call, claimed, first_bytes, next, submit};
 use crate::{Drive, HostDevice};
 
 impl Rig {
-    /// An append of blocks of one byte.
+    /// Append of `count` blocks, every byte equal to `byte`.
     fn append(&self, zone: u32, count: u64, byte: u8) -> Command {
         let Command::Write { data, .. } = self.bench.write(Lba(0), count, byte) else {
             unreachable!("a write is a write")
@@ -27,10 +28,10 @@ fn landed(answer: Result<Answer, DeviceError>) -> Lba {
     }
 }
 
-/// Appends in flight at once: as many as the pool has buffers for, and some to spare.
+/// Appends in flight: as many as the pool has buffers for, with a reserve.
 const IN_FLIGHT_MAX: usize = 24;
 
-/// What is asked in the test below.
+/// Command in flight in the test below.
 enum Asked {
     Append { zone: u32, count: u64, byte: u8 },
     Read { byte: u8 },
@@ -83,7 +84,7 @@ fn appends_and_writes_of_a_zone_follow_each_other() {
         rig.bench.write(rig.lba(0, 4), 3, 2),
         rig.bench.write(rig.lba(0, 7), 1, 3),
         rig.append(0, 1, 4),
-        // More than one command of the drive takes.
+        // More bytes than one zone append takes.
         rig.append(0, 256, 5),
         rig.append(0, 1, 6),
     ]) {
@@ -122,10 +123,10 @@ fn appends_to_a_zone_that_somebody_else_reset_or_filled_are_refused_until_it_is_
     assert_eq!(landed(call(&mut device, rig.append(1, 1, 8))), rig.lba(1, 0));
 }
 
-/// Appends of this measurement.
+/// Number of appends in this measurement.
 const APPENDS: u64 = 64;
 
-/// How often a host that submitted all of them at once is woken until all are answered.
+/// Number of wakeups until all completions are polled, when the host submits all appends at once.
 fn wakings(rig: &Rig, device: &mut HostDevice) -> u64 {
     let data: Vec<Payload> = (0..APPENDS)
         .map(|_| match rig.append(0, 1, 7) {
@@ -152,7 +153,7 @@ fn wakings(rig: &Rig, device: &mut HostDevice) -> u64 {
     waits
 }
 
-/// What zone appends are for: one zone has many writes on their way.
+/// Zone appends let one zone have many writes in flight.
 #[test]
 fn appends_of_a_drive_wake_their_host_less_often_than_writes_one_after_another() {
     let Some(rig) = Rig::new() else { return };
@@ -181,7 +182,7 @@ fn zone_appends_are_refused_where_there_are_none() {
     assert!(refused.ends_with("it is no NVMe drive: leave append= out"), "{refused}");
 }
 
-/// Linux 6.10 and newer note where they wrote to in a zone, and do not see commands that pass them.
+/// Linux 6.10 and newer track the write pointer of a zone, and do not see passthrough writes.
 #[test]
 fn a_zone_that_was_written_both_ways_can_be_written_again_after_a_reset_at_the_latest() {
     let Some(rig) = Rig::new() else { return };
