@@ -3,8 +3,9 @@
 //!
 //! Uses: `host` and `hostdev` for devices; `zonelog`, `runtime` and `device` to look at one without a node.
 //! Knows nothing of: which commands there are.
-//! Read in this order: `program`, `failure`, `print`; then `survey` (what is on a device), `contents` (the same in words), `loss`
-//! (whether it may be lost).
+//! Read in this order: `program`, `failure`, `print`; then `survey` (what is on a device),
+//! `contents` (its description for people and programs), `loss` (consent before data is
+//! overwritten).
 
 mod advice;
 mod contents;

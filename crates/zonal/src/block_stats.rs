@@ -37,7 +37,8 @@ pub(crate) struct Connections {
     /// Connections open now.
     pub(crate) open: u64,
     pub(crate) refused: u64,
-    /// Connections that ended without an NBD disconnect.
+    /// Connections that ended with an error: broken off after an export was chosen, a protocol
+    /// violation, an I/O error, a timeout, or a panic.
     pub(crate) failed: u64,
 }
 

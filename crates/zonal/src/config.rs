@@ -79,7 +79,8 @@ pub(crate) struct Config {
     pub(crate) origins: Vec<Origin>,
     /// Cache devices, at least one.
     pub(crate) devices: Vec<Device>,
-    /// Access rules that apply to every key.
+    /// Access rules for all clients: a request must be allowed by these and by the rules of its
+    /// key.
     pub(crate) access: AccessRules,
     /// Freshness rules: when a cached object is revalidated with the origin.
     pub(crate) freshness: FreshnessRules,

@@ -4,14 +4,16 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::Config;
 
-/// Besides connections: devices, rings, epoll, logs and what a start opens for a moment. Some 20 are needed for each shard.
+/// Descriptors for everything but connections: devices, rings, epoll, logs, and files open only
+/// during the start. A shard needs some 20.
 const MARGIN: u64 = 1024;
 
-/// Raises the soft limit to the hard one, which needs no right, and warns when what is configured does not fit.
+/// Raises the soft limit to the hard limit, which needs no privilege. Logs a warning if the
+/// configured connections exceed it.
 pub(crate) fn raise(config: &Config) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: maximum, maximum };
-    // The old limit holds where the system says no.
+    // If the kernel refuses, the old soft limit stays in force.
     let allowed = match setrlimit(Resource::Nofile, raised) {
         Ok(()) => maximum,
         Err(_) => current,
@@ -29,8 +31,8 @@ pub(crate) fn raise(config: &Config) {
     }
 }
 
-/// One for each connection of a client, and for each request that can be under way at an origin: heads and ranges, and four
-/// kinds of forwarded ones.
+/// One descriptor for each client connection, and for each concurrent origin request: reads of
+/// heads and of ranges, and four kinds of forwarded requests.
 fn needed(config: &Config) -> u64 {
     let of_origin = |limits: &zonal_origin::Limits| {
         2 * limits.concurrent_reads as u64 + 4 * limits.concurrent_forwards as u64

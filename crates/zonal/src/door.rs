@@ -1,9 +1,9 @@
 //! Access control of an admin endpoint: host names, token, loopback.
 //!
-//! 1. Whoever comes under a name that is not ours is sent away ([`hosts`]): a web page of somebody else's.
-//! 2. Whoever looks is let in.
-//! 3. An order is for whoever has the token; where there is none, for whoever is on this machine. No web page gives
-//!    orders.
+//! 1. Refuse a request for a foreign host name ([`hosts`]): a web page of another site sent it.
+//! 2. Allow every read-only request.
+//! 3. Allow a command only with the bearer token; if no token is configured, only from a loopback
+//!    address. Refuse commands from web pages.
 
 mod hosts;
 
@@ -15,21 +15,22 @@ use zonal_gateway::Certificate;
 
 use hosts::Hosts;
 
-/// The shortest token: 16 characters. `openssl rand -hex 16` makes one of 32.
+/// Shortest token, in characters. `openssl rand -hex 16` generates one of 32.
 pub(crate) const TOKEN_CHARACTERS_MIN: usize = 16;
 
-/// What browsers say of where a request comes from.
+/// Header in which browsers state how the request relates to its page; other clients do not send
+/// it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// What a request is for.
+/// Access level of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Errand {
     Look,
-    /// It changes something.
+    /// A command that changes state.
     Order,
 }
 
-/// See the module.
+/// Access rules of an admin endpoint: host names, token, certificate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Door {
     hosts: Hosts,
@@ -37,7 +38,7 @@ pub(crate) struct Door {
     certificate: Option<Certificate>,
 }
 
-/// What whoever is not let in is told.
+/// Response to a refused request: HTTP status and reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
@@ -53,18 +54,18 @@ impl Door {
         Self { hosts: Hosts::new(names), token: token.map(String::into_boxed_str), certificate }
     }
 
-    /// Whether it was read from files.
+    /// Whether the token or the certificate came from a file, so that a reload may change it.
     pub(crate) const fn has_files(&self) -> bool {
         self.token.is_some() || self.certificate.is_some()
     }
 
-    /// With one, whoever comes has to shake hands first.
+    /// TLS certificate; if present, connections start with a TLS handshake.
     pub(crate) const fn certificate(&self) -> Option<&Certificate> {
         self.certificate.as_ref()
     }
 
     /// # Errors
-    /// The request is not let in.
+    /// The request is refused; send the [`Refusal`] as the response.
     pub(crate) fn check<B>(
         &self,
         request: &Request<B>,
@@ -107,7 +108,7 @@ fn has_token<B>(request: &Request<B>, token: &str) -> bool {
     })
 }
 
-/// Takes as long wherever the two differ, so that a token cannot be found byte by byte.
+/// Constant-time comparison, so that response times do not reveal the token byte by byte.
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     let differing = a.iter().zip(b).fold(0, |differing, (a, b)| differing | (a ^ b));
     a.len() == b.len() && std::hint::black_box(differing) == 0

@@ -1,4 +1,4 @@
-//! Front end: the gateway, with a listener and connections on each shard's thread.
+//! Front end: runs the S3 gateway, with a listener and connections on each shard's thread.
 
 use std::future::Future;
 use std::io;
@@ -15,14 +15,14 @@ use zonal_origin::Origins;
 
 use crate::listeners::Address;
 
-/// Beyond the gateway's own bound on draining: until its threads have noticed. A guess, for a machine that
-/// is busy.
+/// Time beyond the gateway's own drain limit, for its threads to stop. 2 s: a guess for a busy
+/// machine.
 const DRAIN_MARGIN: Duration = Duration::from_secs(2);
 
-/// Shards that can report at once that they listen; more wait.
+/// Capacity of the channel on which shards report that they listen; further shards wait.
 const REPORTS_MAX: usize = 64;
 
-/// What all shards share of the front end.
+/// Front end shared by all shards; clones share its state.
 #[derive(Clone)]
 pub(crate) struct Front {
     shared: Arc<FrontendState>,
@@ -31,14 +31,14 @@ pub(crate) struct Front {
 struct FrontendState {
     address: Address,
     config: Config,
-    /// Those of the start.
+    /// Access and freshness rules at start. A reload changes those of the gateway.
     terms: Terms,
     origins: Arc<Origins>,
-    /// One for all shards, so that its bounds and counters are those of the endpoint. Made by the first
-    /// shard that has the handle of the caches.
+    /// The one gateway of all shards: its limits and counters apply to the whole endpoint. The
+    /// first shard that receives the cache client creates it.
     gateway: OnceLock<Gateway>,
     stop: watch::Sender<Stop>,
-    /// Shards that serve.
+    /// Number of shards that serve.
     serving: watch::Sender<usize>,
     listening: mpsc::Sender<io::Result<()>>,
 }
@@ -49,7 +49,7 @@ enum Stop {
     Now,
 }
 
-/// Hears from each shard whether it listens.
+/// Receives one report per shard: listening, or the error.
 pub(crate) struct Listening(mpsc::Receiver<io::Result<()>>);
 
 impl Front {
@@ -66,7 +66,7 @@ impl Front {
         (Self { shared: Arc::new(shared) }, Listening(reports))
     }
 
-    /// What a node runs on each of its threads.
+    /// The front-end task that the node runs on each shard's thread.
     pub(crate) fn on_each_shard(&self) -> zonal_host::Front {
         let shared = self.shared.clone();
         Arc::new(move |_, client| {
@@ -75,12 +75,13 @@ impl Front {
         })
     }
 
-    /// The gateway, once a shard has made it.
+    /// The gateway; `None` until a shard has created it.
     pub(crate) fn gateway(&self) -> Option<&Gateway> {
         self.shared.gateway.get()
     }
 
-    /// Stops accepting, and waits for requests that are under way, for as long as the gateway allows.
+    /// Graceful shutdown: stops accepting, and waits for running requests within the gateway's
+    /// drain limit.
     pub(crate) async fn drain(&self) {
         self.shared.stop.send_replace(Stop::Now);
         let mut serving = self.shared.serving.subscribe();
@@ -90,7 +91,7 @@ impl Front {
 }
 
 impl Listening {
-    /// Waits until every shard listens.
+    /// Waits until every shard listens, or one fails.
     pub(crate) async fn everywhere(mut self, shard_count: usize) -> Result<(), Failure> {
         for _ in 0..shard_count {
             match self.0.recv().await {
@@ -113,7 +114,7 @@ impl FrontendState {
             Err(error) => (None, Err(error)),
         };
         self.serving.send_modify(|count| *count += 1);
-        // Nobody listens to the report any more once another shard has failed.
+        // The receiver is gone once another shard has failed.
         let _ = self.listening.send(outcome).await;
         if let Some(listener) = listener {
             let gateway = self.gateway.get_or_init(|| {

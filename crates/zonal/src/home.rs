@@ -1,21 +1,21 @@
 //! Data directory: devices, keys and sample objects that Zonal creates when the user names none.
 //!
 //! ```text
-//! zonal-data/lock          held while a Zonal uses the directory
-//! zonal-data/credentials   the access key, as AWS's own tools read it
-//! zonal-data/flash         the device
-//! zonal-data/origin/       the object store: bucket `demo` with a few objects
-//! zonal-data/pins          what was pinned by order: `pins` writes it, also where everything else was named
+//! zonal-data/lock          lock file, held by the running Zonal
+//! zonal-data/credentials   generated access key, AWS credentials file format
+//! zonal-data/flash         cache device
+//! zonal-data/origin/       sample origin: bucket `demo` with a few objects
+//! zonal-data/pins          pins file, written by `pins` even if all else is configured
 //!
-//! zonal-block/lock         the same for a block device
-//! zonal-block/capacity     the device that keeps the data
-//! zonal-block/buffer       the device that takes the writes
-//! zonal-block/block.sock   where its clients find it
+//! zonal-block/lock         lock file of a block device
+//! zonal-block/capacity     capacity device
+//! zonal-block/buffer       write-buffer device
+//! zonal-block/block.sock   Unix socket of the NBD server
 //! ```
 //!
-//! Each is made only when it is needed; a Zonal to which everything was named makes no directory.
-//! Whatever is made is complete or not there: it is written beside and renamed. A start that fails
-//! removes what it made.
+//! Zonal creates each file only when needed. If the configuration names everything, Zonal creates
+//! no directory. Each file appears complete or not at all: it is written under another name and
+//! renamed. A failed start removes what it created.
 
 mod credentials;
 mod made;
@@ -35,29 +35,29 @@ use crate::config::KeyPair;
 pub(crate) use credentials::KeysFrom;
 use made::Made;
 
-/// The device's size where the user names none and the disk allows it: 8 GiB. Large enough to be of use,
-/// small enough for any laptop.
+/// Largest size of a default device: 8 GiB. Large enough to be useful, small enough for any laptop.
 const FLASH_MAX: Bytes = Bytes::mib(8 << 10);
 
-/// The least: 512 MiB, eight zones. Below it, zones are emptied before they were of use.
+/// Smallest size of a default device: 512 MiB, eight zones. In a smaller one, zones are evicted
+/// before their data is read again.
 const FLASH_MIN: Bytes = Bytes::mib(512);
 
-/// Of what the disk has left, the device takes at most one part in so many.
+/// A default device takes at most this fraction of the free disk space (1/4).
 const FREE_SHARE: u64 = 4;
 
 /// An opened data directory, locked against other processes.
 #[derive(Debug)]
 pub(crate) struct Home {
     path: PathBuf,
-    /// Another start used it before.
+    /// An earlier start used the directory.
     is_used: bool,
     made: Made,
-    /// Locked until it is dropped, after `made`.
+    /// Lock file. It stays locked until it is dropped, after `made`.
     _lock: File,
 }
 
 impl Home {
-    /// Makes the directory if there is none, and locks it.
+    /// Creates the directory if it is missing, and locks it.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let mut made = Made::default();
         match DirBuilder::new().mode(0o700).create(path) {
@@ -68,7 +68,8 @@ impl Home {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => (),
             Err(error) => return Err(unusable(path, "make", &error)),
         }
-        // Absolute, so that what is printed can be used from anywhere.
+        // An absolute path stays valid when the user runs the printed commands in another
+        // directory.
         let path = path.canonicalize().map_err(|error| unusable(path, "use", &error))?;
         let lock_path = path.join("lock");
         let is_used = lock_path.exists();
@@ -81,36 +82,37 @@ impl Home {
         Ok(Self { path, is_used, made, _lock: lock })
     }
 
-    /// Keeps others out of a data directory of which nothing but the file of pins is needed. There may be none, or nobody
-    /// has used it yet; then nothing is made, but it must be possible to make it.
+    /// Locks a data directory of which only the pins file is in use. If the directory or its lock
+    /// file does not exist, nothing is created, but the parent directory must exist.
     pub(crate) fn keep_to_itself(path: &Path) -> Result<Option<File>, Failure> {
         let parent = path.parent().filter(|parent| *parent != Path::new(""));
         let parent = parent.unwrap_or(Path::new("."));
         std::fs::metadata(parent).map_err(|error| unusable(path, "make", &error))?;
         match File::open(path.join("lock")) {
             Ok(lock) => lock_for(path, &lock).map(|()| Some(lock)),
-            // What cannot be opened cannot be shared either: whoever wants to pin is told why that fails.
+            // A lock file that cannot be opened cannot be shared either. A later pin command
+            // reports why the directory is unusable.
             Err(_) => Ok(None),
         }
     }
 
-    /// The start was good: what it made stays.
+    /// The start succeeded: keep the files that it created.
     pub(crate) fn keep(&mut self) {
         self.made.keep();
     }
 
-    /// The access key: the one that is kept, or a new one.
+    /// The access key: the stored one, or a newly generated one.
     pub(crate) fn keys(&mut self) -> Result<(KeyPair, KeysFrom), Failure> {
         let path = self.path.join("credentials");
         credentials::load_or_make(&path, &mut self.made)
             .map_err(|error| Failure::request(format!("{}: {error}", path.display())))
     }
 
-    /// The folder that is the origin, with sample objects when the data directory is new. One that went
-    /// missing is not made again: clients would write into the wrong one.
+    /// The folder that serves as the origin. A new data directory gets sample objects. A folder
+    /// that has disappeared is an error: clients would write into an empty one.
     pub(crate) fn origin(&mut self) -> Result<PathBuf, Failure> {
         let path = self.path.join("origin");
-        // Left by a start that was killed.
+        // A killed start left its unfinished folder.
         let is_begun = unfinished(&path).exists();
         if !path.is_dir() {
             if self.is_used && !is_begun {
@@ -130,29 +132,29 @@ impl Home {
         Ok(path)
     }
 
-    /// The device: the file that is there, or one that fits on the disk.
+    /// The cache device: the existing file, or a new one whose size fits the disk.
     pub(crate) fn flash(&mut self) -> Result<DeviceSpec, Failure> {
         let size = self.flash_size("a cache", "--device");
         self.device("flash", size)
     }
 
-    /// The devices of a block device, the one that takes the writes and the one that keeps the data: the files that are
-    /// there, or two that fit on the disk.
+    /// The write-buffer and capacity devices of a block device: the existing files, or new ones
+    /// whose sizes fit the disk.
     pub(crate) fn block_devices(&mut self) -> Result<(DeviceSpec, DeviceSpec), Failure> {
         let capacity = self.flash_size("a block device", "--capacity");
         let buffer = capacity.clone().map(buffer_for);
         Ok((self.device("buffer", buffer)?, self.device("capacity", capacity)?))
     }
 
-    /// Where its clients find it.
+    /// Unix socket of the NBD server.
     pub(crate) fn block_socket(&self) -> PathBuf {
         self.path.join("block.sock")
     }
 
-    /// A file, which is made with that size if it is not there.
+    /// A device file; it gets this size if it is missing or empty.
     fn device(&mut self, name: &str, size: Result<Bytes, Failure>) -> Result<DeviceSpec, Failure> {
         let path = self.path.join(name);
-        // A link that leads nowhere is not ours to remove.
+        // A dangling symbolic link is not ours to remove.
         if path.symlink_metadata().is_err() {
             self.made.note(path.clone());
         }
@@ -161,7 +163,7 @@ impl Home {
         Ok(DeviceSpec { place: DeviceLocation::File { path, size }, zone: None, engine: None })
     }
 
-    /// What fits on the disk.
+    /// Size of a default device on this disk.
     fn flash_size(&self, user: &str, flag: &str) -> Result<Bytes, Failure> {
         let path = self.path.display();
         let disk = rustix::fs::statvfs(&self.path).map_err(|error| {
@@ -178,7 +180,7 @@ impl Home {
     }
 }
 
-/// Holds the lock of a data directory for as long as the file is open.
+/// Locks a data directory for as long as the file stays open.
 fn lock_for(path: &Path, lock: &File) -> Result<(), Failure> {
     match lock.try_lock() {
         Ok(()) => Ok(()),
@@ -190,7 +192,7 @@ fn lock_for(path: &Path, lock: &File) -> Result<(), Failure> {
     }
 }
 
-/// Why a data directory cannot be used, and what to do.
+/// The failure for an unusable data directory, with advice.
 fn unusable(path: &Path, action: &str, error: &io::Error) -> Failure {
     let path = path.display();
     let advice = match error.kind() {
@@ -202,21 +204,21 @@ fn unusable(path: &Path, action: &str, error: &io::Error) -> Failure {
     ))
 }
 
-/// The device's size on a disk with so much left.
+/// Size of a default device for this much free space, in whole zones; `None` if too little is free.
 fn fitting(free: Bytes) -> Option<Bytes> {
     let size = FLASH_MAX.min(Bytes(free.0 / FREE_SHARE));
     let whole_zones = Bytes(size.0 / ZONE_SIZE.0 * ZONE_SIZE.0);
     (FLASH_MIN <= whole_zones).then_some(whole_zones)
 }
 
-/// What takes the writes for a device of that size: a twentieth, and no less than four zones, so that one can be filled while
-/// others are emptied.
+/// Write-buffer size for a capacity: 1/20 of it. At least four zones, so that one can be filled
+/// while others are compacted.
 fn buffer_for(capacity: Bytes) -> Bytes {
     let zones = (capacity.0 / 20).div_ceil(ZONE_SIZE.0);
     Bytes(zones.max(4) * ZONE_SIZE.0)
 }
 
-/// The name under which something is written before it gets its own.
+/// Temporary name of a file until it is complete and renamed.
 fn unfinished(path: &Path) -> PathBuf {
     path.with_extension("unfinished")
 }

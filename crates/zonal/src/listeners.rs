@@ -1,4 +1,4 @@
-//! Listening addresses: bound before anything else is touched, shared by the threads.
+//! Listening sockets: bound before the start changes anything, then shared by the shards' threads.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -7,24 +7,26 @@ use std::sync::{Mutex, PoisonError};
 use socket2::{Domain, Protocol, Socket, Type};
 use zonal_cli::Failure;
 
-/// Connections that the kernel keeps for us until they are accepted; beyond it, clients try again
-/// after a second. 1024: what a burst of clients opens at once; Linux allows 4096 by default.
+/// Backlog of listen(2). Beyond it, clients retry after a second. 1024: what a burst of clients
+/// opens at once; Linux allows 4096 by default.
 const BACKLOG: i32 = 1024;
 
-/// An address that is ours.
+/// A bound TCP address.
 #[derive(Debug)]
 pub(crate) struct Address {
     address: SocketAddr,
-    /// Listens from the beginning, and goes to the first who asks. Whoever connects before that waits.
+    /// The first listening socket. It listens from the start and goes to the first caller of
+    /// `listen`. Earlier connections wait in its backlog.
     first: Mutex<Option<Socket>>,
 }
 
 impl Address {
-    /// Takes the address. Port 0 is any free one. `named_with` is the flag that names another.
+    /// Binds the address; port 0 is any free port. `named_with` is the flag that selects another
+    /// address, for error messages.
     ///
-    /// Sockets that share an address do so with any of the same user, another Zonal's too, and the kernel
-    /// then divides the clients among both. So the first socket does not share until it listens: among
-    /// those who do not share, the kernel lets one listen.
+    /// With `SO_REUSEPORT`, any process of the same user can bind the address too, and the kernel
+    /// then divides the clients among both. So the first socket sets the option only once it
+    /// listens: of several sockets without the option, the kernel lets only one listen.
     pub(crate) fn take(wanted: SocketAddr, named_with: &str) -> Result<Self, Failure> {
         let taken = || {
             let first = listen(wanted, Sharing::Alone)?;
@@ -49,12 +51,12 @@ impl Address {
         })
     }
 
-    /// The address, with the port that was found.
+    /// The bound address, with the actual port.
     pub(crate) const fn socket_address(&self) -> SocketAddr {
         self.address
     }
 
-    /// One more listener on it; the kernel divides connections among all.
+    /// Opens another listener on the address. The kernel distributes connections among all.
     pub(crate) fn listen(&self) -> io::Result<TcpListener> {
         let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
         let listener = match first {
@@ -73,7 +75,7 @@ enum Sharing {
 
 fn listen(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // Connections of an earlier process that the kernel still remembers are not in the way.
+    // With SO_REUSEADDR, connections of an earlier process in TIME_WAIT do not block the bind.
     socket.set_reuse_address(true)?;
     if sharing == Sharing::Shared {
         socket.set_reuse_port(true)?;
@@ -100,8 +102,8 @@ mod tests {
         assert!(why.ends_with("or name another with --listen"), "{why}");
     }
 
-    /// Opening devices may take seconds. A second Zonal that started meanwhile took the address too, and
-    /// the kernel then gave each of them half of the clients.
+    /// Regression: opening devices may take seconds. A second Zonal that started meanwhile bound
+    /// the address too, and the kernel sent half of the clients to each.
     #[test]
     fn an_address_that_is_taken_is_taken_by_nobody_else() {
         let first = Address::take(ANY, "--listen").unwrap();
@@ -121,11 +123,12 @@ mod tests {
         let address = Address::take(ANY, "--listen").unwrap();
         let listeners: Vec<TcpListener> = (0..2).map(|_| address.listen().unwrap()).collect();
         let mut accepted = [0; 2];
-        // The kernel tosses a coin for each; 64 equal ones are as good as never.
+        // The kernel picks a listener at random; 64 connections to the same one are practically
+        // impossible.
         for _ in 0..64 {
             let _client = std::net::TcpStream::connect(address.socket_address()).unwrap();
             let accept = || listeners.iter().position(|listener| listener.accept().is_ok());
-            // It is there a moment after the client knows.
+            // The listener sees the connection a moment after the client does.
             let got = std::iter::repeat_with(accept).flatten().next();
             accepted[got.unwrap()] += 1;
         }
@@ -134,7 +137,7 @@ mod tests {
 
     #[test]
     fn an_address_that_is_not_ours_is_refused_with_what_to_name() {
-        // Kept for documentation by RFC 5737: no machine has it.
+        // RFC 5737 reserves this address for documentation, so no machine has it.
         let Err(failure) = Address::take("192.0.2.1:0".parse().unwrap(), "--admin") else {
             panic!("it has this address");
         };

@@ -1,4 +1,4 @@
-//! Unix socket: bound before anything else is touched, removed with its owner.
+//! Unix socket: bound before the start changes anything, removed when its owner is dropped.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -9,23 +9,25 @@ use std::path::{Path, PathBuf};
 use socket2::{Domain, SockAddr, Socket, Type};
 use zonal_cli::Failure;
 
-/// Connections that the kernel keeps for us until they are accepted.
+/// Backlog of listen(2): connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// A socket that is ours.
+/// A bound Unix socket.
 #[derive(Debug)]
 pub(crate) struct LocalSocket {
     path: PathBuf,
-    /// Which file: another may have taken its place.
+    /// Device and inode number of the socket file: another file may have replaced it.
     file: (u64, u64),
 }
 
 impl LocalSocket {
-    /// Takes the path and listens on it. What a process that was killed left there is removed; whatever else is there is
-    /// refused. `named_with` is the flag that names another.
+    /// Binds the path and listens on it. A socket that a killed process left is replaced. Any other
+    /// existing file is refused. `named_with` is the flag that selects another path, for error
+    /// messages.
     pub(crate) fn take(path: &Path, named_with: &str) -> Result<(Self, UnixListener), Failure> {
         let taken = || {
-            // Who looks at a socket that nobody listens on and removes it does so alone.
+            // The lock on the folder serializes check and removal of abandoned sockets among
+            // processes.
             let folder = File::open(
                 path.parent().filter(|it| *it != Path::new("")).unwrap_or(Path::new(".")),
             )?;
@@ -33,7 +35,8 @@ impl LocalSocket {
             remove_abandoned(path)?;
             let listener = listen(path)?;
             let metadata = fs::symlink_metadata(path)?;
-            // Absolute, so that what is printed can be used from anywhere.
+            // An absolute path stays valid when the user runs the printed commands in another
+            // directory.
             let path = path.canonicalize()?;
             Ok((Self { path, file: (metadata.dev(), metadata.ino()) }, listener))
         };
@@ -56,7 +59,7 @@ impl LocalSocket {
         })
     }
 
-    /// Where it is.
+    /// Absolute path of the socket.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -80,7 +83,7 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(socket.into())
 }
 
-/// Removes a socket that nobody listens on.
+/// Removes a socket on which no process listens.
 fn remove_abandoned(path: &Path) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -90,7 +93,7 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
         return Err(ErrorKind::AlreadyExists.into());
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    // Whoever listens and is too busy to accept is there all the same.
+    // A non-blocking connect: a listener with a full backlog still counts as alive.
     socket.set_nonblocking(true)?;
     match socket.connect(&SockAddr::unix(path)?) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
@@ -132,7 +135,7 @@ mod tests {
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         let (socket, _listener) = LocalSocket::take(&path, "--socket").unwrap();
-        // Somebody removed it and another took its place: that one is not ours to remove.
+        // Another process's socket has replaced this one and must not be removed.
         fs::remove_file(&path).unwrap();
         let _other = UnixListener::bind(&path).unwrap();
         drop(socket);

@@ -1,4 +1,4 @@
-//! Structured logs on standard error; standard output is for the result of a command.
+//! Structured log on standard error. Standard output is reserved for the result of a command.
 
 use std::io::{IsTerminal, stderr};
 
@@ -9,10 +9,10 @@ use tracing_subscriber::{Layer, Registry, reload};
 
 use crate::config::{Log, LogFormat};
 
-/// What is logged, while the process runs.
+/// Handle to change the log level at run time.
 pub(crate) struct Level(reload::Handle<Targets, Registry>);
 
-/// Logs from here on, in this process.
+/// Installs the process-wide log.
 pub(crate) fn start(log: &Log) -> Level {
     let layer = tracing_subscriber::fmt::layer().with_writer(stderr);
     let layer = match log.format {
@@ -25,7 +25,7 @@ pub(crate) fn start(log: &Log) -> Level {
 }
 
 impl Level {
-    /// From now on this is logged.
+    /// Replaces the log filter.
     pub(crate) fn set(&self, level: Targets) {
         self.0.reload(level).expect("the log is there for as long as the process");
     }

@@ -1,11 +1,14 @@
-//! `zonal`, the program that serves: commands, configuration, wiring, metrics.
+//! Program `zonal`: the cache daemon and block-device server, with configuration, commands, admin
+//! API and metrics.
 //!
 //! Uses: `gateway`, `export`, `origin`, `host`, `hostdev`, `policy`, `base`; `cli` for what it shares with `zonal-lab`; `zonelog` for
 //! the records that `inspect` shows.
 //! Knows nothing of: how objects are cached, how requests are answered; experiments.
-//! Read in this order: `commands` (one file each; `serve` and `block` are paths from start to stop), `config`,
-//! `home`, `metrics`, `listeners`, `local_socket`, `signals`, `service_manager`, `panics`, `descriptors`, `access_log`, `front`, `reload`, `door`, `admin`; then what commands and `admin` say to each other: `wanted`, `reports`, `warming`,
-//! `unpinning`, `purging`, `stats`, `block_stats`, `switching`.
+//! Read in this order: `commands` (one file each; `serve` and `block` run a server from start-up to
+//! shutdown), `config`, `home`, `metrics`, `listeners`, `local_socket`, `signals`,
+//! `service_manager`, `panics`, `descriptors`, `access_log`, `front`, `reload`, `door`, `admin`;
+//! then the formats between commands and `admin`: `wanted`, `reports`, `warming`, `unpinning`,
+//! `purging`, `stats`, `block_stats`, `switching`.
 
 mod access_log;
 mod admin;
@@ -40,7 +43,8 @@ use clap::Parser;
 
 use crate::commands::Command;
 
-/// Values come and go by the thousand in a second, and the system's allocator gives their pages back each time.
+/// Global allocator: the daemon allocates and frees thousands of values a second, and the system's
+/// allocator returns their pages to the kernel each time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,7 +1,7 @@
-//! OpenMetrics text format: metric tables, and their values at one moment.
+//! OpenMetrics text format: tables that define the metrics, and a snapshot of their values.
 //!
-//! Counters only grow; ratios are the reader's to form. Every name is in `docs/metrics.md`, with what it
-//! is divided by.
+//! Counters are monotonic; ratios are left to the reader. `docs/metrics.md` lists every name, and
+//! what to divide it by.
 
 mod process;
 
@@ -15,10 +15,10 @@ use prometheus_client::registry::Registry;
 
 use process::Process;
 
-/// How `/metrics` answers.
+/// Content type of `/metrics`.
 pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A line of a table: a metric, or one label of it.
+/// A row of a metric table: one metric, or one label value of it.
 pub(crate) struct Metric<T> {
     kind: Kind,
     name: &'static str,
@@ -33,7 +33,7 @@ pub(crate) enum Kind {
     Gauge,
 }
 
-/// A line of its own.
+/// A counter without labels of its own.
 pub(crate) const fn counter<T>(
     name: &'static str,
     help: &'static str,
@@ -42,7 +42,7 @@ pub(crate) const fn counter<T>(
     Metric { kind: Kind::Counter, name, label: None, help, value }
 }
 
-/// A line of its own.
+/// A gauge without labels of its own.
 pub(crate) const fn gauge<T>(
     name: &'static str,
     help: &'static str,
@@ -51,7 +51,7 @@ pub(crate) const fn gauge<T>(
     Metric { kind: Kind::Gauge, name, label: None, help, value }
 }
 
-/// One label of a metric with several.
+/// One label value of a metric with several.
 pub(crate) const fn labelled<T>(
     kind: Kind,
     (name, help): (&'static str, &'static str),
@@ -61,16 +61,16 @@ pub(crate) const fn labelled<T>(
     Metric { kind, name, label: Some(label), help, value }
 }
 
-/// Names and values.
+/// Label names and values.
 pub(crate) type Labels = Vec<(&'static str, String)>;
 
-/// All values at one moment.
+/// Values of all metrics at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     families: Vec<Family>,
 }
 
-/// One metric with all its labels.
+/// A metric family: one metric with all its label sets.
 #[derive(Debug)]
 pub(crate) struct Family {
     kind: Kind,
@@ -99,7 +99,7 @@ impl Snapshot {
         &mut self.families[at]
     }
 
-    /// All metrics of a table, of what is at one place.
+    /// Adds all metrics of a table for one source; `place` has the labels that identify the source.
     pub(crate) fn add_table<T>(
         &mut self,
         table: &[Metric<T>],
@@ -115,7 +115,8 @@ impl Snapshot {
         }
     }
 
-    /// Counters that differ in one label, before those of their place.
+    /// Adds counters that differ in the value of one label. That label precedes those of their
+    /// source.
     pub(crate) fn add_counters(
         &mut self,
         named: (&'static str, &'static str),
@@ -129,7 +130,7 @@ impl Snapshot {
         self.family(Kind::Counter, named).samples.extend(counters.map(sample));
     }
 
-    /// All of it as text, and what the process takes.
+    /// The exposition text, with the metrics of the process.
     pub(crate) fn into_text(mut self) -> Result<String, fmt::Error> {
         self.add_process(Process::look());
         let mut registry = Registry::default();
@@ -139,7 +140,7 @@ impl Snapshot {
         Ok(text)
     }
 
-    /// Under the names that every Prometheus dashboard knows.
+    /// Adds the process metrics under the standard Prometheus names, which existing dashboards use.
     fn add_process(&mut self, process: Process) {
         for (kind, name, help, value) in [
             (
@@ -170,7 +171,7 @@ impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for family in &self.families {
             let (kind, name) = match family.kind {
-                // The encoder adds what the names of counters end with.
+                // The encoder appends `_total` to the names of counters.
                 Kind::Counter => (MetricType::Counter, family.name.trim_end_matches("_total")),
                 Kind::Gauge => (MetricType::Gauge, family.name),
             };

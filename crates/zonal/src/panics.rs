@@ -1,11 +1,14 @@
-//! Panic handling of a server: ends the process with the reason, so that a supervisor restarts it.
+//! Panic handling of a server: ends the process and reports the reason, so that a supervisor
+//! restarts it.
 //!
-//! 1. A panic of what serves one client or one order is logged; that connection is closed, and all else goes on.
-//! 2. Any other ends the process: an engine that lost a task, or one of the threads that it depends on, would answer nobody,
-//!    and look well. The service manager is told, the log and the last line on standard error name the reason.
+//! 1. A panic in a task that serves one client or one admin command closes that connection and is
+//!    logged. Everything else continues.
+//! 2. Any other panic ends the process. An engine that lost a task or a thread would look healthy
+//!    but answer no request. The service manager gets a notification; the log and the last line on
+//!    standard error name the reason.
 //!
-//! It ends where it panicked: nothing is unwound, so that nobody acts on state that is half changed. To the devices it is a
-//! crash.
+//! The process ends without unwinding, so that no destructor acts on half-changed state. For the
+//! devices this is a crash.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{Write, stderr};
@@ -21,11 +24,11 @@ use crate::service_manager::{self, State};
 /// The exit code after a panic: what Rust gives to a program whose main thread panics.
 const EXIT_CODE: i32 = 101;
 
-/// How long telling of the reason may take: 5 s. A log that is a pipe which nobody reads would keep the process for ever; it
-/// is aborted then.
+/// Longest time to report the reason: 5 s, then the process aborts. A log that is a full pipe
+/// without a reader would otherwise block the exit for ever.
 const TELLING_MAX: Duration = Duration::from_secs(5);
 
-/// From now on, panics of this process do what they do in a server.
+/// Installs the panic hook of a server process.
 pub(crate) fn watch() {
     panic::set_hook(Box::new(|info| {
         let panic = Panic::of(info);
@@ -40,7 +43,7 @@ struct Panic {
     message: String,
     location: String,
     thread: String,
-    /// Where the environment asks for it (`RUST_BACKTRACE`).
+    /// Backtrace, if `RUST_BACKTRACE` enables it.
     backtrace: Option<Backtrace>,
 }
 
@@ -67,7 +70,7 @@ impl Panic {
     }
 
     fn end_process(&self) -> ! {
-        // Where there is no thread to be had, telling takes as long as it takes.
+        // If no thread can be started, the report has no time limit.
         let _ = thread::Builder::new().name("panic-timeout".to_owned()).spawn(|| {
             thread::sleep(TELLING_MAX);
             process::abort();
@@ -82,7 +85,7 @@ impl Panic {
         );
         self.print_backtrace();
         let line = message.lines().collect::<Vec<_>>().join(" ");
-        // Nobody else may be left who reads it.
+        // A failed write is ignored: standard error may have no reader any more.
         let _ = writeln!(stderr(), "zonal: a bug in Zonal: {line} ({location}, thread {thread})");
         process::exit(EXIT_CODE);
     }

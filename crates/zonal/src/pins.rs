@@ -1,7 +1,9 @@
-//! File of pins: a list in the format of `zonal cache`, one object or prefix per line.
+//! Pins file: objects and prefixes pinned by the operator, one per line, in the list format of
+//! `zonal cache`.
 //!
-//! One Zonal writes it, and holds a lock on it. Each version is a file of its own that takes the place of the one before,
-//! so the next is locked before anybody can see it. What somebody wrote by hand is not written over before it was read.
+//! One Zonal process writes the file and holds a lock on it. Each version is a new file that is
+//! locked before a rename makes it visible. Manual edits are never overwritten unread: a write
+//! first compares the file with the pins in force.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -14,20 +16,20 @@ use zonal_host::ObjectName;
 
 use crate::wanted::{self, Wanted};
 
-/// Prefixes that may be pinned: each is compared with the name of whatever is read.
+/// Largest number of pinned prefixes: the cache compares each with the name of every object read.
 const PREFIXES_MAX: usize = 64;
 
-/// What is said of a list that names a part of an object.
+/// Error for a list that names a range of an object.
 pub(crate) const NO_PARTS: &str = "a range of an object cannot be pinned by order: name the object";
 
-/// What the file has. Without a file nothing is pinned.
+/// Reads the pins file. A missing file means no pins.
 ///
 /// # Errors
-/// Why it cannot be meant.
+/// The file cannot be read, or a line is invalid; the text says why.
 pub(crate) fn read(path: &Path) -> Result<Pins, String> {
     let name = path.display();
     let list = match fs::read_to_string(path) {
-        // Whether its folder can be made is found out when it is needed.
+        // A missing folder is no error here: the first pin creates it.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(Pins::default());
         }
@@ -39,10 +41,10 @@ pub(crate) fn read(path: &Path) -> Result<Pins, String> {
     Ok(pins)
 }
 
-/// Adds what a list names.
+/// Adds the objects and prefixes of a list.
 ///
 /// # Errors
-/// There would be too much, or a part of an object is named.
+/// The list exceeds a limit, or names a range of an object.
 pub(crate) fn pin(pins: &mut Pins, list: &[Wanted]) -> Result<(), String> {
     for wanted in list {
         match wanted {
@@ -62,7 +64,8 @@ pub(crate) fn pin(pins: &mut Pins, list: &[Wanted]) -> Result<(), String> {
     }
 }
 
-/// Takes away what a list names. Objects that were named below its prefixes come back, in order.
+/// Removes the objects and prefixes of a list. Returns the sorted names of pinned objects that were
+/// below its prefixes.
 pub(crate) fn unpin(pins: &mut Pins, list: &[Wanted]) -> Vec<ObjectName> {
     let mut below = Vec::new();
     for wanted in list {
@@ -76,46 +79,46 @@ pub(crate) fn unpin(pins: &mut Pins, list: &[Wanted]) -> Vec<ObjectName> {
     below
 }
 
-/// The file of a Zonal that runs.
+/// The pins file of a running Zonal.
 #[derive(Debug)]
 pub(crate) struct PinsFile {
     path: PathBuf,
     held: Mutex<LockedFile>,
 }
 
-/// The file as it is on disk, locked; `None` while there is none.
+/// The current file, open and locked; `None` if there is none.
 pub(crate) type LockedFile = Option<File>;
 
-/// Why something is not pinned by order.
+/// Why a pin command failed.
 pub(crate) enum NotPinned {
-    /// It cannot be.
+    /// The request is invalid; change it.
     Refused(String),
-    /// The file was not written.
+    /// The file could not be written; fix its path or permissions, then retry.
     Failed(String),
 }
 
 impl PinsFile {
-    /// Locks the file, if there is one.
+    /// Opens and locks the file, if it exists.
     ///
     /// # Errors
-    /// Another process has it.
+    /// Another process holds the lock.
     pub(crate) fn open(path: PathBuf) -> Result<Self, String> {
         let file = Self { path, held: Mutex::default() };
         file.lock(&mut file.hold())?;
         Ok(file)
     }
 
-    /// Nobody changes what is pinned meanwhile.
+    /// Locks the pins against changes while the guard lives.
     pub(crate) fn hold(&self) -> MutexGuard<'_, LockedFile> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the file that is there now, unless it is the one that is locked already.
+    /// Locks the current file, unless it is the one locked already.
     fn lock(&self, held: &mut LockedFile) -> Result<(), String> {
-        // Whoever has it may put the next one in its place between two lines of this.
+        // The process that holds the lock may replace the file between open and lock.
         for _ in 0..LOCKINGS_MAX {
             let Ok(file) = File::open(&self.path) else {
-                // Why it cannot be read is said where it is read.
+                // `read` reports why the file cannot be read.
                 *held = None;
                 return Ok(());
             };
@@ -124,7 +127,7 @@ impl PinsFile {
             }
             match file.try_lock() {
                 Err(TryLockError::WouldBlock) => return Err(self.in_use()),
-                // A file system without locks: then nobody can hold one.
+                // The file system has no locks, so no other process can hold one.
                 Err(TryLockError::Error(_)) | Ok(()) => *held = Some(file),
             }
         }
@@ -139,7 +142,7 @@ impl PinsFile {
         )
     }
 
-    /// Changes what is pinned: first in the file, where it survives a crash, then for who reads.
+    /// Changes the pins: first in the file, so that they survive a crash, then in the gateway.
     pub(crate) fn change<T>(
         &self,
         gateway: &Gateway,
@@ -175,7 +178,7 @@ impl PinsFile {
         Ok(())
     }
 
-    /// Puts a new file in the place of the one that is there, and holds its lock from before it is there.
+    /// Replaces the file atomically. The new file is locked before it becomes visible.
     fn write(&self, pins: &Pins) -> io::Result<File> {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
@@ -185,10 +188,10 @@ impl PinsFile {
         }
         let beside = self.path.with_extension("unfinished");
         let mut file = File::options().create(true).truncate(false).write(true).open(&beside)?;
-        // Another may be at it: then not a byte of its is touched.
+        // Another process may be writing this file: do not truncate it.
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => return Err(ErrorKind::WouldBlock.into()),
-            // A file system without locks.
+            // The file system has no locks.
             Err(TryLockError::Error(_)) | Ok(()) => file.set_len(0)?,
         }
         file.write_all(text(pins).as_bytes())?;
@@ -199,7 +202,8 @@ impl PinsFile {
     }
 }
 
-/// So often the file is opened again when another took its place meanwhile. More than any order of theirs takes.
+/// Attempts to open and lock the file while another process replaces it. 8: more replacements than
+/// another process makes meanwhile.
 const LOCKINGS_MAX: u32 = 8;
 
 fn is_same(one: &File, other: &File) -> bool {
@@ -233,7 +237,7 @@ mod tests {
         assert!(read(&path).unwrap().is_empty());
     }
 
-    /// Two servers in one folder wrote over each other's pins, and neither said so.
+    /// Regression: two servers in one folder overwrote each other's pins, without an error.
     #[test]
     fn one_writes_it_at_a_time_and_not_over_what_was_not_read() {
         let folder = tempfile::tempdir().unwrap();
@@ -250,7 +254,7 @@ mod tests {
         in_use(open().unwrap_err());
         drop(first);
         replace(&second, &nothing, &a).unwrap();
-        // By hand, in its place and over it.
+        // Manual edits: by replacing the file, and by overwriting it.
         fs::write(folder.path().join("new"), "b/c\n").unwrap();
         fs::rename(folder.path().join("new"), &path).unwrap();
         for _ in 0..2 {

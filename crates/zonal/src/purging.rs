@@ -4,28 +4,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::reports;
 
-/// Where a list is posted.
+/// Path on the admin endpoint; clients POST an object list.
 pub(crate) const PATH: &str = "/cache/purge";
 
-/// What is said of a list that names a part of an object.
+/// Error for a list that names a range of an object.
 pub(crate) const NO_PARTS: &str =
     "a range of an object cannot be removed from the cache: name the object";
 
-/// A line of the report; of a prefix it tells of all below it.
+/// A line of the report. A prefix has one line for everything below it.
 pub(crate) type PurgeLine = reports::ReportLine<PurgeResult, PurgeResult, Sum>;
 
-/// What became of one of the list.
+/// Result for one object or prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PurgeResult {
     pub(crate) name: String,
-    /// Nothing that was cached of it, or below it, before is served again, also not after a crash. Whether anything was,
-    /// nobody looked.
+    /// The object, or everything below the prefix, is invalidated durably: earlier versions are not
+    /// served again, even after a crash. `true` does not mean that anything was cached.
     pub(crate) removed: bool,
-    /// Why that does not hold.
+    /// Why the removal failed; `null` if it succeeded.
     pub(crate) why: Option<String>,
 }
 
-/// The last line.
+/// The last line of the report: totals.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sum {
     pub(crate) objects: u64,

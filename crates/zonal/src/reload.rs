@@ -1,21 +1,22 @@
-//! SIGHUP: reads the configuration again while requests go on, and applies all of it or nothing.
+//! Reload on SIGHUP: reads the configuration again while requests continue, and applies all of it
+//! or nothing.
 //!
-//! Access keys with what each may do, the keys that origins are asked with and the authorities that vouch for them, the certificate, domains, vendors' headers, who is let in at the admin endpoint, freshness and what is
-//! kept take effect with the next request, chunk sizes with the next object that comes from the origin,
-//! the level of the log at once, and the access log goes on in a new file.
-//! What is built into a running process does not change: a configuration that changes it is refused, with the keys
-//! that want a restart.
+//! Effective from the next request: access keys and their rules, origin credentials and certificate
+//! authorities, the certificate, domains, vendor headers, access control of the admin endpoint,
+//! freshness and retention rules. Effective from the next object fetched: chunk sizes. Effective at
+//! once: the log level; the access log is reopened. All other keys need a restart: a configuration
+//! that changes one is refused, and the error names these keys.
 
 use zonal_gateway::{Access, AccessKeys, AccessRules, Terms};
 
 use crate::config::{AccessTo, Config, Flags, Key, KeyPair};
 
-/// Reads the configuration as the start did, and compares.
+/// Reads the configuration as the start did, and compares both.
 pub(crate) struct Reloader<'a> {
     flags: &'a Flags,
-    /// What the process was started with.
+    /// The configuration of the start.
     started_with: &'a Config,
-    /// The pair of the data directory, when the configuration names none.
+    /// The key pair of the data directory, if the configuration names none.
     kept_keys: Option<KeyPair>,
 }
 
@@ -28,7 +29,8 @@ impl<'a> Reloader<'a> {
         Self { flags, started_with, kept_keys }
     }
 
-    /// Whether there is a file that may have changed: without one, nothing could be read again.
+    /// Whether any part of the configuration comes from a file. Without one, a reload cannot change
+    /// anything.
     pub(crate) fn has_files(&self) -> bool {
         let Config { secret_key_file, certificate, door, more_keys, origins, keep, log, .. } =
             self.started_with;
@@ -42,7 +44,7 @@ impl<'a> Reloader<'a> {
             || origins.iter().any(|origin| origin.has_file)
     }
 
-    /// The configuration as it is written now, with the terms that it comes to, or why it cannot be taken.
+    /// The current configuration with its request rules, or the reason why it is refused.
     pub(crate) fn read(&self) -> Result<(Config, Terms), String> {
         let now = Config::load(self.flags).map_err(|error| error.to_string())?;
         let fixed = self.started_with.fixed_that_differ(&now);
@@ -54,7 +56,7 @@ impl<'a> Reloader<'a> {
     }
 }
 
-/// The terms that a configuration comes to.
+/// Derives the request rules (keys, access, freshness, retention) from a configuration.
 pub(crate) fn terms(config: &Config, kept_keys: Option<&KeyPair>) -> Terms {
     let everything = AccessRules::all(Access::ReadWrite);
     let pair = config.keys.as_ref().or(kept_keys);

@@ -1,23 +1,23 @@
-//! Report lines of orders on object lists.
+//! Report lines of admin commands that take an object list.
 
 use serde::{Deserialize, Serialize};
 
-/// A line: what became of an object or of a prefix, in the order of the list, and at the end what it comes to.
+/// One JSON line: the result for an object or prefix, in the order of the list; totals at the end.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ReportLine<Object, Prefix, Sum> {
     Object(Object),
     Prefix(Prefix),
-    /// The last one.
+    /// Totals; always the last line.
     Sum(Sum),
 }
 
-/// What the origin listed below a prefix. It comes after the objects.
+/// Result of listing a prefix at the origin. This line follows those of its objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Listed {
     pub(crate) name: String,
-    /// They were taken up as if each had been named.
+    /// Number of objects listed; each is processed as if the list had named it.
     pub(crate) objects: u64,
-    /// Why it may have more.
+    /// Why the listing may be incomplete; `null` if it is complete.
     pub(crate) why: Option<String>,
 }

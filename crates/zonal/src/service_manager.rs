@@ -1,29 +1,30 @@
-//! Notifications to the service manager: sd_notify(3), for units with `Type=notify` or `Type=notify-reload`.
+//! Service manager notifications: sd_notify(3), for units with `Type=notify` or
+//! `Type=notify-reload`.
 //!
-//! Nothing is sent where no service manager asks for it (`NOTIFY_SOCKET` is not set).
+//! Without a service manager (`NOTIFY_SOCKET` is not set) nothing is sent.
 
 use sd_notify::NotifyState;
 
-/// A state of the service that the service manager waits for.
+/// Service state reported to the service manager.
 #[derive(Clone, Copy)]
 pub(crate) enum State {
-    /// Requests are answered on the terms of the configuration: after a start, and after a reload.
+    /// The service is ready, after a start or after a reload.
     Serving,
-    /// The configuration is being read again. [`State::Serving`] or [`State::ReloadRefused`] has to follow.
+    /// A reload has begun. [`State::Serving`] or [`State::ReloadRefused`] must follow.
     Reloading,
-    /// The new configuration has a mistake, and the previous one is in force.
+    /// The new configuration was refused; the previous one stays in force.
     ReloadRefused,
-    /// Requests that are under way end, and nothing new is accepted.
+    /// Graceful shutdown: running requests finish, new ones are not accepted.
     Stopping,
     /// A panic ends the process.
     Panicked,
 }
 
-/// Sends a notification. One that cannot be sent is logged: the service itself is not affected.
+/// Sends a notification. A failure is logged and does not affect the service.
 pub(crate) fn notify(state: State) {
     let sent = match state {
         State::Serving => sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")]),
-        // `notify-reload` matches the time with that of its own signal.
+        // `Type=notify-reload` requires the monotonic time, to match it with the signal it sent.
         State::Reloading => NotifyState::monotonic_usec_now()
             .and_then(|now| sd_notify::notify(&[NotifyState::Reloading, now])),
         State::ReloadRefused => {

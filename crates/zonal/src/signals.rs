@@ -1,4 +1,4 @@
-//! Signals: stop and reload.
+//! Signal handling: SIGTERM and SIGINT stop the process, SIGHUP reloads the configuration.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 use zonal_cli::Failure;
 
-/// Whoever sends two signals within this time means one: GNU `timeout` sends to the process and to its group, a terminal to
-/// the group and a shell to the process. 1 s: longer than any of them takes on a busy machine, shorter than a person who
-/// has waited in vain.
+/// Stop signals within this time count as one. GNU `timeout` signals both the process and its
+/// group; a terminal signals the group, and a shell the process. 1 s: longer than these take on a
+/// busy machine, shorter than an operator waits before a second Ctrl-C.
 const SAME_ORDER: Duration = Duration::from_secs(1);
 
-/// What signals ask for.
+/// The action that a signal requests.
 pub(crate) enum Order {
-    /// SIGTERM and SIGINT.
+    /// SIGTERM or SIGINT.
     Stop,
     /// SIGHUP.
     Reload,
 }
 
-/// Signals that this process hears of.
+/// The signals that the process handles.
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -34,7 +34,7 @@ impl Signals {
         Ok(Self { terminate, interrupt, hang_up: listen(SignalKind::hangup())? })
     }
 
-    /// The next of them.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> Order {
         tokio::select! {
             _ = self.terminate.recv() => Order::Stop,
@@ -43,12 +43,12 @@ impl Signals {
         }
     }
 
-    /// Waits until the process is to stop.
+    /// Waits for a stop signal.
     pub(crate) async fn stop(&mut self) {
         while !matches!(self.next().await, Order::Stop) {}
     }
 
-    /// After it was told to stop: waits until it is told again.
+    /// After a first stop signal: waits for a second one, which skips the graceful shutdown.
     pub(crate) async fn stop_at_once(&mut self) {
         let told = Instant::now();
         self.stop().await;

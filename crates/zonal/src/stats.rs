@@ -1,60 +1,63 @@
-//! JSON of `zonal cache stats` and its admin endpoint: counts since start. Readers form ratios.
+//! JSON of `zonal cache stats` and its admin endpoint: counters since start and current values.
+//! Readers form ratios.
 
 use serde::{Deserialize, Serialize};
 
 use crate::switching::State;
 
-/// Where they are.
+/// Path on the admin endpoint.
 pub(crate) const PATH: &str = "/stats";
 
-/// All of it, at one moment. Names are those of the metrics, without their units where they are counts.
+/// Statistics of the cache at one moment. Names match the metrics; counts omit the unit.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Stats {
-    /// Whether reads are answered from the cache.
+    /// Whether reads are served from the cache.
     pub(crate) cache: State,
     pub(crate) answers: Answers,
     pub(crate) connections: Connections,
-    /// By order.
+    /// Pins set by the operator.
     pub(crate) pins: Pins,
-    /// In the order of the configuration; each with all its shards.
+    /// Devices in the order of the configuration, each summed over its shards.
     pub(crate) devices: Vec<Device>,
-    /// In the order of the configuration.
+    /// Origins in the order of the configuration.
     pub(crate) origins: Vec<Origin>,
 }
 
-/// By their `X-Cache`.
+/// Responses by their `X-Cache` header.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Answers {
     pub(crate) hit: u64,
     pub(crate) revalidated: u64,
     pub(crate) miss: u64,
     pub(crate) stale: u64,
-    /// Lists, writes and other operations among them.
+    /// Includes lists, writes and other uncached operations.
     pub(crate) bypass: u64,
-    /// GetObject and HeadObject past the cache; reasons that occurred.
+    /// GetObject and HeadObject requests that bypassed the cache, by reason; only reasons that
+    /// occurred.
     pub(crate) bypassed_reads: Vec<BypassedReads>,
-    /// What the origin was asked for reads: heads, ranges, their repetitions, and reads past the cache.
+    /// Origin requests caused by reads: heads, ranges, retries, hedges, and reads that bypassed the
+    /// cache.
     pub(crate) origin_requests: u64,
 }
 
-/// Reads past the cache for one reason.
+/// Reads that bypassed the cache for one reason.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct BypassedReads {
     /// The value of `X-Cache-Reason`.
     pub(crate) reason: String,
-    /// For people.
+    /// The reason as a sentence for people.
     pub(crate) explanation: String,
     pub(crate) reads: u64,
 }
 
 impl Answers {
-    /// GetObject and HeadObject that were answered, by whom ever.
+    /// GetObject and HeadObject requests served from the cache or the origin.
     pub(crate) fn reads(&self) -> u64 {
         let bypassed: u64 = self.bypassed_reads.iter().map(|bypassed| bypassed.reads).sum();
         self.served_by_cache() + self.miss + bypassed
     }
 
-    /// Reads that flash or memory served.
+    /// Reads served from flash or memory.
     pub(crate) const fn served_by_cache(&self) -> u64 {
         self.hit + self.revalidated + self.stale
     }
@@ -62,14 +65,14 @@ impl Answers {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Connections {
-    /// Now.
+    /// Connections open now.
     pub(crate) open: u64,
     pub(crate) accepted: u64,
     pub(crate) refused: u64,
     pub(crate) timed_out: u64,
 }
 
-/// What is named to be pinned.
+/// Number of objects and prefixes in the pins file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Pins {
     pub(crate) objects: u64,
@@ -80,15 +83,15 @@ pub(crate) struct Pins {
 pub(crate) struct Device {
     pub(crate) name: String,
     pub(crate) shards: u64,
-    /// Of them, no longer there.
+    /// Shards that no longer answer and are not isolated.
     pub(crate) shards_lost: u64,
-    /// Of them, done without until their device answers well again.
+    /// Shards that are offline until their device has passed its probe window.
     pub(crate) shards_isolated: u64,
     pub(crate) reads: Reads,
     pub(crate) flash: Flash,
 }
 
-/// Pieces of chunks by where readers found them, and bytes.
+/// Chunk pieces by where readers found them, and bytes.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Reads {
     pub(crate) pieces: u64,
@@ -101,17 +104,17 @@ pub(crate) struct Reads {
     pub(crate) fetched_bytes: u64,
 }
 
-/// What is on flash now, and what was written there.
+/// Current contents of flash, and writes since start.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Flash {
     pub(crate) capacity_bytes: u64,
-    /// Of zones that hold something, whether or not it is of use.
+    /// Capacity of all zones that are neither empty nor retired, live data or not.
     pub(crate) used_bytes: u64,
     pub(crate) records: u64,
     pub(crate) pinned_bytes: u64,
-    /// What may be.
+    /// Limit of `pinned_bytes`.
     pub(crate) pinned_max_bytes: u64,
-    /// Written or read while they should have been pinned, and there was no room.
+    /// Bytes that should have been pinned when written or read, but exceeded the limit.
     pub(crate) unpinned_bytes: u64,
     pub(crate) zones: Zones,
     pub(crate) admitted_bytes: u64,
@@ -119,7 +122,7 @@ pub(crate) struct Flash {
     pub(crate) turned_away_bytes: u64,
     pub(crate) rewritten_bytes: u64,
     pub(crate) written_bytes: u64,
-    /// Reads, writes and checks that failed.
+    /// Failed reads, writes and checksum checks.
     pub(crate) errors: u64,
 }
 
@@ -135,12 +138,12 @@ pub(crate) struct Zones {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Origin {
     pub(crate) name: String,
-    /// Attempts after the first among them.
+    /// Includes retries.
     pub(crate) requests: u64,
     pub(crate) errors: u64,
     pub(crate) received_bytes: u64,
     pub(crate) sent_bytes: u64,
-    /// What is wrong with it now.
+    /// The current error of the origin; `null` if it is healthy.
     pub(crate) trouble: Option<String>,
 }
 

@@ -5,13 +5,13 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use zonal_gateway::Caching;
 
-/// Where the order to switch the cache off is posted.
+/// Path on the admin endpoint that turns the cache off (POST).
 pub(crate) const OFF_PATH: &str = "/cache/off";
 
-/// And that to switch it on.
+/// Path on the admin endpoint that turns the cache on (POST).
 pub(crate) const ON_PATH: &str = "/cache/on";
 
-/// Whether reads are answered from the cache.
+/// Whether reads are served from the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum State {
@@ -37,11 +37,11 @@ impl fmt::Display for State {
     }
 }
 
-/// The answer to an order.
+/// Response to the command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Switched {
-    /// From now on.
+    /// The new state.
     pub(crate) cache: State,
-    /// Before.
+    /// The state before the command.
     pub(crate) was: State,
 }

@@ -1,36 +1,37 @@
-//! JSON of `zonal cache pin|unpin` and its admin endpoint; pins are reported as warmed objects are.
+//! JSON of `zonal cache unpin` and admin paths of `zonal cache pin|unpin`. A pin reports in the
+//! format of a warm-up.
 
 use serde::{Deserialize, Serialize};
 
 use crate::reports::{self, Listed};
 
-/// Where a list of what is to be pinned is posted.
+/// Path on the admin endpoint; clients POST the list of objects to pin.
 pub(crate) const PIN_PATH: &str = "/cache/pin";
 
-/// And one of what is not.
+/// Path on the admin endpoint; clients POST the list of objects to unpin.
 pub(crate) const PATH: &str = "/cache/unpin";
 
 /// A line of the report.
 pub(crate) type UnpinLine = reports::ReportLine<UnpinResult, Listed, Sum>;
 
-/// What became of one object.
+/// Result for one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct UnpinResult {
     pub(crate) name: String,
-    /// Bytes that were pinned on flash, and are not any more.
+    /// Bytes on flash that were pinned and no longer are.
     pub(crate) released: u64,
-    /// Why it is pinned all the same.
+    /// Why the object is still pinned; `null` if it is not.
     pub(crate) why: Option<String>,
 }
 
-/// The last line.
+/// The last line of the report: totals.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sum {
-    /// Prefixes of which not all objects may be among them.
+    /// Prefixes whose listing may be incomplete.
     pub(crate) prefixes_cut: u64,
     pub(crate) objects: u64,
     pub(crate) objects_released: u64,
-    /// Bytes.
+    /// Bytes on flash that are no longer pinned.
     pub(crate) released: u64,
 }
 

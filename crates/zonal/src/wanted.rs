@@ -1,26 +1,27 @@
-//! Object lists as the commands of `zonal cache` send them: one object or prefix per line.
+//! Object lists, as sent by the `zonal cache` commands: one object or prefix per line.
 
 use std::fmt;
 use std::ops::Range;
 
 use zonal_host::{ObjectName, PREFIX_BYTES_MAX};
 
-/// Bytes of a list.
+/// Largest list, in bytes.
 pub(crate) const LIST_BYTES_MAX: usize = 16 << 20;
 
-/// Lines of a list. Where something is kept of each object until the end, at about 1 KiB for each, 100 MiB of memory.
+/// Largest number of lines. Some commands keep about 1 KiB per object until the end: 100 MiB of
+/// memory.
 pub(crate) const OBJECTS_MAX: usize = 100_000;
 
-/// What a line names.
+/// The target of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Object(ObjectName),
     Part(ObjectName, Range<u64>),
-    /// All objects below it.
+    /// All objects below a prefix.
     Below(Prefix),
 }
 
-/// The names in a bucket that begin with `prefix`.
+/// All object names in a bucket that begin with `prefix`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Prefix {
     pub(crate) bucket: String,
@@ -33,19 +34,20 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// Stands behind the tab of a line that names a prefix.
+/// Second field of a line that names a prefix.
 const BELOW: &str = "*";
 
-/// The lines of a list; empty ones do not count.
+/// Parses a list; empty lines are ignored.
 ///
 /// # Errors
-/// The number of the first line that cannot be meant, and why.
+/// The number of the first invalid line, and the reason.
 pub(crate) fn parse_list(list: &str) -> Result<Vec<Wanted>, String> {
     let lines = list.lines().zip(1..).filter(|(line, _)| !line.is_empty());
     lines.map(|(line, n)| parse(line).map_err(|why| format!("line {n}: {why}"))).collect()
 }
 
-/// One line: `BUCKET/KEY`, or that, a tab, and `START-END`, or `BUCKET/PREFIX`, a tab, and `*`.
+/// Parses one line: `BUCKET/KEY`, or `BUCKET/KEY` + tab + `START-END`, or `BUCKET/PREFIX` + tab +
+/// `*`.
 pub(crate) fn parse(line: &str) -> Result<Wanted, String> {
     let (name, rest) = match line.split_once('\t') {
         Some((name, rest)) => (name, Some(rest)),
@@ -81,10 +83,10 @@ pub(crate) fn parse(line: &str) -> Result<Wanted, String> {
     }
 }
 
-/// The line that names a prefix.
+/// Formats the line that names a prefix.
 ///
 /// # Errors
-/// Why it cannot be meant.
+/// The prefix is invalid; the text says why.
 pub(crate) fn line_below(prefix: &str) -> Result<String, String> {
     let line = format!("{prefix}\t{BELOW}");
     match prefix.contains(['\n', '\t']) {
@@ -102,7 +104,7 @@ fn parse_range(range: &str) -> Result<Range<u64>, String> {
     }
 }
 
-/// Digits, and no sign.
+/// Parses decimal digits; unlike Rust's parser, a sign is refused.
 fn number(text: &str) -> Option<u64> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
@@ -184,13 +186,13 @@ mod tests {
             prop_assert_eq!(parse_list(&list), Ok(wanted));
         }
 
-        /// `+5` was a number, as Rust reads it.
+        /// Regression: `+5` was accepted as a number, as Rust parses it.
         #[test]
         fn what_is_read_of_a_line_is_what_it_says(
             text in prop_oneof!["[a-z/]{0,4}\t[0-9+*-]{0,8}", "(s3://)?[a-z/\t*0-9-]{0,12}", ".*"],
         ) {
             if let Ok(wanted) = parse(&text) {
-                // Zeros in front of a number are the only thing that is lost.
+                // Only leading zeros of numbers may differ.
                 let plain = |text: &str| {
                     let (name, rest) = text.split_once('\t').unwrap_or((text, ""));
                     let numbers = rest.split('-').map(|n| n.trim_start_matches('0').to_owned());

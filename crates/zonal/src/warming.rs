@@ -5,52 +5,54 @@ use zonal_host::Residency;
 
 use crate::reports::{self, Listed};
 
-/// Where a list is posted.
+/// Path on the admin endpoint; clients POST an object list.
 pub(crate) const PATH: &str = "/cache/warm";
 
 /// A line of the report.
 pub(crate) type WarmLine = reports::ReportLine<WarmResult, Listed, Sum>;
 
-/// What became of one object. Sizes are in bytes.
+/// Result for one object. Sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WarmResult {
     pub(crate) name: String,
-    /// Of what was asked for; 0 when that is not known.
+    /// Size of the object or requested range; 0 if unknown.
     pub(crate) size: u64,
-    /// Before anything was done for this line.
+    /// Bytes on flash before this object was processed.
     pub(crate) was_on_flash: u64,
-    /// Read because they were neither on flash nor in memory.
+    /// Bytes fetched because they were neither on flash nor in memory.
     pub(crate) fetched: u64,
-    /// When its turn was over.
+    /// Bytes on flash after this object was processed.
     pub(crate) on_flash: u64,
-    /// Of that.
+    /// Of `on_flash`, bytes that are pinned.
     pub(crate) pinned: u64,
-    /// Why not all of it is on flash, or pinned where it is to be.
+    /// Why the object is not wholly on flash, or not wholly pinned although it should be; `null`
+    /// otherwise.
     pub(crate) why: Option<String>,
 }
 
-/// What holds when the list is done: everything was looked up again.
+/// Totals. `on_flash` and `pinned` are looked up again when the list is done, because later objects
+/// may have evicted earlier ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sum {
-    /// Prefixes of which not all objects may be among them.
+    /// Prefixes whose listing may be incomplete.
     pub(crate) prefixes_cut: u64,
     pub(crate) objects: u64,
-    /// Of them, all of what was asked for is on flash.
+    /// Objects whose requested bytes are all on flash.
     pub(crate) objects_on_flash: u64,
-    /// Of them, all of what was asked for is pinned.
+    /// Objects whose requested bytes are all pinned.
     pub(crate) objects_pinned: u64,
     pub(crate) size: u64,
     pub(crate) was_on_flash: u64,
     pub(crate) fetched: u64,
     pub(crate) on_flash: u64,
     pub(crate) pinned: u64,
-    /// They had more on flash when their turn was over.
+    /// Objects that had more bytes on flash right after they were processed.
     pub(crate) objects_evicted: u64,
     pub(crate) evicted: u64,
 }
 
 impl Sum {
-    /// Counts an object, and where it is at the end; `None`: there is none.
+    /// Adds an object. `now` is its residency at the end; `None` if the object could not be opened.
     pub(crate) fn add(&mut self, told: &WarmResult, now: Option<Residency>) {
         let Residency { on_flash, pinned, .. } = now.unwrap_or_default();
         let is_all = |bytes: u64| now.is_some() && bytes == told.size;

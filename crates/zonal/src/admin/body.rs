@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
-/// See the module.
+/// Response body of the admin endpoint.
 pub(super) enum Body {
     Whole(Bytes),
     Lines(mpsc::Receiver<Bytes>),

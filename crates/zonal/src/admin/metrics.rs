@@ -1,4 +1,4 @@
-//! Prometheus metrics of the cache: one table per source, a row per metric.
+//! Prometheus metrics of the cache: one table per source, one row per metric.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ const PIECES_FOUND_HELP: &str = "Pieces of chunks by where they were found";
 const ZONES: &str = "zonal_device_zones";
 const ZONES_HELP: &str = "Zones by what they are used for";
 
-/// Of each shard; labels `device` and `shard`.
+/// Metrics of each shard; labels `device` and `shard`.
 const SHARD: &[Metric<ShardStats>] = &[
     counter("zonal_cache_opens_total", "Heads asked for", |s| s.cache.opens),
     labelled(Kind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "fresh"), |s| {
@@ -162,7 +162,7 @@ const SHARD: &[Metric<ShardStats>] = &[
     gauge("zonal_device_removals_missed", "Removals to be made up for", |s| s.removals_missed),
 ];
 
-/// Of the endpoint.
+/// Metrics of the S3 endpoint.
 const GATEWAY: &[Metric<GatewayStats>] = &[
     counter("zonal_gateway_sent_bytes_total", "Bytes of answers", |s| s.sent_bytes.get()),
     counter("zonal_gateway_received_bytes_total", "Bytes of request bodies", |s| {
@@ -225,7 +225,7 @@ const GATEWAY: &[Metric<GatewayStats>] = &[
     }),
 ];
 
-/// Of each origin; label `origin`.
+/// Metrics of each origin; label `origin`.
 const ORIGIN: &[Metric<OriginStats>] = &[
     counter("zonal_origin_heads_total", "Heads asked for", |s| s.heads.get()),
     counter("zonal_origin_gets_total", "Ranges asked for", |s| s.gets.get()),
@@ -263,7 +263,7 @@ const ORIGIN: &[Metric<OriginStats>] = &[
     }),
 ];
 
-/// Everything, in the OpenMetrics text format.
+/// All metrics in the OpenMetrics text format.
 pub(super) fn text(
     shards: &[ShardStats],
     gateway: Option<(&GatewayStats, Caching)>,

@@ -1,4 +1,5 @@
-//! Object list iterator: expands prefixes by listing their origin one page at a time, in bounded memory.
+//! Object list iterator: expands prefixes by listing their origin one page at a time, in bounded
+//! memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,24 +11,24 @@ use zonal_origin::Origins;
 use crate::reports::Listed;
 use crate::wanted::{OBJECTS_MAX, Prefix, Wanted};
 
-/// See the module.
+/// Iterator over the objects of a list.
 pub(super) struct Names {
     origins: Arc<Origins>,
     list: vec::IntoIter<Wanted>,
-    /// The prefix whose turn it is.
+    /// The prefix that is being listed.
     below: Option<Below>,
-    /// Objects that prefixes may still come to.
+    /// Objects that prefixes may still yield.
     room: usize,
 }
 
-/// What comes next.
+/// Item of the iteration.
 pub(super) enum Next {
     Object(ObjectName, Option<Range<u64>>),
-    /// After its objects.
+    /// End of a prefix, after its objects.
     Prefix(Listed),
 }
 
-/// A prefix of which a page is there.
+/// A prefix with the current page of its listing.
 struct Below {
     prefix: Prefix,
     page: vec::IntoIter<String>,
@@ -38,17 +39,17 @@ struct Below {
 enum Token {
     First,
     Next(String),
-    /// There are no more pages.
+    /// The last page has been read.
     End,
 }
 
 impl Names {
-    /// Of all prefixes together no more than `room` objects.
+    /// Creates the iterator. All prefixes together yield at most `room` objects.
     pub(super) fn new(origins: Arc<Origins>, list: Vec<Wanted>, room: usize) -> Self {
         Self { origins, list: list.into_iter(), below: None, room }
     }
 
-    /// `None` at the end.
+    /// The next object or prefix result; `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Next> {
         loop {
             if let Some(below) = &mut self.below {
@@ -86,7 +87,7 @@ impl Names {
 }
 
 impl Below {
-    /// The next key. The error is why the origin did not tell.
+    /// The next key of the prefix. The error is the reason why it could not be listed.
     async fn key(&mut self, origins: &Origins) -> Result<Option<String>, String> {
         loop {
             if let Some(key) = self.page.next() {

@@ -1,8 +1,8 @@
-//! Orders to the cache (POST): warm, pin, purge, on, off.
+//! Admin commands (POST): warm, pin, unpin, purge, cache on and off.
 //!
-//! 1. Find out whether it may be given now.
-//! 2. Take its list, if it has one, within bounds of size and time.
-//! 3. Carry it out: at once, or while its report is read.
+//! 1. Check whether the command can run now.
+//! 2. Read its object list, if it takes one, within limits of size and time.
+//! 3. Run it: at once, or while its report is streamed.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ use crate::pins::{self, NotPinned};
 use crate::wanted::{self, Wanted};
 use crate::{purging, switching, unpinning, warming};
 
-/// Until all of a list is there.
+/// Timeout for receiving an object list.
 const LIST_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is ordered.
+/// A command, given by the path of the request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
     Warm,
@@ -36,7 +36,7 @@ pub(super) enum Order {
     Switch(Caching),
 }
 
-/// Why an order is not carried out: the answer that says so.
+/// Error response to a refused command.
 type Refusal = Response<Body>;
 
 fn refuse(status: StatusCode, why: &str) -> Refusal {
@@ -80,7 +80,8 @@ impl Admin {
         }
     }
 
-    /// What is to be pinned is named first: then it is warmed as it is.
+    /// Runs a warm or pin command. A pin command first writes the pins file, so that the warm-up
+    /// then pins the objects.
     async fn warm(
         &self,
         node: &Observed,
@@ -94,7 +95,7 @@ impl Admin {
         if matches!(order, Order::Pin) {
             node.pins.change(gateway, |known| pins::pin(known, &list)).map_err(not_pinned)?;
         }
-        // Something is kept of each object until the end.
+        // The warm-up keeps a record of each object until the end, so objects are limited.
         let room = wanted::OBJECTS_MAX - list.len();
         let names = Names::new(node.origins.clone(), list, room);
         let (report, lines) = mpsc::channel(report::LINES_MAX);
@@ -116,10 +117,10 @@ impl Admin {
         if list.iter().any(|wanted| matches!(wanted, Wanted::Part(..))) {
             return Err(refuse(StatusCode::BAD_REQUEST, pins::NO_PARTS));
         }
-        // Those are released whether or not the origin still has them.
+        // Listed objects are released even if the origin no longer has them.
         let named = node.pins.change(gateway, |known| Ok(pins::unpin(known, &list)));
         let named = named.map_err(not_pinned)?;
-        // Nothing is kept of them.
+        // Unpinning keeps no record per object, so their number is unlimited.
         let names = Names::new(node.origins.clone(), list, usize::MAX);
         let (report, lines) = mpsc::channel(report::LINES_MAX);
         let told = (node.client.clone(), gateway.terms());

@@ -1,5 +1,5 @@
-//! Pinning by order: pins what the file of pins names, releases what it names no more. A pin first writes the file,
-//! then warms.
+//! Pin and unpin commands: apply the pins file to the data on flash. A pin command first writes the
+//! file, then warms the objects.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::names::{Names, Next};
 use super::report::{is_serving, tell};
 use crate::unpinning::{Sum, UnpinLine, UnpinResult};
 
-/// What is cached counts, and nobody is asked.
+/// Lookup in the cache only, without an origin request.
 const KNOWN: FreshnessPolicy = FreshnessPolicy {
     head: Freshness::Immutable,
     absence: Nanos(0),
@@ -22,8 +22,8 @@ const KNOWN: FreshnessPolicy = FreshnessPolicy {
     asking: OriginUse::Forbidden,
 };
 
-/// Pins what is on flash of all that is named, one after the other. A record that came to be pinned after it was written
-/// is not told from others when the log is opened.
+/// Re-pins after a start: marks the data on flash of every object in the pins file, one after the
+/// other. Recovery cannot tell records that were pinned only after they were written.
 pub(super) async fn pin_again(client: Client, terms: Arc<Terms>) {
     for object in terms.pins.objects() {
         if terms.keep_of(object) == Keep::Pin {
@@ -32,8 +32,8 @@ pub(super) async fn pin_again(client: Client, terms: Arc<Terms>) {
     }
 }
 
-/// Releases `named` and what a list names besides, as far as nothing else pins it. Until that is done, nobody reads the
-/// report, or it was told to stop; the report then lacks its sum.
+/// Unpins the objects of `named` and of a list, unless another prefix or a rule pins them. It stops
+/// early, and the report lacks its totals, if the client disconnects or the server shuts down.
 pub(super) async fn release(
     (client, terms): (Client, Arc<Terms>),
     (named, mut names): (Vec<ObjectName>, Names),
@@ -46,7 +46,7 @@ pub(super) async fn release(
         let line = match first.next() {
             Some(object) => UnpinLine::Object(release_one(&client, &terms, object).await),
             None => match names.next().await {
-                // They are in order.
+                // `named` is sorted.
                 Some(Next::Object(object, _)) if named.binary_search(&object).is_ok() => continue,
                 Some(Next::Object(object, _)) => {
                     UnpinLine::Object(release_one(&client, &terms, &object).await)
@@ -75,7 +75,8 @@ async fn release_one(client: &Client, terms: &Terms, object: &ObjectName) -> Unp
     UnpinResult { name, released: set_care(client, object, RetentionClass::Usual).await, why: None }
 }
 
-/// Says how what is cached of an object is cared for. Bytes that were pinned before and are not any more.
+/// Sets the retention class of an object's cached data. Returns the number of bytes on flash that
+/// were pinned and no longer are.
 async fn set_care(client: &Client, object: &ObjectName, care: RetentionClass) -> u64 {
     let Ok(opened) = client.open(object, KNOWN, care).await else { return 0 };
     let (head, all) = (&opened.head, 0..opened.head.size);

@@ -1,7 +1,7 @@
-//! Purge order: removes objects and prefixes from the cache for good, also across a crash.
+//! Purge command: durably removes objects and prefixes from the cache.
 //!
-//! 1. Remove many at a time: they share flushes of the log.
-//! 2. Tell of each, in the order of the list, once its removal is on flash and flushed.
+//! 1. Run many removals concurrently, so that they share flushes of the log.
+//! 2. Report each one, in the order of the list, once its tombstone is on flash and flushed.
 
 use std::collections::VecDeque;
 
@@ -15,10 +15,11 @@ use super::report::{is_serving, tell};
 use crate::purging::{PurgeLine, PurgeResult, Sum};
 use crate::wanted::Wanted;
 
-/// Removals under way. As many as one DeleteObjects has: a thousand take about as long as sixteen alone.
+/// Concurrent removals, as many as for one DeleteObjects: a thousand then take about as long as
+/// sixteen sequential ones.
 const REMOVALS_AT_ONCE: usize = 64;
 
-/// Lines of the report to be. Whoever makes them ends when it goes.
+/// Running removals; each yields one line of the report. Dropping the queue aborts them.
 struct UnderWay(VecDeque<JoinHandle<PurgeLine>>);
 
 impl Drop for UnderWay {
@@ -27,9 +28,10 @@ impl Drop for UnderWay {
     }
 }
 
-/// Until the list is done, nobody reads the report, or it was told to stop; the report then lacks its sum.
+/// Runs until the list is done. It stops early, and the report lacks its totals, if the client
+/// disconnects or the server shuts down.
 ///
-/// Requires: the list names no parts of objects.
+/// Requires: the list names no ranges of objects.
 pub(super) async fn purge(
     client: Client,
     list: Vec<Wanted>,

@@ -1,46 +1,47 @@
-//! Readiness: whether a load balancer should send requests here, and why not.
+//! Readiness probe: whether a load balancer should send requests to this node, and why not.
 
 use serde::Serialize;
 
-/// Where a Zonal is between its start and its end.
+/// Life cycle of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Devices are opened and read.
+    /// Opening devices and recovering their logs.
     Starting,
-    /// Requests are served.
+    /// Serving requests.
     Serving,
-    /// It was told to stop: what is under way may end.
+    /// Graceful shutdown: running requests may finish.
     Draining,
 }
 
-/// A shard's share of a device.
+/// State of one shard of a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
-    /// Which device.
+    /// Index of the device.
     pub(super) device: usize,
-    /// It no longer answers.
+    /// The shard does not answer; true for an isolated one, too.
     pub(super) is_lost: bool,
-    /// ... and may come back.
+    /// The shard's device is isolated and may be readmitted.
     pub(super) is_isolated: bool,
 }
 
-/// The answer of `/readyz`.
+/// JSON response of `/readyz`.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Readiness {
     pub(super) ready: bool,
-    /// For people.
+    /// Reason, for people.
     why: &'static str,
-    /// Somebody switched the cache off. It does not count: requests are answered, by the origin.
+    /// An operator switched the cache off. Readiness ignores it: the origin answers the requests.
     cache_off: bool,
-    /// Devices, or shares of them, that no longer answer: what they held is fetched from the origin.
+    /// Devices of which at least one shard is lost: what was on them is fetched from the origin.
     lost_devices: Vec<String>,
-    /// Devices that are better done without until they answer well again: the same, for that time.
+    /// Isolated devices: what is on them is fetched from the origin until they are readmitted.
     isolated_devices: Vec<String>,
-    /// For people. It does not count: another node would ask the same origin, and what is cached is here.
+    /// Origin errors, for people. Readiness ignores them: another node would use the same origin,
+    /// and this one has the cached data.
     pub(super) origin_trouble: Option<String>,
 }
 
-/// `shares` is `None` when a shard does not answer.
+/// Decides readiness. `shares` is `None` if a shard did not answer in time.
 pub(super) fn judge(phase: Phase, shares: Option<&[Share]>, devices: &[String]) -> Readiness {
     let names_of = |is_such: fn(&&Share) -> bool| {
         let such = shares.unwrap_or_default().iter().filter(is_such);
@@ -66,7 +67,7 @@ pub(super) fn judge(phase: Phase, shares: Option<&[Share]>, devices: &[String]) 
 }
 
 impl Readiness {
-    /// Every read goes to the origin.
+    /// Records that the cache is switched off, so that every read goes to the origin.
     pub(super) const fn switched_off(&mut self) {
         self.cache_off = true;
         if self.ready {

@@ -1,4 +1,4 @@
-//! Aggregated counters: shards summed per device, one line per origin.
+//! Statistics for `/stats`: counters of all shards summed per device, one entry per origin.
 
 use zonal_gateway::{BypassReason, Gateway, Outcome};
 use zonal_host::ShardStats;
@@ -99,7 +99,7 @@ fn flash(shard: &ShardStats) -> Flash {
     }
 }
 
-/// What the cache itself asks.
+/// Origin requests that the cache sent for reads, retries and hedges included.
 fn asked_for_reads(stats: &zonal_origin::Stats) -> u64 {
     let asked = [&stats.heads, &stats.gets, &stats.retries, &stats.hedges];
     asked.into_iter().map(zonal_origin::Counter::get).sum()

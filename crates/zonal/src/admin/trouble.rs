@@ -1,8 +1,8 @@
-//! Origin alerts in the log: at once, then now and then, and when they end.
+//! Origin health in the log: logs an outage at once, repeats it at intervals, and logs its end.
 //!
-//! 1. Probe: wrong keys show before the first client comes.
-//! 2. Wait until what the origin answers says something new, and log it.
-//! 3. In trouble, probe again and again: nobody else may ask, and it should show when it is over.
+//! 1. Probe the origin, so that wrong credentials show before the first client request.
+//! 2. Wait until the health of the origin changes, and log it.
+//! 3. During an outage, probe repeatedly: there may be no client requests that would show its end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use zonal_origin::{Named, OriginError, Origins};
 
-/// From one line to the next, and from probe to probe. 10 s: an origin that comes and goes writes six lines a
-/// minute at most.
+/// Pause between log lines, and between probes. 10 s: an origin that flaps writes at most six lines
+/// a minute.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Trouble that lasts is told again after this long. 5 min: it stays on the last pages of the log.
+/// Interval of reminders during an outage. 5 min: the outage stays on the last pages of the log.
 const REMINDER: Duration = Duration::from_secs(300);
 
-/// Logs until the process ends, of one of several origins.
+/// Monitors one origin until the process ends; `place` is its index.
 pub(super) async fn tell(origins: Arc<Origins>, place: usize) {
     let Some(named @ Named { name, origin, .. }) = origins.iter().nth(place) else { return };
     let has_others = 1 < origins.iter().count();
     let stats = origin.stats();
     let mut news = stats.watch_trouble();
     let probed = origins.clone();
-    // What comes of it is in the news.
+    // `watch_trouble` reports the result.
     tokio::spawn(async move {
         if let Some(named) = probed.iter().nth(place) {
             drop(named.origin.probe().await);
@@ -38,7 +38,7 @@ pub(super) async fn tell(origins: Arc<Origins>, place: usize) {
         let said = told.say(Instant::now(), kind, errors);
         match (&trouble, said) {
             (Some(error), Some(errors)) => {
-                // Those of all others are known from the configuration.
+                // The buckets of the other origins are known from the configuration.
                 let lists = match has_others && named.buckets.is_empty() {
                     true => "; until then its buckets are missing in lists of buckets",
                     false => "",
@@ -62,7 +62,7 @@ pub(super) async fn tell(origins: Arc<Origins>, place: usize) {
     }
 }
 
-/// What is wrong with the origins, for people; `None` when all are well.
+/// Errors of all unhealthy origins, for people; `None` if all are healthy.
 pub(super) fn of_all(origins: &Origins) -> Option<String> {
     let is_one = origins.iter().count() == 1;
     let troubles = origins.iter().filter_map(|Named { name, origin, .. }| {
@@ -73,18 +73,18 @@ pub(super) fn of_all(origins: &Origins) -> Option<String> {
     (!troubles.is_empty()).then(|| troubles.join("; "))
 }
 
-/// What the log knows.
+/// What has been logged of an origin's health.
 #[derive(Debug, Default)]
 struct LoggedTrouble {
-    /// The kind of trouble; `None` when all is well.
+    /// Kind of the logged error; `None` if the origin is healthy.
     kind: Option<&'static str>,
-    /// All errors up to the last line.
+    /// Value of the error counter at the last log line.
     errors: u64,
     again_at: Option<Instant>,
 }
 
 impl LoggedTrouble {
-    /// The errors since the last line, if there is to be another one.
+    /// Number of errors since the last log line, if another line is due.
     fn say(&mut self, now: Instant, kind: Option<&'static str>, errors: u64) -> Option<u64> {
         let is_due = self.again_at.is_some_and(|at| at <= now);
         if kind == self.kind && !is_due {
@@ -96,10 +96,10 @@ impl LoggedTrouble {
     }
 }
 
-/// What a folder answers, and some servers.
+/// HTTP 507 Insufficient Storage: sent by the folder origin and by some servers.
 const DISK_FULL: u16 = 507;
 
-/// What to do about it.
+/// Advice to the operator for an origin error.
 fn advice(error: &OriginError) -> &'static str {
     match error {
         OriginError::NotSignedIn(refusal) => match &*refusal.code {

@@ -1,9 +1,11 @@
-//! Warm order: reads a list of objects into the cache, paced by the flash write bandwidth.
+//! Warm-up command: reads a list of objects into the cache, paced by the flash write bandwidth.
 //!
-//! 1. Open the object, and look what of it is on flash. Wait until those before it are nearly done.
-//! 2. Read the rest part by part, each when the write queue has room for it, and throw the bytes away.
-//! 3. Wait until it is on flash. What was refused meanwhile is read again, a few times.
-//! 4. When the list is done, look again: what came later may have driven out what came before.
+//! 1. Open the object and look up its residency. Wait until the objects before it are nearly done.
+//! 2. Read the missing ranges part by part, each once the write queue has room, and discard the
+//!    bytes.
+//! 3. Wait until they are on flash. Read refused chunks again, a few times.
+//! 4. At the end of the list, look up all residencies again: later objects may have evicted earlier
+//!    ones.
 
 use std::collections::VecDeque;
 use std::future::{poll_fn, ready};
@@ -28,71 +30,77 @@ use super::report::{is_serving, tell};
 use crate::reports::Listed;
 use crate::warming::{Sum, WarmLine, WarmResult};
 
-/// Objects that are fetched at once.
+/// Objects fetched concurrently.
 const FETCHING_MAX: usize = 8;
 
-/// Objects that are fetched, or were and are on their way to flash, which takes up to 0.2 s: more than a
-/// thousand small ones in a second.
+/// Objects in progress: being fetched, or on their way to flash, which takes up to 0.2 s. 256: more
+/// than a thousand small objects a second.
 const UNDER_WAY_MAX: usize = 256;
 
-/// The least that one request asks of the origin: a piece.
+/// Smallest range of one read, in bytes: a piece.
 const PART_BYTES_MIN: u64 = 256 << 10;
 
-/// How often what is missing is fetched.
+/// Attempts to fetch missing data.
 const ATTEMPTS: u32 = 4;
 
-/// Until the write queue, or a part's way to flash, is looked at again.
+/// Poll interval for the write queue and for the residency of a part.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Until the write queue has room. Then clients fill it all the time, and what it refuses is told.
+/// Longest wait for room in the write queue. After it, clients evidently fill the queue all the
+/// time; the warm-up continues and reports refused data.
 const ROOM_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Until what is in memory is on flash. Five times what a segment waits for more.
+/// Longest wait for data in memory to reach flash. Five times the time for which a segment waits
+/// for more records.
 const FLASH_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Until what is nowhere is fetched again: a fetch that goes on to the end of its piece may bring it.
+/// Wait before missing data is fetched again: a fetch still running to the end of its piece may
+/// bring it.
 const MISSING_PATIENCE: Duration = Duration::from_millis(200);
 
-/// Until all of the list is on flash, at the end. Clients who miss all the time prolong it.
+/// Longest wait at the end for the whole list to reach flash. Clients with constant misses prolong
+/// it.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where bytes are that are all on flash, and not all pinned.
+/// Reason for an object that is wholly on flash but not wholly pinned.
 const ON_FLASH: &str = "on flash, but not all of it is pinned";
 
 const REFUSED: &str = "refused: flash took no more, or gave it up for what else was warmed";
 
-/// Of the smallest share, what may be warmed beside an object before its line is written: objects that overtake a slow one
-/// must not drive out its first pieces before its last are there.
+/// Fraction of the smallest shard (1/4) that may be warmed beside an object before its line is
+/// written. Objects that overtake a slow one must not evict its first pieces before its last ones
+/// arrive.
 const OVERTAKING_PART: u64 = 4;
 
-/// What every object of a list needs.
+/// State shared by all objects of a list.
 pub(super) struct Warmer {
     client: Client,
     terms: Arc<Terms>,
     fetching: Semaphore,
 }
 
-/// One version of an object, and what is wanted of it.
+/// One version of an object, and the range to warm.
 struct Version {
     object: ObjectName,
     head: Arc<Head>,
     range: Range<u64>,
     care: RetentionClass,
-    /// So much is read at once: all that are fetched at once fill half of the write queue.
+    /// Bytes per read: all concurrent reads together fill half of the write queue.
     part: u64,
 }
 
-/// The place of an object in its list.
+/// Position of an object in its list, for ordering.
 struct Turn {
     number: u64,
-    /// Lines that were written.
+    /// Number of report lines written.
     written: watch::Receiver<u64>,
-    /// Bytes that may be warmed beside it.
+    /// Bytes that may be warmed concurrently with this object.
     room: u64,
 }
 
 impl Turn {
-    /// Taking all before it to be of its size; the first of those under way never waits.
+    /// Whether the object may be fetched. The estimate takes all unfinished objects before it to
+    /// have its size. The first unfinished object never waits.
     fn has_come(&self, size: u64) -> bool {
         (self.number - *self.written.borrow()).saturating_mul(size) <= self.room
     }
@@ -102,10 +110,10 @@ impl Turn {
     }
 }
 
-/// Ends them when it goes.
+/// Objects in progress, in the order of the list. Dropping the queue aborts them.
 struct UnderWay(VecDeque<JoinHandle<Done>>);
 
-/// What a line of the report is made of.
+/// Result from which a line of the report is built.
 enum Done {
     Object(WarmResult, Option<Version>),
     Prefix(Listed),
@@ -122,7 +130,8 @@ impl Warmer {
         Arc::new(Self { client, terms, fetching: Semaphore::new(FETCHING_MAX) })
     }
 
-    /// Until the list is done, nobody reads the report, or it was told to stop; the report then lacks its sum.
+    /// Runs until the list is done. It stops early, and the report lacks its totals, if the client
+    /// disconnects or the server shuts down.
     pub(super) async fn warm(
         self: Arc<Self>,
         mut names: Names,
@@ -168,7 +177,8 @@ impl Warmer {
             }
             written.send_modify(|count| *count += 1);
         }
-        // In vain where clients miss all the time: then the sum tells what is not there yet.
+        // This times out if clients miss all the time; the totals then show what has not reached
+        // flash.
         let _ = timeout(SETTLE_PATIENCE, self.client.settle()).await;
         for (told, version) in &done {
             let now = match version {
@@ -182,13 +192,14 @@ impl Warmer {
         }
     }
 
-    /// What may be warmed beside an object: all of it may be on one share.
+    /// Bytes that may be warmed concurrently with an object, in the worst case that all of it lands
+    /// on one shard.
     async fn room(&self) -> u64 {
         let stats = self.client.stats().await;
         let shares = stats.iter().map(|share| {
             share.zones.iter().map(|&count| u64::from(count)).sum::<u64>() * share.zone_capacity.0
         });
-        // A share that is lost takes nothing.
+        // A lost shard takes no data.
         shares.filter(|&bytes| 0 < bytes).min().unwrap_or_default() / OVERTAKING_PART
     }
 
@@ -220,7 +231,7 @@ impl Warmer {
         Done::Object(told, version)
     }
 
-    /// What there is to say about bytes that are not pinned and were to be, besides where they are.
+    /// Reason why `missing` bytes are not pinned; empty if pins have room.
     async fn not_pinned(&self, missing: u64) -> String {
         let stats = self.client.stats().await;
         let has_room =
@@ -234,7 +245,7 @@ impl Warmer {
         format!("no room for pins: {pinned} of the {most} that keep.pinned gives are taken; ")
     }
 
-    /// The error is why not all of it is there.
+    /// Fetches an object until it is on flash. The error is the reason why part of it is not.
     async fn put_on_flash(
         &self,
         wanted: (&ObjectName, Option<Range<u64>>),
@@ -244,7 +255,7 @@ impl Warmer {
     ) -> Result<(), String> {
         let mut why = String::new();
         for _ in 0..ATTEMPTS {
-            // In the order of the list: whoever asked first is first.
+            // The semaphore is fair, so objects are fetched in the order of the list.
             let mut permit = self.fetching.acquire().await;
             if found.is_none() {
                 let version = self.open(&wanted).await?;
@@ -264,7 +275,8 @@ impl Warmer {
                 Ok(()) => match self.land(version).await {
                     Landed::Whole => return Ok(()),
                     Landed::InMemory => return Err("only in memory".to_owned()),
-                    // What does not fit would drive out what came before, again and again.
+                    // Give up once the fetches would exceed twice the size: an object that does not
+                    // fit would evict earlier objects again and again.
                     Landed::Missing
                         if 2 * told.size < told.fetched + self.missing(version).await =>
                     {
@@ -287,13 +299,13 @@ impl Warmer {
         Err(why)
     }
 
-    /// What was on flash before was not read for it.
+    /// Pins data that was on flash before: this warm-up did not read it, so no read has pinned it.
     async fn pin(&self, version: &Version) {
         let Version { object, head, range, care, .. } = version;
         self.client.set_care(object, head, range.clone(), *care).await;
     }
 
-    /// Bytes that are not on flash.
+    /// Bytes of the range that are not on flash.
     async fn missing(&self, version: &Version) -> u64 {
         version.range.end - version.range.start - self.whereabouts(version).await.on_flash
     }
@@ -317,7 +329,7 @@ impl Warmer {
         let first = range.start..range.end.min(range.start + 1);
         let located = self.client.locate(object, &head, first).await.unwrap_or_default();
         let part = (located.backlog_max.0 / 2 / FETCHING_MAX as u64).max(PART_BYTES_MIN);
-        // Parts and pieces then begin together.
+        // Powers of two, so that the parts align with pieces.
         let part = 1 << part.ilog2();
         Ok(Version { object: (*object).clone(), head, range, care, part })
     }
@@ -337,7 +349,7 @@ impl Warmer {
         self.client.open(object, trust, care).await.map_err(why_not_opened)
     }
 
-    /// Reads what is not on flash.
+    /// Reads the parts of the range that are not on flash.
     async fn fetch(&self, version: &Version, fetched: &mut u64) -> Result<(), ReadError> {
         let Version { object, head, range, care, part } = version;
         let mut at = range.start;
@@ -356,7 +368,7 @@ impl Warmer {
         Ok(())
     }
 
-    /// Waits until what was admitted before fills less than half of the write queue.
+    /// Waits until the backlog of admitted data fills at most half of the write queue.
     async fn await_room(
         &self,
         version: &Version,
@@ -373,7 +385,7 @@ impl Warmer {
         }
     }
 
-    /// Waits until what was read is on flash, or will not be.
+    /// Waits until the range is on flash, or will not get there.
     async fn land(&self, version: &Version) -> Landed {
         let size = version.range.end - version.range.start;
         let Version { object, head, range, .. } = version;
@@ -398,7 +410,7 @@ impl Warmer {
         }
     }
 
-    /// Nothing is anywhere once the cache goes down.
+    /// Residency of the range; all zero during a shutdown.
     async fn whereabouts(&self, version: &Version) -> Residency {
         let Version { object, head, range, .. } = version;
         let located = self.client.locate(object, head, range.clone()).await;
@@ -406,10 +418,10 @@ impl Warmer {
     }
 }
 
-/// What became of what was read.
+/// Result of a fetch.
 enum Landed {
     Whole,
-    /// It waits before flash, or is held because it is read often.
+    /// The rest is in memory: it waits for a flash write, or is held because it is read often.
     InMemory,
     Missing,
 }

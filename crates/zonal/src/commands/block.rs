@@ -19,7 +19,7 @@ use crate::config::BlockFlags;
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Option<Action>,
-    // Before the flags, whose last heading it would be under.
+    // Declared before the flags: otherwise clap lists it under their last help heading.
     /// Go on without what cannot be read: some blocks may be older than what was acknowledged
     #[arg(long)]
     salvage: bool,
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// What to do about a block device that does not start. A later attempt may pass where the error says so.
+/// Failure of a start, with advice. The error decides whether a retry may succeed.
 fn failed_start(error: StartError) -> Failure {
     let why = match &error {
         StartError::Foreign { .. } => {

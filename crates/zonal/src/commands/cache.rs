@@ -1,4 +1,4 @@
-//! `zonal cache`: statistics of a running Zonal, and orders to it.
+//! `zonal cache`: statistics of a running Zonal, and commands to it.
 
 pub(super) mod ask;
 mod list;

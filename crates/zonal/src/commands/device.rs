@@ -1,4 +1,4 @@
-//! `zonal device info` and `zonal device format`.
+//! `zonal device info` and `zonal device format`: shows what a device holds, and formats it.
 
 mod kernel;
 
@@ -84,7 +84,7 @@ pub(super) fn parse(spec: &str) -> Result<DeviceSpec, Failure> {
     spec.parse().map_err(Failure::request)
 }
 
-/// What `device info` tells.
+/// Output of `device info`.
 #[derive(Debug, Serialize)]
 struct Info {
     spec: String,
@@ -92,24 +92,24 @@ struct Info {
     zone_size_bytes: u64,
     zone_capacity_bytes: u64,
     writable_bytes: u64,
-    /// Behind the last whole zone: never used.
+    /// Bytes behind the last whole zone; never used.
     idle_bytes: u64,
     /// `null`: no limit.
     max_open_zones: Option<u32>,
     max_active_zones: Option<u32>,
     engine: String,
-    /// The page cache is out of the way.
+    /// Whether I/O bypasses the page cache (`O_DIRECT`).
     direct: bool,
     /// The same, for people.
     #[serde(skip)]
     caching: &'static str,
     /// `nothing`, `nothing-seen` (too large to be read whole), `log`, `other-version` or `foreign`.
     holds: &'static str,
-    /// What it holds, for people.
+    /// The contents, for people.
     about: String,
-    /// What is not as it should be, each with what to do about it.
+    /// Problems of the device, each with a remedy.
     warnings: Vec<String>,
-    /// Of block devices.
+    /// Kernel view; `null` if the device is not a block device.
     kernel: Option<KernelInfo>,
     log: Option<LogContents>,
 }
@@ -214,7 +214,7 @@ fn format(spec: &DeviceSpec, shards: Option<usize>) -> Result<(), Failure> {
     })
 }
 
-/// Nothing is fetched while a device is formatted.
+/// Placeholder origin for formatting, which never fetches.
 struct NoOrigin;
 
 impl Backend for NoOrigin {

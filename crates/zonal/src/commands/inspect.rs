@@ -1,4 +1,4 @@
-//! `zonal inspect`: the contents of each zone, read as the log reads them.
+//! `zonal inspect`: shows the contents of each zone, read with the log's own code.
 
 use std::fmt::Write;
 
@@ -57,23 +57,23 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 const HEADING: &str = "  zone shard state      sequence segments  records        bytes\n";
 
-/// What is shown beyond a line for each zone.
+/// Details shown in addition to one line per zone.
 #[derive(Clone, Copy)]
 struct Detail {
     segments: bool,
     records: bool,
 }
 
-/// A zone, as it is printed.
+/// One zone, as text line or JSON object.
 #[derive(Debug, Serialize)]
 struct ZoneView {
     zone: u32,
     shard: u32,
     /// `blank`, `empty`, `open`, `full`, `unreadable`, `torn`, `other-version` or `foreign`.
     state: &'static str,
-    /// Which filling of the zone this is; the log counts them all.
+    /// Sequence number that the log gave this use of the zone; it counts all zones filled.
     sequence: Option<u64>,
-    /// `null` for a full zone: its footer names records only.
+    /// Number of segments; `null` for a full zone, because its footer lists only records.
     segments: Option<usize>,
     records: u64,
     record_bytes: u64,
@@ -97,7 +97,7 @@ struct RecordView {
     key: String,
     generation: u64,
     kind: String,
-    /// From the start of the zone.
+    /// Offset from the start of the zone, in bytes.
     offset_bytes: u64,
     len_bytes: u32,
 }
@@ -187,7 +187,7 @@ impl RecordView {
     }
 }
 
-/// Kinds as the cache uses them: see `docs/formats/zonelog.md`.
+/// Names of the record kinds that the cache uses: see `docs/formats/zonelog.md`.
 fn kind_name(kind: Kind) -> String {
     match kind {
         Kind::TOMBSTONE => "tombstone".to_owned(),

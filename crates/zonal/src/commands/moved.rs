@@ -1,4 +1,4 @@
-//! Commands that moved to `zonal-lab`: answers with the new command.
+//! Moved commands: refuses commands that are now part of `zonal-lab`, and names the new command.
 
 use std::ffi::OsString;
 
@@ -25,7 +25,7 @@ pub(crate) struct Words {
 }
 
 impl Moved {
-    /// Says the command that does what was asked for.
+    /// The failure that names the equivalent `zonal-lab` command.
     pub(super) fn refusal(&self) -> Failure {
         let (command, words) = match self {
             Self::Bench(Words { words }) => (" bench", words),

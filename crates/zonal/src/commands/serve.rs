@@ -1,11 +1,13 @@
-//! `zonal serve`: from start to stop.
+//! `zonal serve`: runs the cache server from start-up through reloads to graceful shutdown.
 //!
-//! 1. Check the configuration, open the access log, and take both addresses. Nothing was touched yet.
-//! 2. Find or make what was not named: device, keys, origin. A start that fails removes what it made.
-//! 3. Open the devices, start a shard on each thread and the endpoint with it.
-//! 4. Say where it is, and to the service manager that it is ready.
-//! 5. When told to read the configuration again, serve on its terms, and ask origins with its keys, from then on.
-//! 6. When told to stop, let requests end, put what was admitted on flash, and go.
+//! 1. Validate the configuration, open the access log, and bind both addresses. So far no device
+//!    has been touched.
+//! 2. Find or create what the configuration does not name: device, keys, origin. A failed start
+//!    removes what it created.
+//! 3. Open the devices, start a shard on each thread and the S3 endpoint on all of them.
+//! 4. Print the banner, and notify the service manager.
+//! 5. On SIGHUP, reload: apply the new rules, and use the new origin credentials from then on.
+//! 6. On a stop signal, let running requests finish, write admitted chunks to flash, and exit.
 
 use std::fmt;
 use std::fs::File;
@@ -67,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     served
 }
 
-/// Says where less is fetched ahead of readers than the configuration has.
+/// Warns about devices whose buffers limit prefetch to less than configured.
 fn warn_of_less_ahead(config: &Config) {
     for Device { prefetch, buffers, .. } in &config.devices {
         let ahead = zonal_host::prefetch_window(*prefetch, *buffers);
@@ -103,7 +105,7 @@ async fn serve(
     let mut start = pin!(start(config, endpoint, access_log));
     let started = tokio::select! {
         started = &mut start => started?,
-        // Nothing is under way yet: what is on flash is as it was.
+        // No requests are running yet, so the process can exit at once; cached data is unchanged.
         () = signals.stop() => return Ok(()),
     };
     let Started { node, front, origins, pins, found } = started;
@@ -132,7 +134,7 @@ async fn serve(
                 };
                 service_manager::notify(reloaded(client, taken).await);
             }
-            // The terminal of a process that has nothing to read again was closed.
+            // SIGHUP without any file to reload: the terminal was closed, so stop.
             Order::Reload | Order::Stop => break,
         }
     }
@@ -150,7 +152,7 @@ async fn serve(
     Ok(())
 }
 
-/// A Zonal that is up.
+/// A started server.
 struct Started {
     node: Node,
     front: Front,
@@ -159,17 +161,17 @@ struct Started {
     found: Provisioned,
 }
 
-/// What the configuration did not name, found or made.
+/// Resources that the configuration does not name, found or created in the data directory.
 struct Provisioned {
-    /// Holds the lock of the data directory.
+    /// The data directory; holds its lock.
     home: Option<Home>,
-    /// The same where nothing but the file of pins is needed of it.
+    /// Lock of the data directory, if only its pins file is used.
     _lock: Option<File>,
-    /// A pair that is let in: the one that is shown. `None`: the origin lets in whom it knows.
+    /// A valid key pair for the banner; `None`: the origin authorizes requests.
     keys: Option<(KeyPair, Secret)>,
-    /// The same pair, when the configuration names none.
+    /// The generated key pair, if the configuration names none.
     own_keys: Option<KeyPair>,
-    /// In the order of the configuration.
+    /// Origins in the order of the configuration.
     origins: Vec<OriginSpec>,
     devices: Vec<DeviceSettings>,
 }
@@ -294,7 +296,8 @@ impl Provisioned {
         let keys = match (&config.keys, &config.secret_key_file) {
             _ if !takes_keys => None,
             (Some(keys), Some(file)) => {
-                // What is printed can be used from anywhere.
+                // An absolute path stays valid when the user runs the printed commands in another
+                // directory.
                 let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
                 Some((keys.clone(), Secret::InFile(file)))
             }
@@ -324,14 +327,14 @@ impl Provisioned {
         Ok(Self { home, _lock: lock, keys, own_keys, origins, devices })
     }
 
-    /// The origins that are asked with keys, with those that are configured now.
+    /// Opens the origins again with the reloaded credentials; `None` for folders.
     fn open_again(&self, config: &Config) -> Result<Vec<Option<Origin>>, Failure> {
         if let Some((keys, _)) = &self.keys {
             refuse_own_keys(config, keys)?;
         }
         let opened = config.origins.iter().map(|of| match &of.spec {
             None | Some(OriginSpec::Folder(_)) => Ok(None),
-            // Keys of some stores stand in it.
+            // The spec of some stores contains credentials.
             Some(spec) => open_origin(spec, of).map(Some),
         });
         opened.collect()
@@ -342,8 +345,9 @@ fn needed(home: &mut Option<Home>) -> &mut Home {
     home.as_mut().expect("it was opened because something was not named")
 }
 
-/// Refuses to sign requests to the origin with keys that were made here, which it cannot know: whoever
-/// copied the printed lines has them in the variables that name the origin's.
+/// Refuses origin credentials that are Zonal's own client key, which the origin cannot know. A user
+/// who ran the printed export commands has this key in the AWS variables that also configure the
+/// origin.
 fn refuse_own_keys(config: &Config, keys: &KeyPair) -> Result<(), Failure> {
     let key = &keys.access_key;
     let with_this = config
@@ -374,13 +378,14 @@ async fn tell_of_start(
     devices: usize,
 ) {
     let (shards, stats) = (client.shard_count(), client.stats().await);
-    // How much can be pinned is not plain from keep.pinned alone.
+    // Log the limit in bytes: `keep.pinned` is only a percentage.
     let pinned_bytes: u64 = stats.iter().map(|share| share.pinned.0).sum();
     let pinned_max_bytes: u64 = stats.iter().map(|share| share.pinned_max.0).sum();
     tracing::info!(%endpoint, %admin, devices, shards, pinned_bytes, pinned_max_bytes, "serving");
 }
 
-/// Where standard output is the access log's, it is no place for a greeting; nor is standard error among lines of JSON.
+/// Prints the banner. It goes to standard error if standard output carries the access log, and
+/// nowhere if standard error carries JSON as well.
 fn greet(log: &Log, text: &str) -> Result<(), Failure> {
     match (&log.access, log.format) {
         (Some(AccessTo::StandardOutput), LogFormat::Json) => {}
@@ -398,7 +403,7 @@ fn greeting<'a>(
     let has_samples = config.origins.iter().any(|origin| origin.spec.is_none());
     let path = match has_samples {
         true => format!("/{}/{}", samples::BUCKET, samples::LARGE_KEY),
-        // Whatever the origin has: its buckets.
+        // Without samples, the path lists the origin's buckets.
         false => "/".to_owned(),
     };
     let sample = ObjectName::new(samples::BUCKET, samples::LARGE_KEY);
@@ -416,7 +421,8 @@ fn greeting<'a>(
     }
 }
 
-/// Tells the shards what objects are to be cut into from now on, if the configuration was taken.
+/// Applies the new chunk rules to the shards, if the reload was accepted. Returns the state for the
+/// service manager.
 async fn reloaded(client: &Client, taken: Option<Arc<ChunkRules>>) -> State {
     let Some(chunks) = taken else { return State::ReloadRefused };
     client.set_chunks(&chunks).await;
@@ -424,8 +430,9 @@ async fn reloaded(client: &Client, taken: Option<Arc<ChunkRules>>) -> State {
     State::Serving
 }
 
-/// Serves on the terms that the configuration has now, and asks origins with the keys that it has now; on a mistake, as
-/// before. What objects are to be cut into comes back, for the shards to be told.
+/// Reloads the configuration: applies rules, origin credentials, log level and admin access, or
+/// nothing if there is an error. Returns the chunk rules for the shards; `None` if the
+/// configuration was refused.
 fn reload(
     reloader: &Reloader<'_>,
     (front, client, admin): (&Front, &Client, &Admin),
@@ -434,7 +441,7 @@ fn reload(
 ) -> Option<Arc<ChunkRules>> {
     let gateway = front.gateway()?;
     let read = reloader.read().and_then(|(config, terms)| {
-        // Opened before anything is taken: a key that cannot be used changes nothing.
+        // Open everything before applying anything: an unusable key must change nothing.
         let opened = found.open_again(&config).map_err(|failure| failure.to_string())?;
         let refused = |refused| format!("chunk.rules: {refused}");
         client.check_chunks(&config.chunks).map_err(refused)?;

@@ -1,4 +1,4 @@
-//! Configuration of `zonal block`: the layers of `serve`, and a file of its own.
+//! Configuration of `zonal block`: the same layers as `zonal serve`, with its own file.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,21 +16,23 @@ use super::place::placed;
 use super::{ConfigError, Log, log, variables};
 use crate::door::Door;
 
-/// The file that shows and holds every default.
+/// Configuration file with every key and its default.
 const DEFAULTS: &str = include_str!("../../../../config/block.toml");
 
-/// What `zonal block` does.
+/// Validated configuration of `zonal block`.
 #[derive(Debug)]
 pub(crate) struct BlockConfig {
-    /// Where to keep what is not placed elsewhere.
+    /// Data directory: holds whatever has no path of its own.
     pub(crate) data_dir: PathBuf,
     pub(crate) devices: Devices,
-    /// None: those that are there, or one of all that there is.
+    /// Exports to create or open. Empty: all existing exports, or on blank devices one of the whole
+    /// capacity.
     pub(crate) exports: Vec<Export>,
     pub(crate) spare_percent: u8,
     pub(crate) memory: Bytes,
     pub(crate) map_memory: MapMemory,
-    /// `None` with an address: none. `None` without: one in the data directory.
+    /// Unix socket. `None` with a `listen` address: no socket; `None` without one: a socket in the
+    /// data directory.
     pub(crate) socket: Option<PathBuf>,
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) connections_max: usize,
@@ -39,23 +41,23 @@ pub(crate) struct BlockConfig {
     pub(crate) log: Log,
 }
 
-/// Where the blocks are kept.
+/// Devices of the block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Devices {
-    /// Two files of our own.
+    /// Two files in the data directory.
     Own,
-    /// One device for both.
+    /// One device: its first zones are the write buffer.
     One(DeviceSpec),
-    /// A device for what is written, and one for what stays.
+    /// Separate devices for write buffer and capacity.
     Two {
-        /// Takes the writes.
+        /// Write-buffer device: every write goes here first.
         buffer: DeviceSpec,
-        /// Keeps the data.
+        /// Capacity device: compaction moves the data here.
         capacity: DeviceSpec,
     },
 }
 
-/// A configuration file.
+/// Unvalidated configuration file of `zonal block`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct File {
@@ -179,7 +181,8 @@ struct BlockLog {
 }
 
 impl BlockConfig {
-    /// Gathers and checks.
+    /// Merges the layers and validates the result. An unknown `ZONAL_*` environment variable is
+    /// refused.
     pub(crate) fn load(flags: &BlockFlags) -> Result<Self, ConfigError> {
         variables::refuse_unknown(std::env::vars_os())?;
         let sections = [
@@ -212,7 +215,7 @@ fn check(file: &File) -> Checked<BlockConfig> {
         connections_max: connections(&nbd.connections)?,
         admin: address("admin.listen", &admin.listen)?,
         door: Door::new(host_names("admin.hosts", &admin.hosts)?, None, None),
-        // What clients ask for is not logged.
+        // `zonal block` has no access log.
         log: log::checked(&of_log.format, &of_log.level, &None)?,
     })
 }
@@ -250,7 +253,7 @@ fn export(text: &str) -> Result<Export, String> {
     const WRITE: &str = "write NAME=SIZE or NAME=SIZE,TENANT, such as disk=10GiB";
     let (name, rest) = text.split_once('=').ok_or(WRITE)?;
     let (size, tenant) = rest.split_once(',').unwrap_or((rest, name));
-    // A name stands in addresses and in commands that are printed to be copied.
+    // Names appear in NBD URLs and in commands printed for copying, so they need no quoting.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     for name in [name, tenant] {
         if name.is_empty() || !name.bytes().all(is_plain) {
@@ -297,7 +300,7 @@ fn connections(value: &Option<String>) -> Checked<usize> {
     })
 }
 
-/// Each may take 32 MiB and more.
+/// Largest configurable number of connections. Each may need 32 MiB of memory and more.
 const CONNECTIONS_MAX: usize = 4096;
 
 #[cfg(test)]
@@ -317,7 +320,8 @@ mod tests {
         }
     }
 
-    /// The prefixes of variables follow the sections only in part, and a reader of the file had to guess them.
+    /// Regression: the prefixes of environment variables match the sections only partly, so the
+    /// sample file must name each.
     #[test]
     fn the_sample_names_the_flag_and_the_variable_of_each_key() {
         let command = BlockFlags::augment_args(clap::Command::new("block"));

@@ -1,4 +1,4 @@
-//! Validation: turns text into numbers, addresses and paths that are consistent.
+//! Validation: converts the merged text values into typed, mutually consistent ones.
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
@@ -20,16 +20,17 @@ use super::{
 
 pub(super) type Checked<T> = Result<T, ConfigError>;
 
-/// Looks up an environment variable.
+/// Lookup of an environment variable.
 pub(super) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The furthest that is fetched ahead of a reader: a stripe. At 200 ms to the origin that is 1.3 Gbit/s for one reader.
+/// Largest prefetch distance: a stripe. At 200 ms to the origin it gives one reader 1.3 Gbit/s.
 const PREFETCH_MAX: Bytes = Bytes::mib(32);
 
-/// From what a hard disk takes to what whoever waits has given up after.
+/// Allowed read timeouts: from the latency of a hard disk to the time after which clients have
+/// given up.
 const PATIENCE: std::ops::RangeInclusive<Nanos> = Nanos::millis(50)..=Nanos::secs(60);
 
-/// Checks everything that can be checked without touching a device.
+/// Validates everything that can be checked without opening a device.
 pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config> {
     let endpoint = &file.endpoint;
     let secret = secret(
@@ -69,7 +70,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
     })
 }
 
-/// A value; empty when none is given.
+/// The value; empty if it is absent.
 pub(super) fn text(value: &Option<String>) -> &str {
     value.as_deref().unwrap_or_default()
 }
@@ -94,18 +95,18 @@ pub(super) fn address(key: &'static str, value: &Option<String>) -> Checked<Sock
     })
 }
 
-/// An address that can be listened on beside the endpoint's.
+/// Parses an address, and refuses one that conflicts with the S3 endpoint's.
 fn another_address(
     key: &'static str,
     value: &Option<String>,
     endpoint: SocketAddr,
 ) -> Checked<SocketAddr> {
     let address = address(key, value)?;
-    // What listens on all of IPv6 is asked for IPv4 too, where the system is as it comes.
+    // A socket on `[::]` also receives IPv4 connections by default (`bindv6only=0`).
     let covers =
         |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
     let (a, b) = (address.ip().to_canonical(), endpoint.ip().to_canonical());
-    // Port 0 is any free one.
+    // Port 0 selects any free port, so it never conflicts.
     let same_port = address.port() != 0 && address.port() == endpoint.port();
     if same_port && (a == b || covers(a, b) || covers(b, a)) {
         let why = format!(
@@ -131,7 +132,7 @@ pub(super) fn count(key: &'static str, value: Option<u32>) -> Checked<usize> {
     }
 }
 
-/// The secret of a section: the value itself, or the first line of a file.
+/// Secret of a section: the value itself, or the first line of a file.
 pub(super) fn secret(
     (key, value): (&'static str, &Option<String>),
     (file_key, file): (&'static str, &Option<String>),
@@ -144,7 +145,7 @@ pub(super) fn secret(
     }
 }
 
-/// The first line of a file, which holds a secret.
+/// Reads a secret: the first line of a file.
 pub(super) fn first_line(path: &str) -> Result<String, String> {
     let content = std::fs::read_to_string(path);
     let content = content.map_err(|error| format!("{path} cannot be read: {error}"))?;
@@ -154,7 +155,7 @@ pub(super) fn first_line(path: &str) -> Result<String, String> {
     }
 }
 
-/// Refuses what cannot stand in a signature.
+/// Validates an access key: only characters that a SigV4 credential scope can hold.
 pub(super) fn access_key(name: &str) -> Result<(), &'static str> {
     let is_legal = |byte: u8| byte.is_ascii_graphic() && !b"/,=".contains(&byte);
     match !name.is_empty() && name.bytes().all(is_legal) {
@@ -165,7 +166,7 @@ pub(super) fn access_key(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// The keys of the file, which must not name that of the pair again.
+/// Loads the additional access keys. The main access key must not be among them.
 fn more_keys(path: &str, pair: Option<&KeyPair>, variable: Variables<'_>) -> Checked<Vec<Key>> {
     if path.is_empty() {
         return Ok(Vec::new());
@@ -231,7 +232,8 @@ fn domains(endpoint: &raw::Endpoint) -> Checked<Domains> {
     domains.map_err(|error| ConfigError::new("endpoint.domains", error))
 }
 
-/// A certificate with its private key, by the keys of the configuration that name their files.
+/// Loads a certificate with its private key. `files` has the configuration keys and paths,
+/// certificate first.
 pub(super) fn certificate(
     files: [(&'static str, &Option<String>); 2],
 ) -> Checked<Option<Certificate>> {
@@ -334,7 +336,7 @@ fn device(device: &raw::Device) -> Checked<Device> {
     Ok(Device { spec, shards, policy, chunk, dram, buffers, prefetch, patience, rejoin })
 }
 
-/// A size of memory that the machine has.
+/// Parses a memory size, and refuses more than the machine has.
 fn in_memory(key: &'static str, value: &Option<String>) -> Checked<Bytes> {
     let bytes: Bytes = parsed(key, value)?;
     let system = rustix::system::sysinfo();

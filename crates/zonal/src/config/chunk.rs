@@ -1,4 +1,4 @@
-//! Chunk sizes in the configuration.
+//! Chunk-size rules: parses and validates `chunk.rules`, the chunk size by object prefix.
 
 use zonal_base::Bytes;
 use zonal_host::{Chunk, ChunkRules};
@@ -7,7 +7,7 @@ use super::check::Checked;
 use super::prefix::{alone, each_once, prefix_of};
 use super::{ConfigError, raw};
 
-/// All rules. What the devices allow may be less, and is checked when they are opened.
+/// Parses all rules. The devices may allow less; that is checked when they are opened.
 pub(super) fn rules(chunk: &raw::Chunk) -> Checked<ChunkRules> {
     let wrong = |why| ConfigError::new("chunk.rules", why);
     let given = || chunk.rules.iter().flatten();
@@ -21,14 +21,14 @@ pub(super) fn rules(chunk: &raw::Chunk) -> Checked<ChunkRules> {
     Ok(rules)
 }
 
-/// A size that objects can be cut into.
+/// Parses a chunk size: a power of two between `Chunk::MIN` and `Chunk::MAX`.
 pub(super) fn size(text: &str) -> Result<Chunk, String> {
     let size: Bytes = text.parse().map_err(|error| format!("{error}"))?;
     let wrong = || format!("{size}: write a power of two from {} to {}", Chunk::MIN, Chunk::MAX);
     Chunk::new(size).ok_or_else(wrong)
 }
 
-/// `PREFIX=SIZE`.
+/// Splits a flag of the form `PREFIX=SIZE`.
 pub(super) fn split(text: &str) -> Result<raw::ChunkRule, ConfigError> {
     let is_rule = |text: &str| text.rsplit_once('=').is_some_and(|(_, chunk)| size(chunk).is_ok());
     let (prefix, chunk) =

@@ -1,10 +1,10 @@
-//! Admin endpoint settings: names, token, certificate.
+//! Admin endpoint settings: validates host names, token and certificate.
 
 use super::check::{Checked, certificate, first_line, text};
 use super::{ConfigError, raw};
 use crate::door::{Door, TOKEN_CHARACTERS_MIN};
 
-/// Who is let in at the admin endpoint.
+/// Builds the access control of the admin endpoint.
 pub(super) fn door(admin: &raw::Admin) -> Checked<Door> {
     let names = host_names("admin.hosts", &admin.hosts)?;
     let certificate = certificate([
@@ -18,7 +18,7 @@ pub(super) fn door(admin: &raw::Admin) -> Checked<Door> {
     Ok(Door::new(names, token, certificate))
 }
 
-/// Names of hosts, without ports.
+/// Validates host names; scheme and port are refused.
 pub(super) fn host_names<'a>(
     key: &'static str,
     names: &'a Option<Vec<String>>,

@@ -1,4 +1,4 @@
-//! Freshness rules in the configuration: `ttl=60s?head=5min&missing=10s&stale-if-error=1h`.
+//! Freshness rules: parses `ttl=60s?head=5min&missing=10s&stale-if-error=1h` and the like.
 
 use zonal_base::Nanos;
 use zonal_gateway::{FreshnessRule, FreshnessRules};
@@ -11,7 +11,7 @@ use super::{ConfigError, raw};
 const WRITE: &str = "write revalidate, ttl=TIME or immutable, and settings behind it as in \
                      ttl=60s?head=5min&missing=10s&stale-if-error=1h";
 
-/// All rules.
+/// Parses the default and all rules by prefix.
 pub(super) fn rules(freshness: &raw::Freshness) -> Checked<FreshnessRules> {
     let default = given("freshness.default", &freshness.default)?;
     let default = rule(default).map_err(|why| ConfigError::new("freshness.default", why))?;
@@ -25,7 +25,7 @@ pub(super) fn rules(freshness: &raw::Freshness) -> Checked<FreshnessRules> {
     Ok(rules)
 }
 
-/// `PREFIX=FRESHNESS`. The prefix may hold equals signs, and so does the rule.
+/// Splits a flag of the form `PREFIX=FRESHNESS`. Both parts may contain equals signs.
 pub(super) fn split(text: &str) -> Result<raw::FreshnessRule, ConfigError> {
     const KEY: &str = "freshness.rules";
     let is_rule = |text: &str| parts(text).is_some_and(|(_, freshness)| rule(freshness).is_ok());

@@ -1,4 +1,4 @@
-//! Retention rules in the configuration.
+//! Retention rules: parses `keep.rules` and reads the pins file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use super::prefix::{each_once, prefix_of};
 use super::{ConfigError, Keeping, raw};
 use crate::pins;
 
-/// How much of a device can be pinned at most: more would leave reclaim too little to gain.
+/// Largest share of a device that may be pinned, in percent: with more, reclaim would free too
+/// little per zone.
 const PINNED_PERCENT_MAX: u32 = 75;
 
 pub(super) fn checked(keep: &raw::Keep, data_dir: &str) -> Checked<Keeping> {
@@ -39,7 +40,7 @@ pub(super) fn checked(keep: &raw::Keep, data_dir: &str) -> Checked<Keeping> {
     Ok(Keeping { rules, pinned_percent, pins, pins_file, is_pins_file_named })
 }
 
-/// What a rule may say.
+/// Parses a retention class; `None` if the word is unknown.
 pub(super) fn word(word: &str) -> Option<Keep> {
     match word {
         "pin" => Some(Keep::Pin),

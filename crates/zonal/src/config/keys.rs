@@ -1,4 +1,4 @@
-//! File of access keys: further clients, and what each may do.
+//! Access-keys file: additional client keys, each with its access rules.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::check::{Checked, Variables, access_key, first_line};
 use super::prefix::{each_once, prefix_of};
 use super::{ConfigError, KeyPair, place, raw};
 
-/// An access key, and what it may do.
+/// An access key with its access rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) pair: KeyPair,
@@ -18,7 +18,8 @@ pub(crate) struct Key {
 
 const FILE: &str = "endpoint.keys-file";
 
-/// Reads the file and the secrets that it names. Paths in it are relative to where Zonal was started.
+/// Reads the file and the secrets that it names. Relative paths in it start from the working
+/// directory of the process.
 pub(super) fn load(path: &Path, variable: Variables<'_>) -> Checked<Vec<Key>> {
     let file = || path.display();
     let bad = |why: &dyn Display| ConfigError::new(FILE, format!("{}: {why}", file()));
@@ -58,7 +59,7 @@ fn rules(key: &raw::Key) -> Result<AccessRules, String> {
     access_rules(key.access.as_deref().unwrap_or("none"), &key.rules)
 }
 
-/// What may be done, by prefix.
+/// Parses access rules: a default, and exceptions by prefix.
 pub(super) fn access_rules(
     default: &str,
     rules: &[raw::AccessRule],

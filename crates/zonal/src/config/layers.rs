@@ -1,8 +1,8 @@
 //! Configuration layers: flags, environment, file, defaults, in this order of precedence.
 //!
-//! 1. The defaults are `config/zonal.toml`, which is compiled in.
-//! 2. The user's file is laid over them, key by key; its origins and devices replace the default ones.
-//! 3. Flags (and the variables behind them, which `clap` has looked up) are laid over both.
+//! 1. The defaults are `config/zonal.toml`, compiled into the program.
+//! 2. The user's file overrides them key by key. Its origins and devices replace the default ones.
+//! 3. Flags, or the environment variables that `clap` reads for absent flags, override both.
 
 use std::path::Path;
 
@@ -17,10 +17,10 @@ use super::raw::{
 };
 use super::{ConfigError, chunk, freshness, keep, keys};
 
-/// The file that shows and holds every default.
+/// Configuration file with every key and its default.
 pub(super) const DEFAULTS: &str = include_str!("../../../../config/zonal.toml");
 
-/// The configuration that holds when the flags are given.
+/// Merges flags, file and defaults into one unvalidated configuration.
 pub(super) fn gather(flags: &Flags) -> Result<File, ConfigError> {
     let sections = [
         ("endpoint", table(&flags.endpoint)?),
@@ -40,7 +40,7 @@ pub(super) fn gather(flags: &Flags) -> Result<File, ConfigError> {
     Ok(file)
 }
 
-/// Defaults, a file and sections of flags, laid over each other.
+/// Merges defaults, a file and the sections of flags; later ones take precedence.
 pub(super) fn gathered<F: DeserializeOwned>(
     defaults: &str,
     file: Option<&Path>,
@@ -63,8 +63,8 @@ fn read<F: DeserializeOwned>(path: &Path) -> Result<Table, ConfigError> {
     parse::<F>(&text)
 }
 
-/// Parsed twice: as a table, which tells what is given from what is not, and as a configuration, which
-/// knows what may be given.
+/// Parses the text twice: as a table, which shows which keys are present, and as `F`, which refuses
+/// unknown keys.
 fn parse<F: DeserializeOwned>(text: &str) -> Result<Table, ConfigError> {
     let syntax = |error: toml::de::Error| ConfigError::syntax(&error, text);
     let table = text.parse().map_err(syntax)?;
@@ -72,7 +72,7 @@ fn parse<F: DeserializeOwned>(text: &str) -> Result<Table, ConfigError> {
     Ok(table)
 }
 
-/// What was given of a section.
+/// The keys of a section that have a value.
 pub(super) fn table(section: &impl Serialize) -> Result<Table, ConfigError> {
     Table::try_from(section).map_err(|error| ConfigError::new("", error.to_string()))
 }
@@ -92,10 +92,10 @@ fn lay_over(under: &mut Table, over: Table) {
     }
 }
 
-/// Sections that may be there several times: those of the user replace the default one.
+/// Repeatable sections: those of the user replace the default one.
 const SEVERAL: [&str; 2] = ["origin", "device"];
 
-/// One of them, with the defaults for what it does not say.
+/// Fills the missing keys of a repeatable section from the default one.
 fn complete(default: Option<Value>, one: Value) -> Value {
     match (default, one) {
         (Some(Value::Table(mut default)), Value::Table(one)) => {

@@ -1,11 +1,11 @@
-//! Log settings: levels, format, access log.
+//! Log settings: validates level, format and access log.
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::check::{Checked, text};
 use super::{AccessTo, ConfigError, Log, LogFormat};
 
-/// What a level can be given for: crates of ours, and those of others that log.
+/// Crates for which a level can be set: Zonal's own, and dependencies that log.
 const CRATES: [&str; 21] = [
     "hyper_util",
     "object_store",
@@ -52,7 +52,7 @@ pub(super) fn checked(
 }
 
 fn level(text: &str) -> Result<Targets, String> {
-    // Without an equals sign `Targets` would take any word for the name of a crate.
+    // `Targets` would take any word without an equals sign for the name of a crate.
     let words = text.split(',').filter(|word| !word.contains('='));
     let are_levels = words.map(str::parse::<LevelFilter>).all(|word| word.is_ok());
     let level: Targets = text.parse().ok().filter(|_| are_levels).ok_or_else(|| {
@@ -84,7 +84,7 @@ mod tests {
         }
     }
 
-    /// It was taken, and nothing more was logged than before.
+    /// Regression: a misspelt crate was accepted, and had no effect.
     #[test]
     fn what_does_not_log_is_refused() {
         let why = level("info,zonal_hst=debug").unwrap_err();

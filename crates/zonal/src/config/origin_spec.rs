@@ -1,4 +1,4 @@
-//! Origin specs: `s3:http://127.0.0.1:7070?region=us-east-1`, `file:DIR`, `gcs:BUCKET`,
+//! Origin specs: parses `s3:http://127.0.0.1:7070?region=us-east-1`, `file:DIR`, `gcs:BUCKET`,
 //! `azure:CONTAINER?account=NAME`, `https://HOST/PATH`.
 
 use std::fmt;
@@ -10,18 +10,19 @@ use http::uri::Scheme;
 use zonal_origin::{Addressing, Endpoint, Limits, ReadOnlyOrigin};
 use zonal_stores::{Azure, AzureKeys, Gcs, GcsKeys, StoreOpenError, Web};
 
-/// An origin, as the user names it.
+/// An origin as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OriginSpec {
-    /// A folder whose first-level folders are buckets.
+    /// A local folder; its direct subfolders are buckets.
     Folder(PathBuf),
-    /// An S3 endpoint, and the region that requests are signed for.
+    /// An S3 endpoint, and the region for SigV4.
     S3 { endpoint: Endpoint, region: String },
-    /// One bucket of a store that is only read.
+    /// A read-only store that serves one bucket.
     Store(StoreSpec),
 }
 
-/// A store that is only read. Who asks it is [`Machine`](GcsKeys::Machine) unless the text says otherwise.
+/// A read-only store. Its credentials are [`Machine`](GcsKeys::Machine) unless the spec sets
+/// others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StoreSpec {
     Gcs(Gcs),
@@ -30,7 +31,7 @@ pub(crate) enum StoreSpec {
 }
 
 impl StoreSpec {
-    /// What the store itself calls the bucket; files have no name there.
+    /// Name of the bucket at the store; web servers have none.
     pub(crate) fn bucket(&self) -> Option<&str> {
         match self {
             Self::Gcs(gcs) => Some(&gcs.bucket),
@@ -47,7 +48,7 @@ impl StoreSpec {
         }
     }
 
-    /// The same place, whoever asks.
+    /// The same store without credentials, for comparison.
     fn without_keys(&self) -> Self {
         match self {
             Self::Gcs(gcs) => Self::Gcs(Gcs { keys: GcsKeys::Machine, ..gcs.clone() }),
@@ -56,7 +57,7 @@ impl StoreSpec {
         }
     }
 
-    /// Shows it to clients as `bucket`.
+    /// Opens the store; clients see it as `bucket`.
     pub(crate) fn open(
         &self,
         bucket: &str,
@@ -71,14 +72,14 @@ impl StoreSpec {
     }
 }
 
-/// The region of endpoints that have none: what AWS's own tools take.
+/// Default region: the one that the AWS tools use.
 const REGION: &str = "us-east-1";
 
 const WRITE: &str = "write s3:https://HOST?region=REGION, file:DIR, gcs:BUCKET, azure:CONTAINER?account=NAME or \
                      https://HOST/PATH";
 
 impl OriginSpec {
-    /// The same place, whoever asks.
+    /// The same origin without credentials, for comparison.
     pub(crate) fn without_keys(&self) -> Self {
         match self {
             Self::Store(store) => Self::Store(store.without_keys()),
@@ -86,7 +87,7 @@ impl OriginSpec {
         }
     }
 
-    /// Whether a certificate is looked at on the way there.
+    /// Whether the connection uses TLS, so that certificate authorities apply.
     pub(crate) fn is_https(&self) -> bool {
         match self {
             Self::Folder(_) => false,
@@ -95,7 +96,7 @@ impl OriginSpec {
         }
     }
 
-    /// Whether it names a file that says who asks.
+    /// Whether the spec names a credentials file.
     pub(crate) const fn has_key_file(&self) -> bool {
         matches!(self, Self::Store(StoreSpec::Gcs(Gcs { keys: GcsKeys::File(_), .. })))
     }
@@ -137,7 +138,7 @@ fn s3(text: &str) -> Result<OriginSpec, String> {
     Ok(OriginSpec::S3 { endpoint, region })
 }
 
-/// What stands before the options, and the options.
+/// Splits a spec into the name and its options.
 fn split(text: &str) -> (&str, impl Iterator<Item = (&str, &str)>) {
     let (name, options) = text.split_once('?').unwrap_or((text, ""));
     let options = options.split('&').filter(|option| !option.is_empty());
@@ -193,16 +194,16 @@ fn azure(text: &str) -> Result<OriginSpec, String> {
     Ok(OriginSpec::Store(StoreSpec::Azure(azure)))
 }
 
-/// Where a store is that is not at its maker's.
+/// Parses the endpoint of a self-hosted or emulated store.
 fn endpoint(url: &str) -> Result<Uri, String> {
-    // What is no URL of files is none of a store.
+    // An endpoint must be valid as a web origin, too.
     let fail = |_| format!("{url:?} is no endpoint: write endpoint=http(s)://HOST[:PORT][/PATH]");
     url.parse::<Web>().map_err(fail)?;
     url.parse().map_err(|error: http::uri::InvalidUri| error.to_string())
 }
 
 impl fmt::Display for OriginSpec {
-    /// For people.
+    /// Short form for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Folder(root) => write!(f, "the folder {}", root.display()),

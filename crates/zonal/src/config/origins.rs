@@ -1,4 +1,4 @@
-//! Origins in the configuration: each one valid, and all consistent.
+//! Origin settings: validates each origin, and that all are mutually consistent.
 
 use zonal_gateway::is_bucket_name;
 use zonal_origin::Authorities;
@@ -97,7 +97,7 @@ fn origin(origin: &raw::Origin, variable: Variables<'_>) -> Checked<Origin> {
     })
 }
 
-/// The names that are no buckets of an origin.
+/// Validates the reserved path segments of an origin, which are not buckets.
 fn reserved(origin: &raw::Origin, buckets: &[String]) -> Checked<Vec<String>> {
     let wrong = |why| Err(ConfigError::new("origin.reserved", why));
     let names = origin.reserved.clone().unwrap_or_default();
@@ -114,7 +114,7 @@ fn reserved(origin: &raw::Origin, buckets: &[String]) -> Checked<Vec<String>> {
     }
 }
 
-/// The authorities that an origin's certificate is checked with, where they are named.
+/// Loads the certificate authorities for an origin's TLS certificate; `None`: the system's.
 fn authorities(path: &str, spec: Option<&OriginSpec>) -> Checked<Option<Authorities>> {
     const KEY: &str = "origin.ca-file";
     if path.is_empty() {
@@ -139,7 +139,7 @@ fn origin_limits(origin: &raw::Origin) -> Checked<zonal_origin::Limits> {
         answer: time("origin.answer", &origin.answer)?,
         forward_answer: time("origin.forward-answer", &origin.forward_answer)?,
         stall: time("origin.stall", &origin.stall)?,
-        // None at all is a bound too.
+        // 0 retries is valid.
         retries: origin.retries.unwrap_or_default(),
         hedge: match text(&origin.hedge) {
             "" => None,

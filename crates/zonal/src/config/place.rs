@@ -1,7 +1,8 @@
 //! Error positions: the line of a configuration file that holds a wrong value.
 //!
-//! What is checked has been laid together from defaults, file and flags, and no longer knows where it came from. So it is
-//! looked up when it is needed: what the file says too is the file's mistake.
+//! Validation works on the merged configuration, which does not record where a value came from. So
+//! this module looks the value up in the file afterwards: if the file has the same value, the file
+//! gets the blame.
 
 use std::path::Path;
 
@@ -11,9 +12,9 @@ use toml::{Spanned, Table, Value};
 
 use super::ConfigError;
 
-/// The same error with file and line, when the value that it is about stands in the file.
+/// Adds file and line to the error, if the file has the value in question.
 ///
-/// `all` is what was checked, `alone` what would have been with the file and without flags.
+/// `all` is the merged configuration, `alone` the same without flags.
 pub(super) fn placed<F: Serialize>(
     error: ConfigError,
     path: Option<&Path>,
@@ -29,7 +30,7 @@ pub(super) fn placed<F: Serialize>(
     ConfigError { place, ..error }.in_file(path)
 }
 
-/// The line on which a byte stands, from 1.
+/// Line number of a byte offset, from 1.
 pub(super) fn line(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
@@ -44,7 +45,7 @@ fn found<'a>(table: &'a Table, error: &ConfigError) -> Option<&'a Value> {
     names.next().map_or(Some(section), |name| section.get(name))
 }
 
-/// Where the key stands, or else its section.
+/// Byte offset of the key, or of its section if the key is absent.
 fn start_of(text: &str, error: &ConfigError) -> Option<usize> {
     let whole = DeTable::parse(text).ok()?;
     let mut names = error.key.split('.');
@@ -74,7 +75,7 @@ fn table<'a, 'i>(value: &'a Spanned<DeValue<'i>>) -> Option<&'a DeTable<'i>> {
     }
 }
 
-/// The key whose value stands at a byte of the text, as `section.key`.
+/// The key whose value covers a byte offset, as `section.key`.
 pub(super) fn key_at(text: &str, at: usize) -> Option<String> {
     let whole = DeTable::parse(text).ok()?;
     key_within(whole.get_ref(), at)

@@ -1,11 +1,11 @@
-//! Rules by prefix, in flags and in the file.
+//! Prefix rules: validation shared by all rules that apply to an object prefix.
 
 use std::collections::BTreeSet;
 
 use super::ConfigError;
 use super::check::Checked;
 
-/// Of two rules for one prefix nobody would know which holds.
+/// Refuses two rules for one prefix, because their order would be ambiguous.
 pub(super) fn each_once<'a>(prefixes: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     let mut prefixes = prefixes;
@@ -15,7 +15,8 @@ pub(super) fn each_once<'a>(prefixes: impl Iterator<Item = &'a str>) -> Result<(
     }
 }
 
-/// A bucket, or a bucket and the beginning of a key. What could match nothing would protect nothing.
+/// Validates a prefix: a bucket, or a bucket and the beginning of a key. A prefix that cannot match
+/// any object is refused, because its rule would protect nothing.
 pub(super) fn prefix_of(prefix: &str) -> Result<&str, String> {
     let bucket = prefix.split('/').next().unwrap_or_default();
     let is_in_a_name = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
@@ -36,7 +37,8 @@ pub(super) fn prefix_of(prefix: &str) -> Result<&str, String> {
     }
 }
 
-/// Flags and variables take a rule at a time: of a list all but the last would be taken for a prefix.
+/// Refuses a list of rules in one flag or variable: all but the last would be parsed as part of the
+/// prefix.
 pub(super) fn alone<'a>(
     key: &'static str,
     text: &'a str,

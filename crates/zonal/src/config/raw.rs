@@ -1,7 +1,8 @@
-//! Unchecked configuration: the shape of the file, the flags and the environment.
+//! Unvalidated configuration: the keys of the file, the flags and the environment variables.
 //!
 //! One structure per section serves all three: `serde` reads it from TOML, `clap` from flags and
-//! variables. Every key is optional here; `config/zonal.toml`, which is compiled in, has a value for each.
+//! environment variables. Every key is optional here; `config/zonal.toml`, which is compiled in,
+//! has a default for each.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-/// A configuration file, or several laid over each other.
+/// A configuration file, or the merge of several layers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct File {
@@ -287,7 +288,7 @@ pub(crate) struct Log {
     pub(crate) access: Option<String>,
 }
 
-/// One device in a file.
+/// A `[[device]]` section of the file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Device {
@@ -335,7 +336,7 @@ pub(crate) struct DeviceFlags {
     pub(crate) rejoin: Option<String>,
 }
 
-/// How fresh answers must be.
+/// The `[freshness]` section.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Freshness {
@@ -343,7 +344,7 @@ pub(crate) struct Freshness {
     pub(crate) rules: Option<Vec<FreshnessRule>>,
 }
 
-/// ... of the objects whose names begin with a prefix.
+/// Freshness of objects whose `BUCKET/KEY` begins with `prefix`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FreshnessRule {
@@ -373,7 +374,7 @@ pub(crate) struct FreshnessFlags {
     pub(crate) rules: Vec<String>,
 }
 
-/// What anybody may do, whatever his key.
+/// The `[access]` section: upper limit on the access of every key.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Access {
@@ -398,7 +399,7 @@ pub(crate) struct AccessFlags {
     pub(crate) rules: Vec<String>,
 }
 
-/// What is kept whatever the policy says, and what is not kept at all.
+/// The `[keep]` section: retention rules that override the policy.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Keep {
@@ -407,7 +408,7 @@ pub(crate) struct Keep {
     pub(crate) rules: Option<Vec<KeepRule>>,
 }
 
-/// ... of the objects whose names begin with a prefix.
+/// Retention of objects whose `BUCKET/KEY` begins with `prefix`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeepRule {
@@ -435,14 +436,14 @@ pub(crate) struct KeepFlags {
     pub(crate) rules: Vec<String>,
 }
 
-/// What objects are cut into.
+/// The `[chunk]` section: chunk sizes by prefix.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Chunk {
     pub(crate) rules: Option<Vec<ChunkRule>>,
 }
 
-/// ... whose names begin with a prefix.
+/// Chunk size of objects whose `BUCKET/KEY` begins with `prefix`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChunkRule {
@@ -464,7 +465,7 @@ pub(crate) struct ChunkFlags {
     pub(crate) rules: Vec<String>,
 }
 
-/// A file of access keys.
+/// The access-keys file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeysFile {
@@ -472,7 +473,7 @@ pub(crate) struct KeysFile {
     pub(crate) key: Vec<Spanned<Key>>,
 }
 
-/// One access key. Its secret stands in one of the three.
+/// One access key. Exactly one of the three `secret_key` fields must be set.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Key {
@@ -484,7 +485,7 @@ pub(crate) struct Key {
     pub(crate) rules: Vec<AccessRule>,
 }
 
-/// ... for the objects whose names begin with a prefix.
+/// Access to objects whose `BUCKET/KEY` begins with `prefix`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AccessRule {

@@ -1,4 +1,4 @@
-//! Settings of each kind of store: its credentials, and its single bucket where it is read-only.
+//! Store settings: credentials of each kind of origin, and the single bucket of read-only ones.
 
 use zonal_s3::sigv4::Credentials;
 use zonal_stores::{AzureKeys, GcsKeys};
@@ -7,7 +7,7 @@ use super::check::{Checked, Variables};
 use super::origin_spec::StoreSpec;
 use super::{ConfigError, KeyPair};
 
-/// Who asks an S3 endpoint: the pair of the configuration, or else what AWS's own tools read.
+/// Credentials for an S3 endpoint: the configured pair, or AWS's standard environment variables.
 pub(super) fn s3_credentials(
     keys: Option<KeyPair>,
     variable: Variables<'_>,
@@ -23,7 +23,8 @@ pub(super) fn s3_credentials(
     })
 }
 
-/// Says who asks the store: by the configuration, or else as the tools of its maker find it.
+/// Sets the credentials of a store: the configured ones, or those in the standard environment
+/// variables of its vendor.
 pub(super) fn fill_keys(
     store: &mut StoreSpec,
     (access_key, secret): (&str, Option<String>),
@@ -75,7 +76,7 @@ pub(super) fn fill_keys(
     Ok(())
 }
 
-/// What clients call the one bucket: what is given, or what the store itself calls it.
+/// Bucket name for clients: the configured one, or the store's own.
 pub(super) fn one_bucket(store: &StoreSpec, given: Vec<String>) -> Checked<Vec<String>> {
     match (&given[..], store.bucket()) {
         ([_], _) => Ok(given),

@@ -1,4 +1,4 @@
-//! The sample file, the layers, and what is said about each mistake.
+//! Configuration tests: the sample file, the layers, and the error for each mistake.
 
 mod keys;
 mod mistakes;
@@ -37,7 +37,7 @@ fn file(text: &str) -> (tempfile::TempDir, String) {
     (directory, path)
 }
 
-/// What is said about a file; its path is written FILE.
+/// Checks the error for a file; the error text has FILE in place of its path.
 #[track_caller]
 fn check_file(text: &str, expected: &str) {
     let (_directory, path) = file(text);

@@ -1,4 +1,5 @@
-//! Unknown environment variables with our prefix: most likely misspelt.
+//! Environment check: refuses unknown variables with the prefix `ZONAL_`, which are probably
+//! misspelt.
 
 use std::ffi::OsString;
 
@@ -6,10 +7,10 @@ use clap::{Args, Command};
 
 use super::{BlockFlags, ConfigError, Flags};
 
-/// What all our variables begin with.
+/// Prefix of all environment variables of Zonal.
 const PREFIX: &str = "ZONAL_";
 
-/// Read by the project's own tests, which may be run in the same shell.
+/// Variables of the project's own tests, which may run in the same shell.
 const OF_TESTS: [&str; 9] = [
     "ZONAL_AZURITE",
     "ZONAL_FAKE_GCS",
@@ -22,7 +23,7 @@ const OF_TESTS: [&str; 9] = [
     "ZONAL_VERSITYGW",
 ];
 
-/// Refuses the first variable that looks like one of ours and is not.
+/// Refuses the first unknown variable with the prefix, and names the nearest known one.
 pub(super) fn refuse_unknown(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<(), ConfigError> {
@@ -45,7 +46,7 @@ pub(super) fn refuse_unknown(
     Ok(())
 }
 
-/// All variables, each with the name that its flag suggests.
+/// All known variables, each with the name that its flag suggests.
 fn known() -> Vec<(String, String)> {
     let commands = [
         Flags::augment_args(Command::new("serve")),
@@ -58,9 +59,9 @@ fn known() -> Vec<(String, String)> {
     names.collect()
 }
 
-/// Kubernetes tells every container of the services beside it, in variables that begin with a service's
-/// name: a service called `zonal` makes `ZONAL_SERVICE_HOST`, `ZONAL_SERVICE_PORT_S3`,
-/// `ZONAL_PORT=tcp://10.0.0.1:9000` and `ZONAL_PORT_9000_TCP_ADDR`.
+/// Kubernetes sets variables for every service, named after the service. A service named `zonal`
+/// leads to `ZONAL_SERVICE_HOST`, `ZONAL_SERVICE_PORT_S3`, `ZONAL_PORT=tcp://10.0.0.1:9000` and
+/// `ZONAL_PORT_9000_TCP_ADDR`.
 fn is_of_a_service(name: &str, value: &str) -> bool {
     let numbered = name.split_once("_PORT_").is_some_and(|(_, rest)| {
         let (number, rest) = rest.split_once('_').unwrap_or((rest, ""));

@@ -1,9 +1,9 @@
-//! Host names of the admin endpoint (against DNS rebinding).
+//! Host check of the admin endpoint: protects browsers on this network against DNS rebinding.
 //!
-//! A web page of somebody else's can have its own name lead to this address, and then read what is answered there as if
-//! it came from its own site. The request still says under which name it came, so a name that is not ours is refused. An
-//! address cannot be made to lead elsewhere. No browser sends HTTP/1.0, in which a request may name nobody: checks of
-//! load balancers do.
+//! An attacker's web page can point its own host name at this address, and then read responses as
+//! same-origin. The Host header still has the attacker's name, so a request for an unknown name is
+//! refused. IP addresses cannot be rebound, so they are allowed. HTTP/1.0 requests may omit the
+//! name: load balancers' health checks send them, browsers never do.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use http::header::HOST;
 use http::uri::Authority;
 use http::{Request, Version};
 
-/// Names besides addresses and `localhost`, in lower case.
+/// Allowed host names in lower case, besides IP addresses and `localhost`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hosts(Vec<String>);
 
@@ -20,7 +20,7 @@ impl Hosts {
         Self(names.iter().map(|name| name.to_ascii_lowercase()).collect())
     }
 
-    /// Whether a request came under one of our names.
+    /// Whether a request names an allowed host.
     pub(super) fn have<B>(&self, request: &Request<B>) -> bool {
         let names_nobody = request.version() == Version::HTTP_10
             && request.uri().authority().is_none()
@@ -37,11 +37,12 @@ impl Hosts {
     }
 
     fn is_ours(&self, host: &str) -> bool {
-        // What stands before an @ is no part of a host.
+        // User information before an @ is not part of the host.
         let Some(authority) = host.parse::<Authority>().ok().filter(|_| !host.contains('@')) else {
             return false;
         };
-        // Nor is what stands behind a bracket: `[::1].example` would be read as `[::1]`.
+        // Text behind a bracket is not part of the host either: `[::1].example` would be parsed as
+        // `[::1]`.
         let behind = host.get(authority.host().len()..).unwrap_or_default();
         let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
         if !behind.is_empty() && !behind.strip_prefix(':').is_some_and(is_port) {

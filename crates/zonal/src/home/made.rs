@@ -1,21 +1,21 @@
-//! Files created by a start, removed again when the start fails.
+//! Start-up rollback: files created by a start are removed again if it fails.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// Files and folders that were not there before. They are removed with this, unless they are kept.
+/// New files and folders. Dropping the value removes them, unless `keep` was called.
 #[derive(Debug, Default)]
 pub(super) struct Made(Vec<PathBuf>);
 
 impl Made {
-    /// Notes what is made next, a folder before what is made in it.
+    /// Records a path before it is created, a folder before its contents.
     ///
-    /// Requires: it is not there, and nobody else makes it.
+    /// Requires: the path does not exist, and no other process creates it.
     pub(super) fn note(&mut self, path: PathBuf) {
         self.0.push(path);
     }
 
-    /// The start was good.
+    /// Keeps all files: the start has succeeded.
     pub(super) fn keep(&mut self) {
         self.0.clear();
     }
@@ -23,8 +23,8 @@ impl Made {
 
 impl Drop for Made {
     fn drop(&mut self) {
-        // A folder goes only when it is empty: what others put there is theirs. Some of it was never made,
-        // and what cannot be removed does no harm.
+        // A folder is removed only if it is empty, so that other users' files stay. Some paths were
+        // never created, and a failed removal does no harm.
         for path in self.0.iter().rev() {
             let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
         }

@@ -1,4 +1,5 @@
-//! Sample objects of the first start.
+//! Sample objects: created by the first start without an origin, so that clients can read
+//! something.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -9,13 +10,14 @@ use zonal_base::{Bytes, Rng};
 use super::made::Made;
 use super::unfinished;
 
-/// The bucket.
+/// Bucket of the samples.
 pub(crate) const BUCKET: &str = "demo";
 
-/// The object that is worth caching: random bytes, so that nothing on the way can compress them.
+/// Key of the large object: random bytes, which nothing on the way can compress.
 pub(crate) const LARGE_KEY: &str = "random.bin";
 
-/// Its size: 20 MiB. Several requests of an S3 client, one second of a slow line.
+/// Size of the large object: 20 MiB. Several requests of an S3 client, about one second on a slow
+/// link.
 const LARGE: Bytes = Bytes::mib(20);
 
 const TEXT_KEY: &str = "hello.txt";
@@ -37,7 +39,7 @@ Osaka,Japan,34.694,135.502
 Perth,Australia,-31.953,115.857
 ";
 
-/// Makes the folder `origin` with the samples.
+/// Creates the folder `origin` with the samples, under a temporary name, and renames it.
 pub(super) fn make(origin: &Path, made: &mut Made) -> io::Result<()> {
     let beside = unfinished(origin);
     for root in [&beside, origin] {

@@ -1,10 +1,10 @@
-//! Process metrics: CPU, memory and descriptors, as the kernel counts them.
+//! Process metrics: CPU time, memory and file descriptors, as reported by the kernel.
 
 use std::fs;
 
 use zonal_base::Bytes;
 
-/// A look at the process.
+/// Resource usage of the process at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Process {
     pub(super) cpu_seconds: f64,
@@ -13,7 +13,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Zeros where /proc cannot be read.
+    /// Reads /proc/self; values are 0 if it cannot be read.
     pub(super) fn look() -> Self {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let (user, system, pages) = times_and_pages(&stat).unwrap_or_default();
@@ -27,7 +27,8 @@ impl Process {
     }
 }
 
-/// Fields 14, 15 and 24 of proc(5)'s stat. The name in the second may hold spaces and parentheses.
+/// Parses fields 14, 15 and 24 (utime, stime, rss) of proc(5)'s stat. The process name in field 2
+/// may contain spaces and parentheses.
 fn times_and_pages(stat: &str) -> Option<(u64, u64, u64)> {
     const FIRST: usize = 3;
     let (_, fields) = stat.rsplit_once(')')?;

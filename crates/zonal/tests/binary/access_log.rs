@@ -1,4 +1,4 @@
-//! The access log: a line for each request, in a file that can be moved away, and no secret in it.
+//! Tests of the access log: one line per request, log rotation, and no secrets in it.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ fn lines(place: &TestFolder, file: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Checks fields of a line: names and values as they stand in JSON.
+/// Checks fields of a line, by their JSON names and values.
 #[track_caller]
 fn check(line: &Value, fields: &[(&str, Value)]) {
     for (name, value) in fields {
@@ -124,7 +124,7 @@ fn a_file_that_cannot_be_written_is_refused_at_the_start() {
 fn what_is_lost_is_counted_and_told_and_no_request_fails() {
     let place = TestFolder::new();
     place.object("a", b"hello");
-    // Writes to this device fail for want of space.
+    // Writes to /dev/full fail with ENOSPC.
     let zonal = place.start(&["--access-log", "/dev/full"]);
     assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 200);
     zonal.await_metric("zonal_gateway_access_lines_lost_total", 1);
@@ -134,7 +134,7 @@ fn what_is_lost_is_counted_and_told_and_no_request_fails() {
     zonal.stop();
 }
 
-/// The lines to copy stood among those of JSON, a secret in them.
+/// Regression: the banner, with a secret, was mixed with the JSON lines.
 #[test]
 fn standard_output_is_the_access_logs_alone_where_it_goes_there() {
     for format in ["text", "json"] {

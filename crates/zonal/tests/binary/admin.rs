@@ -1,4 +1,4 @@
-//! Who is let in at the admin endpoint.
+//! Tests of access control at the admin endpoint.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,7 +17,8 @@ fn status(to: SocketAddr, method: &str, path: &str, headers: &str) -> u16 {
         .status
 }
 
-/// A page under somebody else's name could read it, once that name led here.
+/// Regression (DNS rebinding): a web page could read the endpoint once its own host name pointed
+/// here.
 #[test]
 fn it_answers_under_names_that_are_its_own() {
     let place = TestFolder::new();
@@ -93,7 +94,7 @@ fn orders_take_the_token_where_there_is_one_and_no_page_gives_any() {
     let with = place.cache(&zonal, "on", &["--admin-token-file", "token"]);
     assert_eq!(with.status.code(), Some(0));
 
-    // Another holds from the next request on.
+    // A new token applies from the next request.
     fs::write(place.path().join("token"), "another-token-of-ours\n").unwrap();
     zonal.signal(Signal::HUP);
     zonal.await_metric("zonal_config_reloads_total", 1);

@@ -1,4 +1,4 @@
-//! `zonal block`: started, asked over NBD, told to stop, killed.
+//! Tests of `zonal block`: start, NBD requests, shutdown, kill.
 
 mod crash;
 mod linux;
@@ -18,7 +18,7 @@ use crate::http::{self, Response};
 use crate::metrics::{documented, exported};
 use crate::nbd::{Command, Nbd};
 
-/// Small devices, on which everything that happens to large ones happens soon.
+/// Small devices, so that compaction and garbage collection start soon.
 const DEVICES: [&str; 4] = [
     "--capacity",
     "file:capacity?size=128MiB&zone=4MiB",
@@ -57,7 +57,7 @@ impl Block {
         run(folder, &[&["block", "stats", "--admin", &admin], words].concat())
     }
 
-    /// SIGTERM, and all is well.
+    /// Sends SIGTERM, and expects exit code 0.
     #[track_caller]
     pub(crate) fn stop(self) {
         let Self { process, socket, .. } = self;
@@ -65,16 +65,16 @@ impl Block {
         assert!(!socket.exists(), "its socket goes with it");
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     fn kill(self) {
         self.process.kill();
     }
 }
 
-/// A folder, and one with a short name for the socket.
+/// A test folder, and a second one with a short path for the socket.
 pub(crate) struct TestFolder {
     pub(crate) folder: TempDir,
-    /// Paths of sockets are short.
+    /// Unix socket paths have at most 107 bytes.
     sockets: TempDir,
 }
 
@@ -96,7 +96,7 @@ fn what_was_written_is_there_after_a_restart_and_exports_may_grow() {
     let (mut vm, mut db) = (block.client("vm"), block.client("db"));
     assert_eq!((vm.size, db.size), (32 << 20, 8 << 20));
     let data = noise(3 << 20, 1);
-    // Not whole blocks.
+    // A write that is not aligned to blocks.
     vm.carry_out(Command::Write, 12_345, &data).unwrap();
     db.carry_out(Command::Write, 0, &data[..8192]).unwrap();
     vm.ask(Command::Trim, 1, (1 << 20, 4096), &[]).unwrap();
@@ -140,7 +140,7 @@ fn one_device_and_a_model_of_a_drive_do_as_well() {
     }
 }
 
-/// Half of the map fits; the rest is on the buffer device where that has zones to spare.
+/// Half of the L2P map fits in memory. The rest is on the buffer device if that has zones to spare.
 #[test]
 fn stats_tell_where_the_rest_of_a_bounded_map_lies() {
     let of = |devices: &[&str], lies: serde_json::Value| {
@@ -266,7 +266,7 @@ fn what_cannot_be_meant_or_done_is_refused_with_what_to_do() {
     );
 }
 
-/// They stood under "Log:".
+/// Regression: the help listed these flags under "Log:".
 #[test]
 fn what_is_no_setting_stands_apart_from_them_in_the_help() {
     let folder = folder();

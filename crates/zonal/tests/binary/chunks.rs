@@ -1,4 +1,5 @@
-//! Chunk sizes by prefix: one node serves small pieces of some objects and large ones of others.
+//! Tests of chunk sizes by prefix: one node caches some objects in small chunks and others in large
+//! ones.
 
 use std::fs;
 use std::ops::Range;
@@ -19,7 +20,7 @@ const ADMITTED: &str = "zonal_cache_admitted_bytes_total";
 const KIB: usize = 1 << 10;
 const OBJECT: usize = 5 << 20;
 
-/// A place with a configuration file, and the objects of a test with what they hold.
+/// A test folder with a configuration file and objects, and the content of the objects.
 struct Cut {
     place: TestFolder,
     content: Vec<u8>,
@@ -36,7 +37,7 @@ impl Cut {
         Self { place, content }
     }
 
-    /// Everything is admitted, and nothing is asked about what is known.
+    /// Writes a configuration that admits everything and never revalidates.
     fn write(&self, chunk: &str, rules: &str) {
         let config = format!(
             "[endpoint]\naccess-key = '{ACCESS_KEY}'\nsecret-key = '{SECRET_KEY}'\n\
@@ -51,8 +52,8 @@ impl Cut {
         Zonal::start(self.place.path(), &["--config", "zonal.toml"])
     }
 
-    /// Reads a range of an object, and checks its bytes, how many requests went to the origin for it, and how many bytes
-    /// those brought.
+    /// Reads a range of an object. Checks its bytes, the number of origin requests for it, and the
+    /// bytes fetched.
     #[track_caller]
     fn check(&self, zonal: &Zonal, (key, range): (&str, Range<usize>), expected: (u64, usize)) {
         let (fetches, bytes) = (expected.0, expected.1 as u64);
@@ -61,7 +62,7 @@ impl Cut {
         let answer = zonal.s3().get_with(&format!("/bucket/{key}"), &header).unwrap();
         assert_eq!(answer.status, 206, "{key}");
         assert!(answer.body == self.content[range], "other bytes of {key}");
-        // The answer may be there before the rest of its chunk is.
+        // The response may end before the rest of its chunk has arrived.
         zonal.await_metric(ADMITTED, before.2 + bytes);
         let asked = (zonal.metric(FETCHES) - before.0, zonal.metric(FETCHED) - before.1);
         assert_eq!(asked, (fetches, bytes), "requests and bytes for {key}");
@@ -71,7 +72,7 @@ impl Cut {
 const RULES: &str = "{ prefix = 'bucket/lake', chunk = '64KiB' }, \
                      { prefix = 'bucket/media', chunk = '1MiB' }";
 
-/// A byte of the second chunk of 256 KiB.
+/// One byte in the second chunk of 256 KiB.
 const BYTE: Range<usize> = 300 * KIB..300 * KIB + 1;
 
 #[test]
@@ -83,7 +84,8 @@ fn a_small_read_fetches_the_chunk_of_its_prefix_and_a_whole_one_is_one_request()
         let key = format!("{prefix}-a");
         cut.check(&zonal, (&key, BYTE), (1, chunk));
         cut.check(&zonal, (&key, BYTE), (0, 0));
-        // What is there is not fetched again: one request for what is before it, if anything is, and one for the rest.
+        // Cached chunks are not fetched again: one request for the range before them, if any, and
+        // one for the range behind.
         let requests = if chunk < BYTE.start { 2 } else { 1 };
         cut.check(&zonal, (&key, 0..OBJECT), (requests, OBJECT - chunk));
         cut.check(&zonal, (&key, 0..OBJECT), (0, 0));
@@ -92,7 +94,8 @@ fn a_small_read_fetches_the_chunk_of_its_prefix_and_a_whole_one_is_one_request()
     zonal.stop();
 }
 
-/// Whatever the rules and the device say by now, an object is served from what was cached of it.
+/// Changed chunk rules do not invalidate cached objects: each keeps the chunk size with which it
+/// was cached.
 #[test]
 fn what_is_cached_stays_cut_as_it_is_over_restarts_with_other_rules() {
     let cut = Cut::new();
@@ -114,7 +117,8 @@ fn what_is_cached_stays_cut_as_it_is_over_restarts_with_other_rules() {
         zonal.stop();
     }
 
-    // Without a rule for large pieces there are no buffers for them: what is there is fetched again, in smaller ones.
+    // Without a rule for large chunks there are no buffers for them, so their data is fetched again
+    // in smaller chunks.
     cut.write("256KiB", "");
     let zonal = cut.start();
     cut.check(&zonal, ("lake-a", short.clone()), (0, 0));
@@ -177,7 +181,7 @@ fn a_rule_that_the_node_cannot_follow_is_refused_at_the_start_and_later() {
         zonal.await_metric(REFUSED, n as u64 + 1);
         assert!(zonal.log().contains(said), "{said}: {}", zonal.log());
     }
-    // The rules from before hold.
+    // The previous rules stay in force.
     cut.check(&zonal, ("lake-a", BYTE), (1, 512 * KIB));
     zonal.stop();
 }

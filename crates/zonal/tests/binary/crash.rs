@@ -1,14 +1,15 @@
-//! `kill -9` at random moments, under traffic.
+//! Crash tests of the cache: `kill -9` at random moments, under traffic.
 //!
-//! Each round: start, check every object, read and write for a while, kill. After each kill
+//! Each round: start, check every object, read and write for a while, kill. After each kill:
 //!
-//! - no answer holds a wrong byte: it is one version of its object as a whole,
-//! - nothing that was overwritten or removed, and acknowledged, comes back, though the cache is told to
-//!   trust what it has for ever,
-//! - what was served from the cache 1 s before the kill is still served from it, where everything is admitted.
+//! - no response has a wrong byte: it is one whole version of its object,
+//! - no version that was overwritten or removed with acknowledgement comes back, though the
+//!   freshness rule is `immutable`,
+//! - objects served from the cache 1 s before the kill are still served from it, as the policy
+//!   admits everything.
 //!
-//! `ZONAL_KILL_ROUNDS` says how many rounds (30, and a sixth of them on a modelled drive), `ZONAL_KILL_SEED` with
-//! which seed.
+//! `ZONAL_KILL_ROUNDS` sets the number of rounds (30, and a sixth of them on a modelled drive),
+//! `ZONAL_KILL_SEED` the seed.
 
 use std::io::{self, ErrorKind::UnexpectedEof};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,28 +25,30 @@ use crate::zoned;
 
 const ROUNDS: u64 = 30;
 
-/// Objects. With about 60 KiB each they fit on the device several times, so that none leaves it.
+/// Number of objects. At about 60 KiB each they fit on the device several times, so that none is
+/// evicted.
 const OBJECTS: usize = 240;
 
 const THREADS: usize = 4;
 
-/// From start to kill: often long enough that what was cached at first is 1 s old.
+/// Time from start to kill, in ms: often long enough that objects cached at first are 1 s old.
 const TRAFFIC_MS: std::ops::Range<u64> = 200..1800;
 
-/// Of the objects that were served from the cache 1 s before, so many may be lost, in thousandths.
+/// Largest share of the objects cached for 1 s that may be lost, in thousandths.
 const LOST_PER_MILLE_MAX: usize = 5;
 
-/// How long something must have been cached to count.
+/// Age from which a cached object must survive a kill.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// What is known of one object. Versions count up; some are removals.
+/// Expected state of one object. Versions count up; some are removals.
 #[derive(Default)]
 struct Object {
-    /// The oldest version that may be seen: acknowledged, or older when the next was in doubt.
+    /// Oldest version that a read may return: the last acknowledged one, or an older one if a later
+    /// write had an unknown outcome.
     oldest: u64,
-    /// The youngest that was begun.
+    /// Youngest version begun.
     youngest: u64,
-    /// Since when it is known to be cached.
+    /// Time since which the object is known to be cached.
     cached_since: Option<Instant>,
 }
 
@@ -54,7 +57,7 @@ const fn is_removal(version: u64) -> bool {
     version % 5 == 4
 }
 
-/// The bytes of a version: its number, then noise of its own.
+/// Content of a version: its number, then noise specific to it.
 fn content(object: usize, version: u64) -> Vec<u8> {
     let seed = (object as u64) << 32 | version;
     let bytes = 16 + zonal_base::index(Rng::new(seed).below(120_000));
@@ -81,12 +84,13 @@ impl World {
         self.objects[object].lock().unwrap()
     }
 
-    /// Reads an object and judges the answer. True when it came from the cache.
+    /// Reads an object and checks the response. True if it came from the cache.
     fn read(&self, s3: &S3, object: usize) -> io::Result<bool> {
         let oldest = self.object(object).oldest;
         let asked_at = Instant::now();
         let answer = match s3.get(&path(object)) {
-            // The version that it had begun to read is gone at the origin: all that is left is to say so.
+            // The version being read is gone at the origin, so the server can only break off the
+            // response.
             Err(error)
                 if error.kind() == UnexpectedEof && self.object(object).youngest != oldest =>
             {
@@ -98,14 +102,14 @@ impl World {
         let seen = judge(object, &answer, oldest..=youngest);
         let is_hit = answer.header("x-cache") == "HIT";
         let mut known = self.object(object);
-        // A write that began meanwhile may have removed what was seen.
+        // A write that began meanwhile may have removed the version read.
         if is_hit && seen == known.youngest {
             known.cached_since.get_or_insert(asked_at);
         }
         Ok(is_hit)
     }
 
-    /// Writes or removes an object. Requires: nobody else does, to this object.
+    /// Writes or removes an object. Requires: no other thread writes this object.
     fn write(&self, s3: &S3, object: usize) -> io::Result<()> {
         let version = {
             let mut known = self.object(object);
@@ -126,7 +130,7 @@ impl World {
     fn traffic(&self, s3: &S3, thread: usize, mut rng: Rng, killed: &AtomicBool) {
         loop {
             let object = zonal_base::index(rng.below(OBJECTS as u64));
-            // Each object has one writer; everybody reads everything.
+            // Each object has one writer thread; all threads read all objects.
             let result = match object % THREADS == thread && rng.one_in(3) {
                 true => self.write(s3, object),
                 false => self.read(s3, object).map(drop),
@@ -152,7 +156,8 @@ impl World {
                 let (s3, killed, rng) = (&s3, &killed, Rng::new(rng.next_u64()));
                 scope.spawn(move || self.traffic(s3, thread, rng, killed));
             }
-            // The moment of a crash is what this test is about: there is nothing else to wait for.
+            // This test needs a crash at a random moment, so it sleeps instead of waiting for an
+            // event.
             thread::sleep(after);
             killed.store(true, Ordering::SeqCst);
             zonal.kill();
@@ -178,7 +183,7 @@ fn path(object: usize) -> String {
     format!("/bucket/{object}")
 }
 
-/// The version that an answer shows, which must be one of `allowed`, and whole.
+/// The version in a response. Checks that it is whole and one of `allowed`.
 fn judge(object: usize, answer: &Response, allowed: std::ops::RangeInclusive<u64>) -> u64 {
     let version = match answer.status {
         200 => u64::from_le_bytes(answer.body[..8].try_into().unwrap()),
@@ -219,8 +224,8 @@ fn so_does_one_on_a_zoned_drive_under_a_real_kernel() {
 fn check_kills(device: &str, rounds: u64) {
     let world = World::new();
     let mut rng = Rng::new(number("ZONAL_KILL_SEED", 1));
-    // A policy that writes everything: once flash has been full, what waits in memory under `flow` is served, too, and
-    // is not on flash yet.
+    // A policy that writes everything. Under `flow`, once flash has been full, objects are also
+    // served from memory while they wait for their flash write.
     let words = ["--freshness", "immutable", "--chunk", "64KiB", "--policy", "zone-lru"];
     let start = || world.place.start_on(device, &words);
     let (mut expected_count, mut lost_count) = (0, 0);
@@ -232,7 +237,7 @@ fn check_kills(device: &str, rounds: u64) {
         expected = world.crash(zonal, &mut rng);
     }
     println!("{lost_count} of {expected_count} objects were lost that had been cached for 1 s");
-    // Or the rounds were too short for anything to be lost.
+    // Otherwise the rounds were too short for any loss.
     assert!(rounds <= expected_count as u64, "{expected_count} in {rounds} rounds");
     assert!(lost_count * 1000 <= expected_count * LOST_PER_MILLE_MAX);
 }

@@ -1,4 +1,4 @@
-//! `zonal serve` with nothing named: what it makes, prints and keeps.
+//! Tests of `zonal serve` without configuration: what it creates, prints and keeps.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -27,7 +27,8 @@ fn it_makes_what_it_needs_and_the_printed_url_is_served_from_flash_the_second_ti
         answer.header("x-cache").to_owned()
     };
     assert_eq!(get(), "MISS");
-    // The second time, unless flash was slower than the origin: what was refused comes with the next read, and is counted.
+    // The second read is a hit, unless flash was slower than the origin. Refused chunks are
+    // counted, and come with a later read.
     let refused = || first.metric("zonal_cache_refused_bytes_total");
     let mut before = 0;
     while get() != "REVALIDATED" {
@@ -42,19 +43,19 @@ fn it_makes_what_it_needs_and_the_printed_url_is_served_from_flash_the_second_ti
     let secret = credentials.lines().last().unwrap().rsplit(' ').next().unwrap();
     assert!(first.greeting.contains(&format!("AWS_SECRET_ACCESS_KEY={secret} ")));
 
-    // Nobody else may use the directory meanwhile.
+    // The directory is locked meanwhile.
     let other = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     check_failure(folder.path(), &other, (1, "the data directory "));
     first.stop();
 
-    // A later start shows the secret no more, and knows what was cached.
+    // A later start does not print the secret, and still has the cached data.
     let again = Zonal::start(folder.path(), &["--freshness", "ttl=1h"]);
     assert!(!again.greeting.contains(secret), "{}", again.greeting);
     assert_eq!(http::get_url(&url(&again)).unwrap().header("x-cache"), "HIT");
     again.stop();
 }
 
-/// What a shell that runs the printed lines knows of AWS.
+/// AWS variables of a shell after it ran the printed commands.
 fn shell_after(zonal: &Zonal, folder: &Path) -> Vec<String> {
     let words = ["  unset ", "  export "];
     let lines = zonal.greeting.lines().filter(|line| words.iter().any(|it| line.starts_with(it)));
@@ -89,7 +90,7 @@ fn check_shell(zonal: &Zonal, folder: &Path, (access_key, secret_key): (&str, &s
     assert_eq!(shell_after(zonal, folder), expected, "after {}", zonal.greeting);
 }
 
-/// A shell that held other keys kept them, or half of them, and every request was refused.
+/// Regression: a shell with other keys kept some of them, and every request was refused.
 #[test]
 fn the_printed_lines_name_the_right_keys_whatever_the_shell_held() {
     let folder = folder();
@@ -107,17 +108,17 @@ fn the_printed_lines_name_the_right_keys_whatever_the_shell_held() {
     fs::write(here.join("it's secret"), "hush\n").unwrap();
     let named = ["--access-key", "mine", "--secret-key-file", "it's secret"];
     let named = Zonal::start(here, &named);
-    // From anywhere.
+    // The commands work in any directory.
     check_shell(&named, Path::new("/"), ("mine", "hush"));
     named.stop();
-    // A secret that was given is not printed. The shell asks for it and goes no further without.
+    // A configured secret is not printed. The shell asks for it, and stops without it.
     let given = Zonal::start(here, &["--access-key", "mine", "--secret-key", "hush"]);
     assert!(!given.greeting.contains("hush"), "{}", given.greeting);
     assert!(given.greeting.contains("${ZONAL_ENDPOINT_SECRET_KEY:?"), "{}", given.greeting);
     given.stop();
 }
 
-/// The folder was made anew with samples, and clients wrote into it instead of the one that was missing.
+/// Regression: a missing folder was created again with samples, and clients wrote into it.
 #[test]
 fn an_origin_that_went_missing_is_not_made_again() {
     let folder = folder();
@@ -131,13 +132,14 @@ fn an_origin_that_went_missing_is_not_made_again() {
     Zonal::start(folder.path(), &[]).stop();
     assert_eq!(fs::read_dir(&origin).unwrap().count(), 0, "an origin without buckets is one too");
 
-    // A start that was killed while it made the samples is another matter.
+    // A start that was killed while it created the samples may be repeated.
     fs::rename(&origin, origin.with_extension("unfinished")).unwrap();
     Zonal::start(folder.path(), &[]).stop();
     assert!(origin.join("demo/random.bin").exists());
 }
 
-/// Lines that were copied from here named our own key to the origin, which knows nothing of it.
+/// Regression: a shell with the printed commands gave the origin Zonal's own key, which the origin
+/// cannot know.
 #[test]
 fn keys_that_were_made_here_are_not_used_at_the_origin() {
     let folder = folder();

@@ -1,4 +1,4 @@
-//! File descriptors: what the system allows is taken, and told when it is too little.
+//! Tests of the file descriptor limit: raised to the maximum, with a warning if that is too low.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::harness::{TestFolder, Zonal};
 
-/// The soft limit of a running Zonal, as the kernel has it.
+/// Soft limit on open files of a running Zonal, as the kernel reports it.
 fn soft_limit(zonal: &Zonal) -> u64 {
     let limits = fs::read_to_string(format!("/proc/{}/limits", zonal.id())).unwrap();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();

@@ -1,5 +1,5 @@
-//! `zonal device` and `zonal inspect`: what they show, and that looking changes nothing; and what `serve`
-//! and `bench` do with devices that are not as they were named.
+//! Tests of `zonal device` and `zonal inspect`: their output, and that reading changes nothing.
+//! Also tests of `serve` and `bench` on devices that do not match their specs.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -40,7 +40,7 @@ fn a_device_is_formatted_once_and_again_only_when_its_loss_is_meant() {
     assert_ne!(info["log"]["id"], id, "another log");
 }
 
-/// Formats a device at a terminal, where `answer` is written: the exit code, and what stood there.
+/// Formats a device at a terminal with `answer` as input; returns exit code and output.
 fn format_at_terminal(folder: &Path, spec: &str, answer: &str) -> (Option<i32>, String) {
     let command = format!("{} device format '{spec}'", env!("CARGO_BIN_EXE_zonal"));
     let mut terminal = Command::new("script");
@@ -88,7 +88,7 @@ fn what_was_cached_can_be_seen_while_it_is_served_and_after() {
         zones.iter().filter_map(|zone| zone["record_list"].as_array()).flatten().collect();
     let of_kind = |kind: &str| records.iter().filter(|record| record["kind"] == kind).count();
     assert_eq!((of_kind("head"), of_kind("piece")), (1, 12));
-    // The stop wrote what the policy knows.
+    // The shutdown wrote a policy checkpoint.
     assert_eq!(records.len(), 13 + of_kind("order"));
     assert_eq!(info["log"]["records"], records.len());
 
@@ -102,7 +102,7 @@ fn what_was_cached_can_be_seen_while_it_is_served_and_after() {
     assert!(fs::read(place.path().join("flash")).unwrap() == before, "nothing was written");
 }
 
-/// Runs `serve` on a device that it is to refuse.
+/// Runs `serve` on a device that it must refuse.
 #[track_caller]
 fn check_serve(place: &Path, device: &str, more: &[&str], (code, said): (i32, &str)) {
     fs::create_dir_all(place.join("origin")).unwrap();
@@ -111,7 +111,7 @@ fn check_serve(place: &Path, device: &str, more: &[&str], (code, said): (i32, &s
     check_failure(place, &[&words[..], &named, more].concat(), (code, said));
 }
 
-/// Only the start of each zone was looked at: whatever else a file held was written over.
+/// Regression: only the start of each zone was checked, and other data in a file was overwritten.
 #[test]
 fn what_lies_between_the_starts_of_zones_is_not_written_over() {
     let folder = folder();
@@ -138,12 +138,12 @@ fn what_lies_between_the_starts_of_zones_is_not_written_over() {
     );
     assert!(fs::read(here.join("part")).unwrap() == before, "nothing was written");
 
-    // As it was told.
+    // The operator's consent (`--yes`) allows it.
     let format = ["device", "format", "file:part?zone=64MiB", "--yes", "--json"];
     assert_eq!(json(here, &format)[0]["holds"], "log");
 }
 
-/// A file system that was made on what had been a cache was taken for damage, and written over.
+/// Regression: a file system created over a former cache was taken for damage, and overwritten.
 #[test]
 fn a_file_system_that_was_made_over_a_cache_is_somebody_elses() {
     let folder = folder();
@@ -164,7 +164,8 @@ fn a_file_system_that_was_made_over_a_cache_is_somebody_elses() {
     );
 }
 
-/// The file was made before it was found to be too small, and its size was in the way of the next try.
+/// Regression: the file was created before it was found to be too small, and its size broke the
+/// next attempt.
 #[test]
 fn a_start_that_fails_leaves_no_device_behind() {
     let folder = folder();
@@ -177,13 +178,13 @@ fn a_start_that_fails_leaves_no_device_behind() {
     check_serve(here, "file:small?size=512MiB", &shards, (2, too_few));
     let chunk = ["--chunk", "32MiB"];
     check_serve(here, "file:small?size=64MiB&zone=8MiB", &chunk, (2, "small: the chunk size must"));
-    // Found when the first device was there already.
+    // This error occurs after the first device has been created.
     let second = ["--device", "file:nowhere/small?size=512MiB"];
     let no_folder =
         "nowhere/small: the folder nowhere does not exist: make it, or name another path";
     check_serve(here, "file:small?size=512MiB", &second, (2, no_folder));
     assert!(!here.join("small").exists());
-    // What was there stays.
+    // Existing files stay.
     File::create(here.join("small")).unwrap().set_len(64 << 20).unwrap();
     let too_few = "small: a shard would have 1 zone and needs 4";
     check_serve(here, "file:small", &[], (2, too_few));
@@ -228,7 +229,7 @@ fn a_device_that_was_divided_otherwise_says_how_and_what_to_write() {
     assert_eq!(info["idle_bytes"], 12345);
 }
 
-/// It was opened in zones of 64 MiB, and refused.
+/// Regression: the device was opened with zones of 64 MiB, and refused.
 #[test]
 fn a_device_that_is_named_without_zones_is_taken_in_those_it_was_formatted_with() {
     let place = TestFolder::new();
@@ -254,7 +255,8 @@ fn a_device_that_is_named_without_zones_is_taken_in_those_it_was_formatted_with(
     }
 }
 
-/// Zones with records do not say how large they are: opened with others, the cache was lost without a word.
+/// Regression: zones with records do not state their size; opened with another size, the cache was
+/// lost silently.
 #[test]
 fn zones_with_records_are_known_by_their_places() {
     let place = TestFolder::new();

@@ -1,4 +1,4 @@
-//! A cache on a model of a drive, in real time.
+//! Tests of a cache on a modelled drive, in real time.
 
 use std::fs;
 use std::path::Path;
@@ -6,15 +6,16 @@ use std::time::Instant;
 
 use crate::harness::{PATIENCE, TestFolder, Zonal, check_failure, folder, noise, run};
 
-/// As small as a cache on it can be: it takes 4.2 GiB of disk or memory, of which little is written.
+/// Smallest possible cache on this model: it takes 4.2 GiB of disk or memory, of which little is
+/// written.
 const ZONED: &str = "emulator:zn540?zones=4&backing=drive";
 
-/// For two shards.
+/// Device for two shards.
 const CONVENTIONAL: &str = "emulator:sn540?size=256MiB&zone=8MiB&backing=drive";
 
 const SHARDS: [(&str, &str); 2] = [(ZONED, "1"), (CONVENTIONAL, "2")];
 
-/// Waits until so many records are on flash, as somebody sees who looks at the device while it is in use.
+/// Waits until `count` records are on flash, as a reader of the device in use sees them.
 #[track_caller]
 fn await_records(place: &TestFolder, device: &str, count: u64) {
     let begin = Instant::now();
@@ -62,7 +63,7 @@ fn what_a_modelled_drive_holds_is_found_after_a_stop_and_after_a_kill() {
         assert_eq!(second.s3().get("/bucket/0").unwrap().text(), "new");
         place.object("last", b"last");
         assert_eq!(second.s3().get("/bucket/last").unwrap().text(), "last");
-        // A head and a piece, and the same of what was written before.
+        // A head and a piece of each of the two objects written.
         await_records(&place, device, before + 4);
         second.kill();
 
@@ -103,9 +104,9 @@ fn what_a_modelled_drive_holds_is_shown_and_formatted_away() {
         let words = ["--shards", shards, "--freshness", "immutable"];
         let zonal = place.start_on(device, &words);
         check_from(0, &zonal, &contents, "MISS");
-        // Four heads, twelve pieces of the largest and one of each other.
+        // Four heads, twelve pieces of the largest object and one of each other.
         await_records(&place, device, 4 + 12 + 3);
-        // While it is in use.
+        // These commands read the device while the server uses it.
         let text = printed(place.path(), &["device", "info", device]);
         assert!(text.contains("engine         model, its bytes in a file"), "{text}");
         assert!(text.contains("holds          log "), "{text}");

@@ -1,4 +1,4 @@
-//! A `zonal` of a test's own: a folder, free ports, and an end whatever happens.
+//! Test harness: runs `zonal` in its own folder on free ports, and ends it in any case.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -16,15 +16,16 @@ use crate::http::{self, Response, S3};
 pub(crate) const ACCESS_KEY: &str = "TESTACCESSKEY";
 pub(crate) const SECRET_KEY: &str = "test/secret+key";
 
-/// Longer than a start or stop takes on a machine that is busy.
+/// Longer than a start or stop takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A folder for one test. It lies beside the build, on a disk: a temporary folder is often in memory.
+/// A folder for one test. It is beside the build output, on a disk: a temporary folder is often in
+/// memory.
 pub(crate) fn folder() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// The binary, in a folder, knowing nothing of the environment's configuration.
+/// The binary, in a folder, without configuration from the environment.
 pub(crate) fn zonal(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));
     command.current_dir(folder).stdin(Stdio::null());
@@ -41,29 +42,31 @@ pub(crate) fn run(folder: &Path, words: &[&str]) -> Output {
     zonal(folder).args(words).output().unwrap()
 }
 
-/// Checks that a command fails with `code`, prints nothing, and says one line that begins with `said`.
+/// Checks that a command fails with exit code `code`, prints nothing on standard output, and an
+/// error line that begins with `said`.
 #[track_caller]
 pub(crate) fn check_failure(folder: &Path, words: &[&str], (code, said): (i32, &str)) {
     let output = run(folder, words);
     let error = String::from_utf8(output.stderr).unwrap();
-    // Warnings of the log may come before.
+    // Log warnings may precede the error.
     let last = error.lines().last().unwrap_or_default();
     assert_eq!(output.status.code(), Some(code), "{words:?} said {error}");
     assert!(last.starts_with(&format!("zonal: {said}")), "{words:?} said {error}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "", "of {words:?}");
 }
 
-/// A `zonal` that runs until it is told to stop.
+/// A running `zonal` process.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
-    /// What it printed.
+    /// The banner on standard output.
     pub(crate) greeting: String,
     log: PathBuf,
 }
 
 impl Process {
-    /// Starts it, and waits until it is up: `last` is in the last line of its greeting. It logs into `folder`.
+    /// Starts `zonal` and waits until it is up: until its banner contains `last`. The log goes to
+    /// `folder`.
     #[track_caller]
     pub(crate) fn start(folder: &Path, words: &[&str], last: &str) -> Self {
         Self::spawn(zonal(folder).args(words), folder, last)
@@ -77,7 +80,7 @@ impl Process {
         let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut greeting = String::new();
-        // Without its last line the process has ended, and its output with it.
+        // If the output ends before this line, the process has ended.
         while !greeting.contains(last) {
             let Some(line) = lines.next() else {
                 let _ = child.wait();
@@ -88,19 +91,19 @@ impl Process {
         Self { child, greeting, log }
     }
 
-    /// An address in the greeting.
+    /// An address in the banner.
     #[track_caller]
     pub(crate) fn address(&self, before: &str, after: &[char]) -> SocketAddr {
         let (_, rest) = self.greeting.split_once(before).expect("an address is printed");
         rest[..rest.find(after).unwrap()].parse().unwrap()
     }
 
-    /// What it logged so far.
+    /// The log so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    /// The number of its process.
+    /// Process ID.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -111,12 +114,12 @@ impl Process {
         rustix::process::kill_process(process, signal).unwrap();
     }
 
-    /// SIGTERM; it goes on for as long as it takes to stop.
+    /// Sends SIGTERM and does not wait for the exit.
     pub(crate) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Waits for the end.
+    /// Waits for the exit.
     #[track_caller]
     pub(crate) fn wait(&mut self) -> ExitStatus {
         self.wait_with(|_| ())
@@ -135,20 +138,20 @@ impl Process {
         }
     }
 
-    /// SIGTERM again and again, until the end.
+    /// Sends SIGTERM repeatedly until the exit.
     #[track_caller]
     pub(crate) fn insist(&mut self) -> ExitStatus {
         self.wait_with(Self::terminate)
     }
 
-    /// SIGTERM, and all is well.
+    /// Sends SIGTERM, and expects exit code 0.
     #[track_caller]
     pub(crate) fn stop(mut self) {
         self.terminate();
         assert_eq!(self.wait().code(), Some(0), "{}", self.log());
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -157,13 +160,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nothing to kill when it has ended.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The value of a metric, added up over its labels.
+/// The value of a metric, summed over its labels.
 pub(crate) fn metric(admin: SocketAddr, start: &str) -> u64 {
     let text = http::get(admin, "/metrics").unwrap().text();
     let lines = text.lines().filter(|line| line.starts_with(start));
@@ -193,7 +196,7 @@ impl DerefMut for Zonal {
 }
 
 impl Zonal {
-    /// Starts it in `folder` on free ports, and waits until it is up.
+    /// Starts `zonal serve` in `folder` on free ports, and waits until it is up.
     #[track_caller]
     pub(crate) fn start(folder: &Path, words: &[&str]) -> Self {
         let fixed = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
@@ -213,12 +216,12 @@ impl Zonal {
         http::get(self.admin, path).unwrap()
     }
 
-    /// The value of a metric, added up over its labels.
+    /// The value of a metric, summed over its labels.
     pub(crate) fn metric(&self, start: &str) -> u64 {
         metric(self.admin, start)
     }
 
-    /// Waits until a metric has grown to a value: what happens behind a caller's back is counted there.
+    /// Waits until a metric has a value: background work shows in the metrics.
     #[track_caller]
     pub(crate) fn await_metric(&self, start: &str, value: u64) {
         let begin = Instant::now();
@@ -227,7 +230,8 @@ impl Zonal {
         }
     }
 
-    /// Reads an object until all of it is found here: a disk that is slower than the origin may refuse some of it at first.
+    /// Reads an object until all of it is cached. A disk slower than the origin may refuse some of
+    /// it at first.
     #[track_caller]
     pub(crate) fn store(&self, path: &str) {
         let begin = Instant::now();
@@ -241,19 +245,19 @@ impl Zonal {
         }
     }
 
-    /// SIGTERM, and all is well.
+    /// Sends SIGTERM, and expects exit code 0.
     #[track_caller]
     pub(crate) fn stop(self) {
         self.process.stop();
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub(crate) fn kill(self) {
         self.process.kill();
     }
 }
 
-/// A folder with an origin, and the words that serve it from a device of its own.
+/// A test folder with an origin, and the flags that serve it from a device in the folder.
 pub(crate) struct TestFolder {
     pub(crate) folder: TempDir,
 }
@@ -269,12 +273,12 @@ impl TestFolder {
         self.folder.path()
     }
 
-    /// Makes an object at the origin.
+    /// Creates an object at the origin.
     pub(crate) fn object(&self, key: &str, content: &[u8]) {
         fs::write(self.path().join("origin/bucket").join(key), content).unwrap();
     }
 
-    /// `zonal cache` with an action, at a running server.
+    /// Runs `zonal cache` with an action against a running server.
     pub(crate) fn cache(&self, zonal: &Zonal, action: &str, words: &[&str]) -> Output {
         let admin = zonal.admin.to_string();
         run(self.path(), &[&["cache", action, "--admin", &admin], words].concat())
@@ -304,7 +308,7 @@ impl TestFolder {
 /// The device of a [`TestFolder`].
 pub(crate) const DEVICE: &str = "file:flash?size=256MiB&zone=8MiB";
 
-/// Bytes that nothing on the way can guess.
+/// Pseudorandom, incompressible bytes.
 pub(crate) fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     let mut rng = zonal_base::Rng::new(seed);
     let words = (0..bytes.div_ceil(8)).flat_map(|_| rng.next_u64().to_le_bytes());

@@ -1,4 +1,4 @@
-//! A client of few words: one request for each connection, signed as S3 wants it.
+//! Minimal HTTP client for tests: one request per connection, signed with SigV4.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 use http::{Method, Request};
 use zonal_s3::sigv4::{Credentials, EMPTY_SHA256, Signer, Timestamp, UNSIGNED_PAYLOAD};
 
-/// Longer than anything takes that a test asks for, on a machine that is busy.
+/// Longer than any request of a test takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An answer as it came.
+/// A response as received.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -19,7 +19,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// The value of a header; empty when there is none.
+    /// The value of a header; empty if it is missing.
     pub(crate) fn header(&self, name: &str) -> &str {
         let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map_or("", |(_, value)| value.as_str())
@@ -30,7 +30,7 @@ impl Response {
     }
 }
 
-/// An answer whose body has not been read.
+/// A response whose body has not been read.
 pub(crate) struct Begun {
     head: Response,
     rest: BufReader<TcpStream>,
@@ -72,7 +72,7 @@ fn read_chunks(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Sends a request and reads the head of its answer. An answer to HEAD has no body to finish.
+/// Sends a request and reads the head of the response. A response to HEAD has no body to finish.
 fn begin(address: SocketAddr, head: &str, body: &[u8]) -> io::Result<Begun> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -93,7 +93,7 @@ fn begin(address: SocketAddr, head: &str, body: &[u8]) -> io::Result<Begun> {
     Ok(Begun { head: Response { status, headers, body: Vec::new() }, rest })
 }
 
-/// Sends a head as it is written, without a body.
+/// Sends a request head verbatim, without a body.
 pub(crate) fn ask(address: SocketAddr, head: &str) -> io::Result<Response> {
     begin(address, head, &[])?.finish()
 }
@@ -144,21 +144,21 @@ impl S3 {
         self.begin_get(path)?.finish()
     }
 
-    /// With more headers, which are not signed; `headers` are whole lines.
+    /// GET with additional unsigned headers; `headers` are whole lines.
     pub(crate) fn get_with(&self, path: &str, headers: &str) -> io::Result<Response> {
         let head = self.head(Method::GET, path, 0, EMPTY_SHA256);
         let (first, rest) = head.split_once("\r\n").expect("a head has lines");
         begin(self.endpoint, &format!("{first}\r\n{headers}{rest}"), &[])?.finish()
     }
 
-    /// GET of a URL that is signed itself, without any header that is.
+    /// GET of a presigned URL, without signed headers.
     pub(crate) fn get_presigned(&self, path: &str) -> io::Result<Response> {
         let url = format!("http://{}{path}", self.endpoint).parse().expect("a URL");
         let now = Timestamp::from_system_time(SystemTime::now());
         get_url(&self.signer.presign(now, &Method::GET, &url, 60))
     }
 
-    /// The answer as soon as it has begun.
+    /// GET that returns once the head of the response has arrived.
     pub(crate) fn begin_get(&self, path: &str) -> io::Result<Begun> {
         begin(self.endpoint, &self.head(Method::GET, path, 0, EMPTY_SHA256), &[])
     }

@@ -1,18 +1,18 @@
-//! A device that hangs, as clients and operators see it.
+//! Tests of a hanging device: its isolation as clients and operators see it.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use super::harness::{PATIENCE, TestFolder, Zonal, noise};
 
-/// A model of a drive that is in trouble while the file says so.
+/// A modelled drive with a fault while the file asks for it.
 const DEVICE: &str = "emulator:p5800x-optane?size=256MiB&zone=8MiB&backing=drive&trouble=trouble";
 
 const OTHER: &str = "emulator:p5800x-optane?size=256MiB&zone=8MiB&backing=other";
 
 const OBJECTS: u64 = 12;
 
-/// How long a read of flash is waited for; longer than a busy machine lets a thread wait.
+/// Read timeout of the device; longer than a busy machine delays a thread.
 const READ_PATIENCE: Duration = Duration::from_millis(500);
 
 fn start(place: &TestFolder) -> Zonal {
@@ -21,7 +21,7 @@ fn start(place: &TestFolder) -> Zonal {
     place.start_on(DEVICE, &[&more[..], &patience].concat())
 }
 
-/// Reads all objects. How many came from the cache, and how long the slowest took.
+/// Reads all objects; returns how many came from the cache, and the time of the slowest.
 fn read_all(zonal: &Zonal, contents: &[Vec<u8>]) -> (usize, Duration) {
     let (mut hits, mut slowest) = (0, Duration::ZERO);
     for (number, content) in contents.iter().enumerate() {
@@ -66,7 +66,7 @@ fn a_device_that_hangs_costs_nobody_more_than_its_patience_and_comes_back_withou
     let table = String::from_utf8(place.cache(&zonal, "stats", &[]).stdout).unwrap();
     assert!(table.contains("1 shard, 1 ISOLATED"), "{table}");
     assert_eq!(zonal.log().matches("the device is isolated").count(), 1, "{}", zonal.log());
-    // Writes go on: what the device misses, the other one says.
+    // Writes continue: the other device records the invalidations that the isolated one misses.
     contents[0] = noise(300_000, 99);
     contents[1] = noise(300_000, 98);
     for (number, content) in contents.iter().enumerate().take(2) {
@@ -77,7 +77,7 @@ fn a_device_that_hangs_costs_nobody_more_than_its_patience_and_comes_back_withou
 
     fs::remove_file(place.path().join("trouble")).unwrap();
     eventually("it is used again", || readiness().contains("\"isolated_devices\":[]"));
-    // The line is written after the device is taken in again.
+    // The log line follows the readmission of the device.
     eventually("that is logged", || {
         zonal.log().contains("the device answers well and is used again")
     });

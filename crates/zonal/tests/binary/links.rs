@@ -1,8 +1,9 @@
-//! What the program that serves is built from.
+//! Tests of the dependencies of the program `zonal`: it must not contain the laboratory.
 
 use std::process::Command;
 
-/// Crates that only experiments need, ours and others': plots, traces' compression, histograms.
+/// Crates that only experiments need, Zonal's and others': plots, compression of traces,
+/// histograms.
 const OF_EXPERIMENTS: [&str; 8] = [
     "zonal-lab",
     "zonal-laboratory",
@@ -31,7 +32,7 @@ fn the_program_that_serves_has_nothing_of_experiments() {
     assert!(has(&zonal, "zonal-emulator"), "emulator: devices are served");
     let found: Vec<_> = OF_EXPERIMENTS.iter().filter(|name| has(&zonal, name)).collect();
     assert!(found.is_empty(), "zonal is built with {found:?}");
-    // The names are right.
+    // Check that the crate names above exist.
     let lab = tree("zonal-laboratory");
     assert!(["zonal-lab", "zonal-sim", "plotters"].iter().all(|name| has(&lab, name)), "{lab}");
 }

@@ -1,4 +1,4 @@
-//! The binary as its users meet it: started, asked over HTTP, told to stop, killed.
+//! End-to-end tests of the binary: start, HTTP requests, shutdown, kill.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

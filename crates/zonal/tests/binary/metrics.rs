@@ -1,4 +1,5 @@
-//! What `/metrics` says is what `docs/metrics.md` explains, and it is true.
+//! Tests of `/metrics`: `docs/metrics.md` documents exactly the exported metrics, and their values
+//! are right.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +7,13 @@ use crate::harness::{TestFolder, noise};
 
 const PAGE: &str = include_str!("../../../../docs/metrics.md");
 
-/// Names that are exported.
+/// Exported metric names.
 pub(crate) fn exported(text: &str) -> BTreeSet<&str> {
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     samples.map(|line| line.split(['{', ' ']).next().unwrap()).collect()
 }
 
-/// Names that the page explains, in sections of which this is told the titles.
+/// Metric names documented in the sections whose titles satisfy `is_wanted`.
 pub(crate) fn documented(is_wanted: impl Fn(&str) -> bool) -> BTreeSet<&'static str> {
     let sections = PAGE.split("\n## ").filter(|section| is_wanted(section.lines().next().unwrap()));
     let rows = sections.flat_map(str::lines).filter_map(|line| line.strip_prefix("| `"));
@@ -52,7 +53,7 @@ fn hits_misses_and_bytes_are_counted_where_they_happen() {
     assert_eq!(zonal.metric("zonal_origin_received_bytes_total"), 1 << 20);
     assert_eq!(zonal.metric("zonal_cache_served_bytes_total"), 3 << 20);
     zonal.await_metric("zonal_cache_admitted_bytes_total", 1 << 20);
-    // A missing object counted as a failed request, twice over.
+    // Regression: a missing object was counted as two failed requests.
     assert_eq!(s3.get("/bucket/none").unwrap().status, 404);
     assert_eq!(zonal.metric("zonal_origin_errors_total"), 0);
     assert_eq!(zonal.metric("zonal_cache_fetch_errors_total"), 0);

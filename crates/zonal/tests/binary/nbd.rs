@@ -1,10 +1,10 @@
-//! A client of the block device, as small as it can be: the old way to choose an export, and simple replies.
+//! Minimal NBD client for tests: old-style export choice (NBD_OPT_EXPORT_NAME) and simple replies.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// What is asked for.
+/// NBD command types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Read = 0,
@@ -16,7 +16,7 @@ pub(crate) enum Command {
 /// One connection.
 pub(crate) struct Nbd {
     stream: UnixStream,
-    /// Bytes of the export.
+    /// Size of the export, in bytes.
     pub(crate) size: u64,
 }
 
@@ -35,7 +35,7 @@ impl Nbd {
         Ok(Self { stream, size })
     }
 
-    /// Asks, and does not wait. `data` is what a write writes.
+    /// Sends a request without waiting for the reply. `data` is the payload of a write.
     pub(crate) fn ask(
         &mut self,
         command: Command,
@@ -52,14 +52,14 @@ impl Nbd {
         self.stream.write_all(&request)
     }
 
-    /// The cookie of the next answer, which must be good.
+    /// Reads the next reply, which must be a success, and returns its cookie.
     pub(crate) fn answered(&mut self) -> io::Result<u64> {
         let (error, cookie) = self.reply()?;
         assert_eq!(error, 0, "an error was answered");
         Ok(cookie)
     }
 
-    /// The error of the next answer, 0 for none.
+    /// Reads the next reply and returns its error, 0 for none.
     pub(crate) fn outcome(&mut self) -> io::Result<u32> {
         self.reply().map(|(error, _)| error)
     }
@@ -72,14 +72,14 @@ impl Nbd {
         Ok((error, u64::from_be_bytes(reply[8..].try_into().unwrap())))
     }
 
-    /// Bytes that follow an answer.
+    /// Reads the payload that follows a reply.
     pub(crate) fn take(&mut self, length: usize) -> io::Result<Vec<u8>> {
         let mut data = vec![0; length];
         self.stream.read_exact(&mut data)?;
         Ok(data)
     }
 
-    /// Asks and waits. Requires: nothing else is under way.
+    /// Sends a request and waits for its reply. Requires: no other request is running.
     pub(crate) fn carry_out(
         &mut self,
         command: Command,
@@ -91,7 +91,7 @@ impl Nbd {
         self.answered().map(drop)
     }
 
-    /// What lies there. Requires: nothing else is under way.
+    /// Reads a range. Requires: no other request is running.
     pub(crate) fn read(&mut self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
         self.ask(Command::Read, 1, (offset, length), &[])?;
         self.answered()?;

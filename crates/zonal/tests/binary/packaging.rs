@@ -1,5 +1,5 @@
-//! What is packaged speaks of what is there: each metric of the dashboard and of the alerts is one that is exported, and
-//! each alert is explained.
+//! Tests of the packaged dashboard and alerts: they use only exported metrics, and every alert is
+//! documented.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ const DASHBOARD: &str = include_str!("../../../../packaging/grafana-dashboard.js
 const ALERTS: &str = include_str!("../../../../packaging/alerts.yml");
 const ALERTS_PAGE: &str = include_str!("../../../../docs/alerts.md");
 
-/// The words of a text that name metrics of ours.
+/// Metric names of Zonal in a text.
 fn metrics(text: &str) -> BTreeSet<&str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| ["zonal_", "process_"].iter().any(|of| word.starts_with(of))).collect()
 }
 
-/// All strings under `key`, however deep.
+/// Collects all string values of `key`, at any depth.
 fn strings<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a str>) {
     match value {
         Value::Object(fields) => {
@@ -39,7 +39,7 @@ fn every_metric_of_the_dashboard_and_the_alerts_is_exported() {
     let mut queries = Vec::new();
     strings(&dashboard, "expr", &mut queries);
     assert!(10 <= queries.len(), "{queries:?}");
-    // What is documented is exported: `metrics` and `block` hold it.
+    // Tests in `metrics` and `block` check that documented metrics are exported.
     let exported = documented(|_| true);
     for query in queries {
         let named = metrics(query);

@@ -1,4 +1,5 @@
-//! A bug in Zonal ends the process with its reason: it does not go on as one that answers nobody and looks well.
+//! Tests of panics: a bug in Zonal ends the process with its reason, instead of a process that
+//! looks healthy but answers no request.
 
 use std::fs;
 use std::process::ExitStatus;
@@ -10,10 +11,11 @@ use crate::harness::{PATIENCE, TestFolder, noise, zonal};
 use crate::nbd::Command;
 use crate::service_manager::{SERVING, ServiceManager};
 
-/// Models of drives that break the contract of a device while the file says so: the engine asserts what they break.
+/// A modelled drive that violates the device contract while the file asks for it. The engine
+/// asserts the contract.
 const DRIVE: &str = "emulator:p5800x-optane?size=256MiB&zone=8MiB&backing=drive&trouble=trouble";
 
-/// Of this one a start formats the zones that the drive says it has: in a task of the engine's executor.
+/// The start formats this drive's zones in a task of the engine's executor.
 const BLANK: &str = "emulator:zn540?zones=8&trouble=trouble";
 
 const BLOCK: [&str; 6] = [
@@ -27,8 +29,8 @@ const BLOCK: [&str; 6] = [
 
 const PANICKED: [&str; 2] = ["STOPPING=1", "STATUS=ended by a bug (a panic): see the log"];
 
-/// What whoever looks after the process finds: an exit code of its own, and the reason with its place, in the log and on the
-/// last line.
+/// Checks the traces of a panic for a supervisor: a distinct exit code, and the reason with its
+/// location in the log and on the last line.
 #[track_caller]
 fn check_end(status: ExitStatus, log: &str, place: &str) {
     assert_eq!(status.code(), Some(101), "{log}");
@@ -37,7 +39,7 @@ fn check_end(status: ExitStatus, log: &str, place: &str) {
     assert!(log.contains("please report it"), "{log}");
 }
 
-/// The shard's thread was gone, `/readyz` said that all is well, and clients waited for ever.
+/// Regression: the shard's thread was gone, `/readyz` reported ready, and clients waited for ever.
 #[test]
 fn a_panic_of_a_shard_ends_the_process_with_its_reason() {
     let place = TestFolder::new();
@@ -52,7 +54,7 @@ fn a_panic_of_a_shard_ends_the_process_with_its_reason() {
     fs::write(place.path().join("trouble"), "breaks-contract").unwrap();
     let endpoint = served.address("AWS_ENDPOINT_URL=http://", &[' ', '\n']);
     let s3 = crate::http::S3::new(endpoint, "a", "secret-key");
-    // What is read is written to flash, and that write is answered twice.
+    // The read data is written to flash, and the drive completes that write twice.
     let _ = s3.get("/bucket/a");
     check_end(served.wait(), &served.log(), "thread shard-0-0)");
     assert_eq!(manager.hears(), PANICKED);
@@ -63,7 +65,7 @@ fn a_panic_of_a_shard_ends_the_process_with_its_reason() {
     served.stop();
 }
 
-/// A start that waited for a task that was no more.
+/// Regression: the start waited for ever for a task that had panicked.
 #[test]
 fn a_panic_of_an_engines_task_ends_a_start() {
     let place = TestFolder::new();
@@ -74,7 +76,7 @@ fn a_panic_of_an_engines_task_ends_a_start() {
     check_end(output.status, &String::from_utf8(output.stderr).unwrap(), "zonelog/src/");
 }
 
-/// Reads of what is in memory went on, and every write waited for ever.
+/// Regression: reads from memory continued, and every write waited for ever.
 #[test]
 fn a_panic_of_the_block_devices_engine_ends_the_process_and_nothing_acknowledged_is_lost() {
     let place = block::TestFolder::new();
@@ -103,13 +105,13 @@ fn a_panic_of_the_block_devices_engine_ends_the_process_and_nothing_acknowledged
     block.stop();
 }
 
-/// The end must not wait for whoever does not read the log.
+/// A log pipe without a reader must not block the exit.
 #[test]
 fn a_log_that_nobody_reads_does_not_keep_the_process() {
     let place = TestFolder::new();
     fs::write(place.path().join("trouble"), "breaks-contract").unwrap();
     let (reader, writer) = std::io::pipe().unwrap();
-    // Full: whatever is written to it waits.
+    // The pipe is full, so every write to it blocks.
     let filler = writer.try_clone().unwrap();
     rustix::io::ioctl_fionbio(&filler, true).unwrap();
     while rustix::io::write(&filler, &[b'.'; 4096]).is_ok() {}

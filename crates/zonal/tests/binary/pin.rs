@@ -1,4 +1,4 @@
-//! `zonal cache pin` and `unpin` beside a running server.
+//! Tests of `zonal cache pin` and `unpin` with a running server.
 
 use std::fs;
 use std::process::Output;
@@ -12,14 +12,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Checks how a command ended, and what it printed.
+/// Checks exit code and output of a command.
 #[track_caller]
 fn check(output: &Output, code: i32, (stdout, stderr): (&str, &str)) {
     assert_eq!(text(&output.stderr), stderr);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(code), stdout));
 }
 
-/// How many bytes of an object are pinned, once all that was read is on flash.
+/// Pinned bytes of an object, once all data read is on flash.
 fn pinned(place: &TestFolder, zonal: &Zonal, key: &str) -> u64 {
     let output = place.cache(zonal, "warm", &["--json", &format!("bucket/{key}")]);
     let report = text(&output.stdout);
@@ -39,7 +39,7 @@ fn what_is_pinned_stays_so_over_versions_and_restarts_until_it_is_released() {
     place.object("a", &noise(size, 1));
     place.object("p/x", &noise(100_000, 2));
     let zonal = place.start(&[]);
-    // What was cached before is pinned where it lies.
+    // Data cached before is pinned in place.
     assert_eq!(zonal.s3().get_with("/bucket/a", "range: bytes=0-9\r\n").unwrap().status, 206);
     zonal.await_metric("zonal_cache_admitted_bytes_total", piece);
     let output = place.cache(&zonal, "pin", &["bucket/a", "--prefix", "bucket/p/"]);
@@ -55,7 +55,7 @@ fn what_is_pinned_stays_so_over_versions_and_restarts_until_it_is_released() {
     let bytes = zonal.metric("zonal_cache_pinned_bytes");
     assert!(size as u64 + 100_000 < bytes && bytes < bound, "{bytes} of {bound}");
 
-    // The name is pinned, and not a version of it; a prefix pins what comes below it.
+    // A pin applies to the name, not to a version; a prefix also pins later objects below it.
     place.object("a", &noise(2 * size, 3));
     place.object("p/y", &noise(5000, 4));
     for key in ["a", "p/y"] {
@@ -106,7 +106,7 @@ fn what_is_not_pinned_has_its_reason() {
     let error = "zonal: not all of what was named is pinned: 3 of 3 objects are not, or a part of them; they stay named\n";
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), error));
 
-    // What the policy did not write for want of room was said to be only in memory.
+    // Regression: data that the policy refused for want of room was reported as "only in memory".
     let table = text(&place.cache(&zonal, "stats", &[]).stdout);
     let most = zonal.metric("zonal_cache_pinned_max_bytes");
     assert!(
@@ -148,7 +148,7 @@ fn the_file_may_be_edited_and_must_be_writable() {
     zonal.stop();
 }
 
-/// Two servers in one folder, each with a device of its own, wrote over each other's pins.
+/// Regression: two servers in one folder, each with its own device, overwrote each other's pins.
 #[test]
 fn one_server_pins_in_a_folder() {
     let place = TestFolder::new();
@@ -160,7 +160,7 @@ fn one_server_pins_in_a_folder() {
         [&device[..], &keys, more].concat()
     };
     let serve = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-    // Nothing was pinned yet: both may start, and who pins first has the file.
+    // Without pins both may start; the first to pin takes the file.
     let (one, other) = (place.start(&[]), Zonal::start(place.path(), &second(&[])));
     assert_eq!(place.cache(&one, "pin", &["bucket/a"]).status.code(), Some(0));
     let refused = place.cache(&other, "pin", &["bucket/b"]);
@@ -174,7 +174,7 @@ fn one_server_pins_in_a_folder() {
     one.stop();
     Zonal::start(place.path(), &second(&[])).stop();
 
-    // One that keeps more in the folder has it to itself from the start.
+    // A server that keeps more files in the folder locks it from the start.
     let all = Zonal::start(place.path(), &[]);
     let why = "the data directory zonal-data is in use by another zonal: stop it, or name another";
     check_failure(place.path(), &[&serve[..], &second(&[])].concat(), (1, why));

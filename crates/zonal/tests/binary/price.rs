@@ -1,4 +1,5 @@
-//! What freshness costs: requests to the origin for a thousand reads of what is cached, by mode. The figures of README.md are from
+//! Cost of freshness: origin requests for a thousand reads of cached objects, by mode. This command
+//! measures the figures in README.md:
 //!
 //!     SLOW_TESTS=1 cargo test -p zonal --test binary price:: -- --nocapture
 
@@ -9,18 +10,18 @@ use zonal_base::Rng;
 
 use crate::harness::{ACCESS_KEY, DEVICE, SECRET_KEY, TestFolder, Zonal, noise};
 
-/// Clients that read, each one object after the other.
+/// Concurrent clients; each reads one object after the other.
 const CLIENTS: u32 = 4;
 
-/// Modes that are measured at once: so many keep to their rate on two cores.
+/// Modes measured concurrently: two cores sustain the rate of three.
 const MODES_AT_ONCE: usize = 3;
 
-/// How much is read, and for how long.
+/// Load of a measurement.
 #[derive(Clone, Copy)]
 struct Load {
     objects: u64,
     bytes: usize,
-    /// Of all clients together.
+    /// Reads per second of all clients together.
     reads_per_second: u32,
     lasts: Duration,
     window: &'static str,
@@ -28,7 +29,7 @@ struct Load {
     missing: &'static str,
 }
 
-/// That of README.md: 1,000 objects, the n-th is read 1/n as often as the first.
+/// Load of README.md: 1,000 objects; the n-th is read 1/n as often as the first.
 const FULL: Load = Load {
     objects: 1000,
     bytes: 64 << 10,
@@ -39,7 +40,7 @@ const FULL: Load = Load {
     missing: "revalidate?missing=60s",
 };
 
-/// Enough to see each mode do what it says.
+/// Smallest load that shows the behaviour of each mode.
 const SMALL: Load = Load {
     objects: 50,
     bytes: 4 << 10,
@@ -50,18 +51,18 @@ const SMALL: Load = Load {
     missing: "revalidate?missing=1s",
 };
 
-/// How Zonal is started, and what is read.
+/// A mode: how Zonal is started, and which objects are read.
 #[derive(Clone, Copy, Debug)]
 enum Mode {
-    /// Objects that are cached, under a rule.
+    /// Cached objects, under a freshness rule.
     Under(&'static str),
-    /// The same; the origin judges each request.
+    /// Cached objects; the origin authorizes each request.
     Judged,
-    /// Objects that are not there, under a rule.
+    /// Missing objects, under a freshness rule.
     Missing(&'static str),
 }
 
-/// What a mode came to.
+/// Result of a mode.
 #[derive(Debug)]
 struct Price {
     reads: u64,
@@ -71,7 +72,7 @@ struct Price {
 }
 
 impl Price {
-    /// Of no reads yet.
+    /// Counters before the reads.
     fn of(zonal: &Zonal) -> Self {
         Self {
             reads: 0,
@@ -95,7 +96,7 @@ impl Price {
     }
 }
 
-/// The n-th is chosen 1/n as often as the first.
+/// Zipf distribution: the n-th object is chosen 1/n as often as the first.
 struct Popularity(Vec<f64>);
 
 impl Popularity {
@@ -116,7 +117,7 @@ impl Popularity {
 }
 
 impl Mode {
-    /// Starts Zonal, and what has to stand behind it.
+    /// Starts Zonal, and the second Zonal that serves as its origin if the mode needs one.
     fn start(self, place: &TestFolder) -> (Zonal, Option<(TestFolder, Zonal)>) {
         let freshness = match self {
             Self::Under(rule) | Self::Missing(rule) => rule,
@@ -143,7 +144,7 @@ impl Mode {
     }
 }
 
-/// The price after everything was cached.
+/// Measures after all objects have been cached.
 fn measure(load: &Load, mode: Mode) -> Price {
     let place = TestFolder::new();
     for object in 0..load.objects {
@@ -166,7 +167,7 @@ fn measure(load: &Load, mode: Mode) -> Price {
                 let mut rng = Rng::new(client.into());
                 let (mut next, mut reads) = (start + pause * client / CLIENTS, 0);
                 while start.elapsed() < load.lasts {
-                    // The rate is what the price under `ttl` depends on.
+                    // The cost under `ttl` depends on the rate, so it must be kept.
                     thread::sleep(next.saturating_duration_since(Instant::now()));
                     next += pause;
                     mode.read(zonal, popularity.choose(&mut rng));
@@ -213,12 +214,13 @@ fn a_hit_costs_what_the_freshness_table_says() {
     let [revalidate, window, ttl, immutable, judged, asked, missing] = &prices[..] else {
         unreachable!("one for each mode")
     };
-    // Those who ask for one object together share a question.
+    // Concurrent reads of one object share one revalidation.
     assert!(revalidate.heads <= revalidate.reads && revalidate.reads < 2 * revalidate.heads);
     assert!(ttl.heads < window.heads && window.heads < revalidate.heads);
     assert_eq!((revalidate.forwards, immutable.heads), (0, 0));
     assert_eq!((judged.forwards, judged.heads), (judged.reads, 0), "each is asked for by itself");
-    // The cache asks first, and then the origin answers the client; those who ask together share the first.
+    // The cache sends a HEAD first, and then the origin answers the client; concurrent reads share
+    // the HEAD.
     assert_eq!(asked.forwards, asked.reads);
     assert!(asked.heads <= asked.reads && asked.reads < 2 * asked.heads);
     assert!(missing.per_thousand() < asked.per_thousand() / 2.0);

@@ -1,4 +1,4 @@
-//! `zonal cache purge` beside a running server.
+//! Tests of `zonal cache purge` with a running server.
 
 use std::fs;
 use std::io::Write;
@@ -21,14 +21,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Checks how a purge ended, and what it printed.
+/// Checks exit code and output of a purge.
 #[track_caller]
 fn check(output: &Output, code: i32, (stdout, stderr): (&str, &str)) {
     assert_eq!(text(&output.stderr), stderr);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(code), stdout));
 }
 
-/// Reads an object: how it was found, and what it has.
+/// Reads an object; returns its `X-Cache` and its content.
 #[track_caller]
 fn read(zonal: &Zonal, key: &str) -> (String, Vec<u8>) {
     let answer = zonal.s3().get(&format!("/bucket/{key}")).unwrap();
@@ -166,7 +166,7 @@ fn the_admin_endpoint_bounds_lists_and_purges_one_at_once() {
     let mut large = TcpStream::connect(zonal.admin).unwrap();
     let head = "POST /cache/purge HTTP/1.1\r\nhost: localhost\r\ncontent-length: 20000000\r\n\r\n";
     large.write_all(head.as_bytes()).unwrap();
-    // Its list has not come yet, and its place is taken.
+    // Wait until the first command runs: its list is incomplete, and it holds the only permit.
     while post("", b"bucket/a\n").0 != 409 {}
     drop(large);
     while post("", b"bucket/a\n").0 == 409 {}
@@ -175,21 +175,21 @@ fn the_admin_endpoint_bounds_lists_and_purges_one_at_once() {
     zonal.stop();
 }
 
-/// Objects of the test under load.
+/// Objects in the test under load.
 const OBJECTS: u64 = 120;
 
-/// Rounds of it: new versions at the origin, a purge, a kill.
+/// Rounds of the test under load: new versions at the origin, a purge, a kill.
 const ROUNDS: u64 = 4;
 
-/// The bytes of a version: its number, then noise of its own.
+/// Content of a version: its number, then noise specific to it.
 fn content(object: u64, version: u64) -> Vec<u8> {
     let mut content = noise(30_000, object << 32 | version);
     content[..8].copy_from_slice(&version.to_le_bytes());
     content
 }
 
-/// The version that an answer shows; `None` when the answer broke off or there was none. It is not older than
-/// `oldest`, and whole.
+/// The version in a response; `None` if the response broke off or there was none. Checks that it is
+/// whole and not older than `oldest`.
 #[track_caller]
 fn seen(s3: &S3, object: u64, oldest: u64) -> Option<u64> {
     let answer = s3.get(&format!("/bucket/{object}")).ok()?;
@@ -202,7 +202,8 @@ fn seen(s3: &S3, object: u64, oldest: u64) -> Option<u64> {
     Some(version)
 }
 
-/// Under `immutable` nobody asks the origin again, so an old version that is seen after a purge came from the cache.
+/// Under `immutable` the cache never revalidates, so an old version read after a purge came from
+/// the cache.
 #[test]
 fn what_was_purged_under_load_does_not_come_back_after_a_kill() {
     let place = TestFolder::new();
@@ -231,7 +232,8 @@ fn what_was_purged_under_load_does_not_come_back_after_a_kill() {
                 scope.spawn(move || {
                     let mut rng = Rng::new(version << 8 | thread);
                     while !killed.load(Ordering::SeqCst) {
-                        // Of before the answer: a purge that ends meanwhile binds the next read.
+                        // Load before the request: a purge that ends meanwhile applies only to the
+                        // next read.
                         let oldest = oldest.load(Ordering::SeqCst);
                         seen(s3, rng.below(OBJECTS), oldest);
                     }
@@ -241,12 +243,12 @@ fn what_was_purged_under_load_does_not_come_back_after_a_kill() {
             let output = purge(&place, &zonal, &["--prefix", "bucket/"]);
             assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
             oldest.store(version + 1, Ordering::SeqCst);
-            // What was fetched anew is partly on flash, and partly on its way there.
+            // New data is partly on flash and partly still in memory at the kill.
             thread::sleep(Duration::from_millis(100 * version));
             killed.store(true, Ordering::SeqCst);
             zonal.kill();
         });
     }
-    // Or the purges had nothing to remove.
+    // Otherwise the purges had nothing to remove.
     assert!(ROUNDS * OBJECTS < 2 * old_hits as u64, "{old_hits} old versions were seen");
 }

@@ -1,4 +1,4 @@
-//! What is refused, with one line that says why, before anything was changed.
+//! Tests of refused commands: each prints one line with the reason before anything is changed.
 
 use std::fs;
 use std::net::TcpListener;
@@ -37,7 +37,7 @@ fn a_request_that_cannot_be_meant_ends_with_2_and_changes_nothing() {
     assert_eq!(entries(here), ["zonal.toml"]);
 }
 
-/// It said in one line that something was missing, and not what there is.
+/// Regression: the error said that a subcommand was missing, but did not list the subcommands.
 #[test]
 fn who_names_no_command_is_shown_which_there_are() {
     let folder = folder();
@@ -67,7 +67,7 @@ fn who_asks_for_a_command_of_the_other_program_is_told_its_name() {
     assert!(!help.contains("  lab") && !help.contains("  bench"), "{help}");
 }
 
-/// The window was cut to what the buffers allow, and nobody was told.
+/// Regression: the prefetch window was silently limited to what the buffers allow.
 #[test]
 fn what_can_be_had_in_part_only_is_told() {
     let place = TestFolder::new();
@@ -126,32 +126,33 @@ fn a_data_directory_that_cannot_be_made_is_named() {
     let said = "cannot make the data directory no/data: No such file or directory (os error 2): make \
                 the folder that it lies in, or name another with --data-dir";
     check_failure(folder.path(), &words, (2, said));
-    // It was taken where nothing was needed of it yet, and the first order to pin failed.
+    // Regression: the path was accepted while nothing in it was needed, and the first pin command
+    // failed.
     let named =
         ["--device", DEVICE, "--origin", "file:.", "--access-key", "a", "--secret-key", "b"];
     check_failure(folder.path(), &[&words[..], &named].concat(), (2, said));
     assert_eq!(entries(folder.path()), ["file"]);
 }
 
-/// It left a data directory with keys that nobody had seen, and samples.
+/// Regression: a failed start left a data directory with keys that no user had seen, and samples.
 #[test]
 fn a_start_that_fails_leaves_nothing_of_what_it_made() {
     let place = TestFolder::new();
     let first = place.start(&[]);
     let before = entries(place.path());
     let serve = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-    // The device is found to be in use when keys and samples are there.
+    // The start finds the device in use after it has created keys and samples.
     let words = [&serve[..], &["--device", DEVICE]].concat();
     check_failure(place.path(), &words, (1, "flash: in use"));
     assert_eq!(entries(place.path()), before);
-    // What was there is left alone.
+    // Existing files are left alone.
     let data = place.path().join("zonal-data");
     fs::create_dir(&data).unwrap();
     fs::write(data.join("note"), "mine").unwrap();
     check_failure(place.path(), &words, (1, "flash: in use"));
     assert_eq!(entries(&data), ["note"]);
     first.stop();
-    // What a start made that did not fail is there when a later one fails.
+    // Files of a successful start survive the failure of a later one.
     Zonal::start(place.path(), &[]).stop();
     let before = entries(&data);
     assert_eq!(before, ["credentials", "flash", "lock", "note", "origin"]);
@@ -196,7 +197,7 @@ fn check_foreign(content: &[u8], position: usize, said: &str) {
 #[test]
 fn a_device_with_something_else_on_it_is_left_alone() {
     check_foreign(b"\x53\xEF", 0x438, "an ext2, ext3 or ext4 file system");
-    // A file system that leaves the first block of every zone blank.
+    // btrfs leaves the first block of every zone blank.
     check_foreign(b"_BHRfS_M", 0x10040, "a btrfs file system");
     check_foreign(
         b"my thesis",

@@ -1,4 +1,5 @@
-//! SIGHUP: what is written anew holds from the next request on, and a mistake changes nothing.
+//! Tests of SIGHUP: a changed configuration applies from the next request, and a mistake changes
+//! nothing.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,7 +18,7 @@ use crate::http::S3;
 const TAKEN: &str = "zonal_config_reloads_total";
 const REFUSED: &str = "zonal_config_reloads_refused_total";
 
-/// A configuration with a file of keys, and a key that reads one bucket.
+/// Writes a configuration with an access-keys file, in which one key can access one bucket.
 fn write_config(place: &TestFolder, secret: &str, access: &str, more: &str) {
     let keys = format!(
         "[[key]]\naccess-key = 'reader'\nsecret-key = '{secret}'\n\
@@ -79,7 +80,7 @@ fn a_mistake_changes_nothing_and_is_told() {
     zonal.stop();
 }
 
-/// Another Zonal is the origin: it looks at every signature.
+/// Another Zonal serves as the origin: it checks every signature.
 #[test]
 fn keys_of_an_origin_are_read_again_whole_or_not_at_all() {
     let (behind, front) = (TestFolder::new(), TestFolder::new());
@@ -122,7 +123,7 @@ fn without_a_file_to_read_again_it_stops() {
     assert_eq!(zonal.wait().code(), Some(0));
 }
 
-/// Writes a new certificate and its key.
+/// Writes a new self-signed certificate and its key.
 fn certify(place: &TestFolder) -> CertificateDer<'static> {
     let names = ["localhost".to_owned()];
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
@@ -131,7 +132,7 @@ fn certify(place: &TestFolder) -> CertificateDer<'static> {
     cert.der().clone()
 }
 
-/// What is answered over HTTPS to who trusts a certificate.
+/// Sends a request over HTTPS that trusts only `trusted`, and returns the response.
 fn ask_over_https(to: SocketAddr, trusted: &CertificateDer<'static>) -> std::io::Result<String> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
@@ -150,7 +151,8 @@ fn ask_over_https(to: SocketAddr, trusted: &CertificateDer<'static>) -> std::io:
     Ok(answer)
 }
 
-/// Only the environment could name an authority of one's own, and the log sent its reader to look whether the origin is up.
+/// Regression: only the environment could set a private certificate authority, and the log advised
+/// to check whether the origin is up.
 #[test]
 fn the_authority_of_an_origin_is_named_in_a_file_and_read_again() {
     let (behind, front) = (TestFolder::new(), TestFolder::new());
@@ -161,7 +163,7 @@ fn the_authority_of_an_origin_is_named_in_a_file_and_read_again() {
     let spec = format!("s3:https://localhost:{}", origin.endpoint.port());
     let keys = ["--origin-access-key", ACCESS_KEY, "--origin-secret-key", SECRET_KEY];
     let own = ["--device", DEVICE, "--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY];
-    // Somebody else's.
+    // A certificate that the origin does not use.
     certify(&front);
     let of_origin = ["--origin", &spec, "--origin-ca-file", "chain.pem"];
     let zonal = Zonal::start(front.path(), &[&of_origin[..], &keys, &own].concat());

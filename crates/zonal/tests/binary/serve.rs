@@ -1,4 +1,4 @@
-//! Serving, stopping and coming back.
+//! Tests of `zonal serve`: serving, graceful shutdown, and restart.
 
 use std::fs::File;
 use std::net::TcpStream;
@@ -61,7 +61,7 @@ fn a_prefix_may_be_trusted_more_than_the_rest() {
     }
 }
 
-/// How much of the cache came back, and what the time went into, could be seen nowhere.
+/// Regression: nothing showed how much of the cache was recovered, and what took the time.
 #[test]
 fn the_log_of_a_restart_says_what_was_recovered() {
     let place = TestFolder::new();
@@ -113,12 +113,13 @@ fn logs_may_be_json_and_say_where_it_serves_and_that_it_stopped() {
     assert_eq!((&formatted["message"], &formatted["level"]), (&"formatted".into(), &"INFO".into()));
     assert_eq!(serving["message"], "serving");
     assert_eq!(serving["endpoint"], zonal.endpoint.to_string());
-    // It was text, of an array.
+    // Regression: the value was the text of an array.
     assert_eq!(serving["devices"], 1);
     assert_eq!(events.last().unwrap()["message"], "stopped");
 }
 
-/// Large enough to outlast every buffer between the server and a client that does not read.
+/// Object size in bytes that exceeds all buffers between the server and a client that does not
+/// read.
 const LONG: usize = 64 << 20;
 
 #[test]
@@ -130,7 +131,7 @@ fn told_to_stop_it_ends_what_is_under_way_and_takes_nothing_new() {
     let download = zonal.s3().begin_get("/bucket/long").unwrap();
     assert_eq!(download.status(), 200);
     zonal.terminate();
-    // It has noticed once it says so.
+    // `/readyz` returns 503 once the shutdown has begun.
     let ready = loop {
         let ready = zonal.admin("/readyz");
         if ready.status == 503 {
@@ -139,7 +140,7 @@ fn told_to_stop_it_ends_what_is_under_way_and_takes_nothing_new() {
     };
     assert!(ready.text().contains("it was told to stop"), "{}", ready.text());
     while TcpStream::connect(zonal.endpoint).is_ok() {
-        // A listener or two may not have noticed yet.
+        // Some listeners may not have closed yet.
         std::thread::yield_now();
     }
     assert!(download.finish().unwrap().body == content, "the download ended well");
@@ -162,7 +163,8 @@ fn a_download_that_does_not_end_is_cut_and_a_second_order_is_obeyed_at_once() {
     assert_eq!(zonal.insist().code(), Some(1), "{}", zonal.log());
 }
 
-/// GNU `timeout` sends its signal to the process and to its group. The second took what was meant to end well for a crash.
+/// Regression: GNU `timeout` signals the process and its group. The second signal skipped the
+/// graceful shutdown.
 #[test]
 fn two_signals_at_once_are_one_order() {
     let place = TestFolder::new();

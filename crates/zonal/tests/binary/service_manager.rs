@@ -1,4 +1,4 @@
-//! What a service manager is told over `NOTIFY_SOCKET`: sd_notify(3).
+//! Tests of service manager notifications over `NOTIFY_SOCKET`: sd_notify(3).
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::harness::{DEVICE, PATIENCE, Process, TestFolder, folder, zonal};
 
-/// A service manager that hears what one service says.
+/// A fake service manager that receives the notifications of one service.
 pub(crate) struct ServiceManager(UnixDatagram);
 
 impl ServiceManager {
@@ -19,14 +19,14 @@ impl ServiceManager {
         Self(socket)
     }
 
-    /// Starts a service that notifies it.
+    /// Starts a service with `NOTIFY_SOCKET` set to this service manager.
     #[track_caller]
     pub(crate) fn start(&self, folder: &Path, words: &[&str], last: &str) -> Process {
         let socket = folder.join("notify");
         Process::spawn(zonal(folder).args(words).env("NOTIFY_SOCKET", socket), folder, last)
     }
 
-    /// The lines of the next notification.
+    /// Receives the next notification, split into lines.
     #[track_caller]
     pub(crate) fn hears(&self) -> Vec<String> {
         let mut bytes = [0; 4096];
@@ -45,7 +45,8 @@ impl ServiceManager {
 pub(crate) const SERVING: [&str; 2] = ["READY=1", "STATUS=serving"];
 const STOPPING: [&str; 2] = ["STOPPING=1", "STATUS=stopping"];
 
-/// CLOCK_MONOTONIC, which stands still while a machine sleeps.
+/// CLOCK_MONOTONIC in microseconds. Unlike CLOCK_BOOTTIME it stops during suspend; sd_notify
+/// requires it.
 fn monotonic_us() -> i64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec * 1_000_000 + now.tv_nsec / 1000
@@ -72,7 +73,8 @@ fn a_start_a_reload_a_refused_reload_and_a_stop_are_told() {
     service.signal(Signal::HUP);
     let reloading = manager.hears();
     assert_eq!(reloading[0], "RELOADING=1");
-    // systemd takes it for the answer to an older signal if the time of its own signal is a later one.
+    // If this time is older than its signal, systemd takes the notification for the answer to an
+    // earlier signal.
     let told: i64 = reloading[1].strip_prefix("MONOTONIC_USEC=").unwrap().parse().unwrap();
     assert!((before..=monotonic_us()).contains(&told), "{told}, after {before}");
     assert_eq!(manager.hears(), SERVING);

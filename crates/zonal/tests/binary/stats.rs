@@ -1,4 +1,4 @@
-//! `zonal cache stats` beside a running server.
+//! Tests of `zonal cache stats` with a running server.
 
 use std::net::TcpListener;
 

@@ -1,4 +1,4 @@
-//! `zonal cache off` and `on` beside a running server.
+//! Tests of `zonal cache off` and `on` with a running server.
 
 use std::fs;
 

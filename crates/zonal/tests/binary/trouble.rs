@@ -1,4 +1,5 @@
-//! An origin that is away or does not let us in: its operator is told, and nobody else is blamed.
+//! Tests of origin outages and refused credentials: the operator is told, and clients are not
+//! blamed.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::{ACCESS_KEY, DEVICE, SECRET_KEY, TestFolder, Zonal};
 
-/// Longer than it takes to ask an origin on this machine.
+/// Longer than a request to an origin on this machine takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn start(place: &TestFolder, origin: SocketAddr) -> Zonal {
@@ -18,7 +19,7 @@ fn start(place: &TestFolder, origin: SocketAddr) -> Zonal {
     Zonal::start(place.path(), &[&words[..], &keys, &more].concat())
 }
 
-/// Waits for a warning of the log: what it says and its error.
+/// Waits for a warning in the log; returns its message and its error.
 #[track_caller]
 fn warning(zonal: &Zonal) -> (String, String) {
     let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! `zonal cache warm` beside a running server.
+//! Tests of `zonal cache warm` with a running server.
 
 use std::fs;
 use std::io::Write;
@@ -142,7 +142,8 @@ fn a_list_that_is_larger_than_flash_waits_for_flash_and_tells_what_went_again() 
     zonal.stop();
 }
 
-/// What did not fit was fetched again and again, each time driving out what the time before had brought.
+/// Regression: an object that did not fit was fetched again and again, each time evicting its own
+/// data.
 #[test]
 fn what_does_not_fit_is_not_fetched_again_and_again() {
     let place = TestFolder::new();
@@ -198,7 +199,7 @@ fn the_admin_endpoint_bounds_lists_and_warms_one_at_once() {
     let mut large = TcpStream::connect(zonal.admin).unwrap();
     let head = "POST /cache/warm HTTP/1.1\r\nhost: localhost\r\ncontent-length: 20000000\r\n\r\n";
     large.write_all(head.as_bytes()).unwrap();
-    // Its list has not come yet, and its place is taken.
+    // Wait until the first command runs: its list is incomplete, and it holds the only permit.
     while post("", b"bucket/a\n").0 != 409 {}
     drop(large);
     while post("", b"bucket/a\n").0 == 409 {}

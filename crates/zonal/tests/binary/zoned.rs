@@ -1,5 +1,6 @@
-//! A cache on a zoned drive under a real kernel. `ZONAL_TEST_ZONED_DEVICE` names the drive to overwrite, `ZONAL_TEST_ZONED_OPTIONS`
-//! what is to stand behind it in its spec: `make test-zoned` boots kernels with such drives, and runs these there.
+//! Tests of a cache on a zoned drive, under a real kernel. `ZONAL_TEST_ZONED_DEVICE` names the
+//! drive to overwrite, `ZONAL_TEST_ZONED_OPTIONS` the options of its spec. `make test-zoned` boots
+//! kernels with such drives and runs these tests there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use crate::harness::{TestFolder, Zonal, check_failure, folder, noise, run};
 
-/// The drive, formatted, as a device; `None` where there is none to overwrite.
+/// Formats the drive and returns its spec; `None` if no drive is named.
 pub(crate) fn formatted() -> Option<String> {
     let Ok(path) = std::env::var("ZONAL_TEST_ZONED_DEVICE") else {
         println!("skipped: ZONAL_TEST_ZONED_DEVICE names no drive to overwrite");
@@ -31,12 +32,12 @@ pub(crate) fn json(place: &Path, words: &[&str]) -> Value {
 
 const OBJECTS: usize = 60;
 
-/// About 128 KiB.
+/// Content of an object: about 128 KiB.
 fn content(object: usize) -> Vec<u8> {
     noise((128 << 10) - object, object as u64)
 }
 
-/// Reads every object; how many came from the cache.
+/// Reads every object; returns how many came from the cache.
 fn read_all(zonal: &Zonal) -> usize {
     let read = |object: &usize| {
         let answer = zonal.s3().get(&format!("/bucket/{object}")).unwrap();
@@ -55,7 +56,7 @@ fn place() -> TestFolder {
     place
 }
 
-/// A policy that writes everything that is read, and holds nothing in memory.
+/// Flags of a cache that writes everything read to flash and holds nothing in memory.
 const WORDS: [&str; 10] = [
     "--freshness",
     "immutable",
@@ -84,7 +85,7 @@ fn a_zoned_drive_is_told_as_it_is_and_never_written_over_unasked() {
     assert!(info["kernel"]["kernel"].as_str().is_some_and(|kernel| !kernel.is_empty()), "{info}");
     println!("{}", String::from_utf8(run(here.path(), &["device", "info", &spec]).stdout).unwrap());
 
-    // With a cache on it, and then with a block that is nobody's.
+    // First with a cache on the drive, then with a block of foreign data.
     let place = place();
     let zonal = place.start_on(&spec, &WORDS);
     read_all(&zonal);
@@ -120,7 +121,7 @@ fn what_somebody_else_wrote_to_a_zoned_drive_is_foreign() {
     assert_eq!(formatted["holds"], "nothing");
 }
 
-/// Writes a block of somebody's at the start of the drive's first zone that is written in order.
+/// Writes a block of foreign data at the start of the drive's first sequential zone.
 fn write_block(path: &str) {
     let output = std::process::Command::new("dd")
         .args(["if=/dev/urandom", "bs=4096", "count=1", "oflag=direct", "conv=notrunc"])
@@ -131,7 +132,7 @@ fn write_block(path: &str) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Conventional zones stand in front.
+/// Block number of the first sequential zone, behind the conventional ones.
 fn first_block(path: &str) -> u64 {
     let here = folder();
     let info = json(here.path(), &["device", "info", &format!("zns:{path}"), "--json"]);
@@ -139,7 +140,8 @@ fn first_block(path: &str) -> u64 {
     conventional * info["zone_size_bytes"].as_u64().unwrap() / 4096
 }
 
-/// `ZONAL_TEST_NULL_BLK` is the folder of the drive's settings: Linux's null_blk takes zones away when told to.
+/// `ZONAL_TEST_NULL_BLK` is the configfs folder of a Linux null_blk drive, which can set zones
+/// offline or read-only.
 #[test]
 fn zones_that_go_away_under_a_cache_cost_hits_and_nothing_else() {
     let Ok(settings) = std::env::var("ZONAL_TEST_NULL_BLK") else {
@@ -160,10 +162,10 @@ fn zones_that_go_away_under_a_cache_cost_hits_and_nothing_else() {
     assert_eq!(read_all(&zonal), OBJECTS);
     take(0, "zone_offline");
     take(1, "zone_readonly");
-    // That it has an object is said before its bytes are read: what could not be read shows here.
+    // The response begins before its bytes are read from flash, so unreadable bytes show only here.
     read_all(&zonal);
     assert!(0 < zonal.metric("zonal_cache_damaged_total"), "nothing lay in the zone");
-    // What it fetched again lies elsewhere.
+    // The bytes fetched again are in another zone.
     assert_eq!(read_all(&zonal), OBJECTS);
     assert!(zonal.admin("/readyz").text().contains("\"isolated_devices\":[]"));
     zonal.stop();
@@ -176,7 +178,7 @@ fn zones_that_go_away_under_a_cache_cost_hits_and_nothing_else() {
     read_all(&zonal);
     assert_eq!(read_all(&zonal), OBJECTS);
     zonal.stop();
-    // As null_blk gives a zone back.
+    // null_blk restores a zone on a second write.
     take(0, "zone_offline");
     take(1, "zone_readonly");
 }

@@ -1,4 +1,5 @@
-//! Admin endpoint of `zonal block`: metrics, health, statistics.
+//! Admin endpoint of `zonal block`: metrics, liveness and readiness probes, statistics. It takes no
+//! commands.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -29,16 +30,16 @@ use crate::block_stats::{
 use crate::door::{Door, Errand, Refusal};
 use crate::metrics::OPEN_METRICS;
 
-/// Connections at once; more wait to be accepted. 16: a few probes, and whoever looks.
+/// Concurrent connections; more wait to be accepted. 16: a few probes and an operator.
 const CONNECTIONS_MAX: usize = 16;
 
-/// Until the head of a request is there, also on a connection that is kept.
+/// Timeout for the head of a request, also on a kept-alive connection.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 
-/// After `accept` failed, mostly for lack of file descriptors: until it is tried again.
+/// Pause after a failed `accept`, which is mostly a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What is looked at. It is on the thread of the block device.
+/// State of the admin endpoint. It runs on the thread of the block device.
 #[derive(Clone)]
 pub(super) struct Admin {
     door: Rc<Door>,
@@ -65,7 +66,7 @@ impl Admin {
         }
     }
 
-    /// Serves until it is dropped, and its connections with it.
+    /// Serves until the future is dropped, which also ends the connections.
     pub(super) async fn serve(self, listener: TcpListener) {
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut connections = JoinSet::new();
@@ -90,7 +91,7 @@ impl Admin {
             let answer = self.respond(&request, peer);
             async move { Ok::<_, Infallible>(answer) }
         });
-        // Errors are the client's affair.
+        // Connection errors concern only the client, so they are not logged.
         let _ = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_PATIENCE)
@@ -170,7 +171,7 @@ impl Admin {
         }
     }
 
-    /// What does not go as it should.
+    /// Why the device is not ready; `None` if it is healthy.
     fn trouble(&self) -> Option<String> {
         let shaper = self.block.shaper();
         let failed = shaper.failure().map(|error| format!("nothing can be written: {error}"));

@@ -1,4 +1,4 @@
-//! `zonal block format`: makes an empty block device, and loses what its devices held.
+//! `zonal block format`: formats devices as an empty block device; their contents are lost.
 
 use serde::Serialize;
 use tokio::task::LocalSet;
@@ -12,7 +12,7 @@ use crate::config::{BlockConfig, BlockFlags, Devices};
 #[command(after_help = "\
 Example: zonal block format --capacity block:/dev/nvme1n1 --buffer block:/dev/nvme0n1 --export vm=500GiB --yes")]
 pub(super) struct Args {
-    // Before the flags, whose last heading they would be under.
+    // Declared before the flags: otherwise clap lists them under their last help heading.
     /// Lose what the devices hold [without it: asks at a terminal, and refuses elsewhere]
     #[arg(long)]
     yes: bool,
@@ -23,7 +23,7 @@ pub(super) struct Args {
     flags: BlockFlags,
 }
 
-/// What was made.
+/// JSON output: the created exports.
 #[derive(Debug, Serialize)]
 struct Formatted {
     exports: Vec<Made>,

@@ -1,4 +1,4 @@
-//! Start-up banner of `zonal block`: commands to copy.
+//! Start-up banner of `zonal block`: commands that the operator can copy.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -8,13 +8,13 @@ use zonal_block::Export;
 
 use crate::greeting::{quoted, reachable};
 
-/// What is told.
+/// Contents of the banner.
 pub(super) struct Greeting<'a> {
     pub(super) socket: Option<&'a Path>,
     pub(super) address: Option<SocketAddr>,
     pub(super) admin: SocketAddr,
     pub(super) exports: &'a [Export],
-    /// Where the blocks are kept, for people.
+    /// Summary of the devices.
     pub(super) about: String,
 }
 
@@ -52,7 +52,7 @@ impl Greeting<'_> {
     }
 }
 
-/// A path as it stands in a query of a URI.
+/// Percent-encodes a path for the query of a URI.
 fn escaped(path: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     path.bytes().fold(String::new(), |mut text, byte| {

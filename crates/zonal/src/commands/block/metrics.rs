@@ -1,11 +1,11 @@
-//! Prometheus metrics of a block device: a row per metric.
+//! Prometheus metrics of a block device: one row per metric.
 
 use std::fmt;
 
 use crate::block_stats::{BlockStats, Export, Tenant, Zones};
 use crate::metrics::{Kind, Metric, Snapshot, counter, gauge, labelled};
 
-/// Of each export; labels `export` and `tenant`.
+/// Metrics of each export; labels `export` and `tenant`.
 const EXPORT: &[Metric<Export>] = &[
     gauge("zonal_block_export_bytes", "Size of the export", |e| e.size_bytes),
     gauge("zonal_block_connections_open", "Connections open", |e| e.connections_open),
@@ -20,7 +20,7 @@ const EXPORT: &[Metric<Export>] = &[
     counter("zonal_block_failures_total", "Requests that were not carried out", |e| e.failures),
 ];
 
-/// Of each tenant; label `tenant`.
+/// Metrics of each tenant; label `tenant`.
 const TENANT: &[Metric<Tenant>] = &[
     gauge("zonal_block_stored_bytes", "Bytes that hold data", |t| t.stored_bytes),
     counter("zonal_block_user_bytes_total", "Bytes that users wrote, whole blocks", |t| {
@@ -51,7 +51,7 @@ const RESETS: (&str, &str) = ("zonal_block_zones_reset_total", "Zones of the tie
 const BUFFER: (&str, &str) = ("tier", "buffer");
 const CAPACITY: (&str, &str) = ("tier", "capacity");
 
-/// Of the whole.
+/// Metrics of the whole block device.
 const WHOLE: &[Metric<BlockStats>] = &[
     gauge("zonal_block_failed", "1 when nothing can be written any more", |s| {
         s.failure.is_some().into()
@@ -99,7 +99,7 @@ const WHOLE: &[Metric<BlockStats>] = &[
 
 const ZONES: (&str, &str) = ("zonal_block_zones", "Zones of the tier by what they are used for");
 
-/// Of each tier; label `tier`.
+/// Metrics of each tier; label `tier`.
 const TIER: &[Metric<Zones>] = &[
     labelled(Kind::Gauge, ZONES, ("use", "empty"), |z| z.empty.into()),
     labelled(Kind::Gauge, ZONES, ("use", "open"), |z| z.open.into()),
@@ -108,7 +108,7 @@ const TIER: &[Metric<Zones>] = &[
     labelled(Kind::Gauge, ZONES, ("use", "retired"), |z| z.retired.into()),
 ];
 
-/// Everything, in the OpenMetrics text format.
+/// All metrics in the OpenMetrics text format.
 pub(super) fn text(stats: &BlockStats) -> Result<String, fmt::Error> {
     let mut snapshot = Snapshot::default();
     for export in &stats.exports {

@@ -1,10 +1,12 @@
-//! `zonal block`: from start to stop.
+//! `zonal block`: runs a block-device server from start-up to graceful shutdown.
 //!
-//! 1. Check the configuration, and take sockets and addresses. Nothing was touched yet.
-//! 2. Find or make the devices that were not named. A start that fails removes what it made.
-//! 3. Open the devices and recover what they hold.
-//! 4. Serve, say how to connect, and to the service manager that it is ready.
-//! 5. When told to stop, answer what is under way, flush, and go.
+//! 1. Validate the configuration, and bind sockets and addresses. So far no device has been
+//!    touched.
+//! 2. Find or create the devices that the configuration does not name. A failed start removes what
+//!    it created.
+//! 3. Open the devices and recover their contents.
+//! 4. Serve, print how to connect, and notify the service manager.
+//! 5. On a stop signal, finish running requests, flush, and exit.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -47,7 +49,7 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
         let mut start = pin!(BlockDevice::start(&settings));
         tokio::select! {
             started = &mut start => started.map_err(failed_start)?,
-            // What is on the devices is as it would be after a crash, which is recovered from.
+            // An aborted start leaves the devices as a crash would; the next start recovers them.
             () = signals.stop() => return Ok(()),
         }
     };
@@ -99,7 +101,7 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The data directory, when something of it is needed.
+/// Opens the data directory, if devices or the socket are in it.
 fn home(config: &BlockConfig) -> Result<Option<Home>, Failure> {
     let needs_socket = config.socket.is_none() && config.listen.is_none();
     match needs_socket || config.devices == Devices::Own {
@@ -108,7 +110,7 @@ fn home(config: &BlockConfig) -> Result<Option<Home>, Failure> {
     }
 }
 
-/// Where clients come from.
+/// Bound listening sockets for NBD clients.
 struct Sockets {
     local: Option<LocalSocket>,
     address: Option<SocketAddr>,
@@ -135,7 +137,7 @@ impl Sockets {
     }
 }
 
-/// The devices and what is made of them.
+/// Settings of the block device; default devices are created in the data directory.
 fn settings(
     config: &BlockConfig,
     home: Option<&mut Home>,
@@ -161,7 +163,7 @@ fn settings(
     })
 }
 
-/// For people.
+/// Summary of the devices for the banner.
 fn about(settings: &BlockSettings) -> String {
     let path = |place: &zonal_hostdev::DeviceLocation| place.path().display().to_string();
     let capacity = path(&settings.capacity.place);

@@ -1,4 +1,4 @@
-//! `zonal block stats`: what a block device did since its start.
+//! `zonal block stats`: statistics of a running block device since its start.
 
 use http::Method;
 use zonal_base::Bytes;
@@ -52,7 +52,7 @@ fn text(stats: &BlockStats) -> String {
     text
 }
 
-/// Where the data of users went.
+/// Rows about user data and where it was written.
 fn of_data(stats: &BlockStats) -> Vec<(&'static str, String)> {
     let sum = |of: fn(&Tenant) -> u64| size(stats.tenants.iter().map(of).sum());
     let users = format!(
@@ -97,7 +97,7 @@ fn of_data(stats: &BlockStats) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What that took.
+/// Rows about device writes, write amplification, errors and connections.
 fn of_devices(stats: &BlockStats) -> [(&'static str, String); 5] {
     let BlockStats { devices, connections, .. } = stats;
     let written = format!(

@@ -1,4 +1,4 @@
-//! Client of the admin endpoint: one request, and a response that is whole or comes line by line.
+//! Admin client: sends one request, and reads a JSON document or a stream of JSON lines.
 
 use std::fmt::Display;
 use std::io;
@@ -37,19 +37,19 @@ pub(in crate::commands) struct Endpoint {
     admin_ca_file: Option<PathBuf>,
 }
 
-/// Where an endpoint is.
+/// Address of an endpoint and whether it uses TLS.
 struct EndpointAddress<'a> {
     is_https: bool,
     address: &'a str,
 }
 
 impl Endpoint {
-    /// One that is asked for nothing but what anybody may see.
+    /// An endpoint for read-only requests, without token and certificate authorities.
     pub(in crate::commands) const fn at(admin: String) -> Self {
         Self { admin, admin_token_file: None, admin_ca_file: None }
     }
 
-    /// The answer when it is good.
+    /// Sends a request and returns the body of a 200 response. Other statuses become a failure.
     pub(in crate::commands) async fn ask(
         &self,
         method: Method,
@@ -162,7 +162,7 @@ fn authorities(file: &Path) -> Result<Authorities, Failure> {
     Authorities::from_pem(&pem).map_err(|error| why(&error))
 }
 
-/// All of a document.
+/// Reads the whole body as one JSON document.
 pub(in crate::commands) async fn document<T: DeserializeOwned>(
     body: Incoming,
 ) -> Result<T, Failure> {
@@ -171,7 +171,8 @@ pub(in crate::commands) async fn document<T: DeserializeOwned>(
         .map_err(|error| Failure::work(format!("the answer is not one of ours: {error}")))
 }
 
-/// Hands on a report line by line, each as it stands and what it says, until `take` finds what it ends with.
+/// Reads a report line by line. `take` gets each line as text and parsed, until it returns the
+/// totals.
 pub(super) async fn report<L: DeserializeOwned, T>(
     mut body: Incoming,
     mut take: impl FnMut(&str, L) -> Result<Option<T>, Failure>,

@@ -1,4 +1,4 @@
-//! Object lists of `zonal cache` commands: names, prefixes, and files of them.
+//! Object lists of `zonal cache` commands: built from arguments, prefixes, and list files.
 
 use std::fs;
 use std::io::{self, Read};
@@ -21,15 +21,15 @@ pub(super) struct Named {
     prefix: Vec<String>,
 }
 
-/// All that was named, checked.
+/// A validated object list.
 pub(super) struct List {
-    /// As it is sent.
+    /// The list as text, to send to the server.
     pub(super) text: String,
     pub(super) wanted: Vec<Wanted>,
 }
 
 impl List {
-    /// What is named in the file comes last.
+    /// Builds the list from objects, then prefixes, then the list file.
     pub(super) fn of(objects: &[String], named: &Named) -> Result<Self, Failure> {
         let mut text = String::new();
         for object in objects {
@@ -78,7 +78,7 @@ pub(super) fn prefix_text(Listed { name, objects, why }: &Listed) -> String {
     format!("{name}*: {objects} objects listed{why}\n")
 }
 
-/// How a list did not come to what was asked for because of its prefixes; empty when it did.
+/// Message about incomplete prefixes; empty if there are none.
 pub(super) fn cut_text(prefixes_cut: u64) -> String {
     match prefixes_cut {
         0 => String::new(),

@@ -1,8 +1,10 @@
-//! `zonal cache pin` and `unpin`: keep objects on flash whatever the policy says.
+//! `zonal cache pin` and `unpin`: keep objects on flash regardless of the eviction policy, and
+//! release them.
 //!
-//! 1. Read the list: what cannot be meant is found before anything is sent.
-//! 2. Post it to the admin endpoint of a running Zonal, which writes it down and warms it, or releases it.
-//! 3. Print the report as it comes. Its sum decides the exit code.
+//! 1. Validate the list, so that errors show before anything is sent.
+//! 2. POST it to the admin endpoint of a running Zonal. A pin updates the pins file and warms the
+//!    objects; an unpin releases them.
+//! 3. Print the report as it arrives. Its totals decide the exit code.
 
 use http::Method;
 use indicatif::ProgressBar;
@@ -57,7 +59,7 @@ fn list(args: &Args) -> Result<List, Failure> {
 
 pub(super) fn pin(args: &Args) -> Result<(), Failure> {
     let List { text, wanted } = list(args)?;
-    // Nothing is drawn where standard error is no terminal.
+    // The bar is invisible if standard error is not a terminal.
     let bar = ProgressBar::new(wanted.len() as u64);
     let text_of = (!args.json).then_some(pinned_text as fn(&warming::WarmResult) -> String);
     let order = ordered(&args.endpoint, (unpinning::PIN_PATH, text), text_of, &bar);

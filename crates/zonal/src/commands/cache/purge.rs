@@ -1,8 +1,8 @@
 //! `zonal cache purge`: removes objects from the cache.
 //!
-//! 1. Check the list: what cannot be meant is found before anything is sent.
-//! 2. Post it to the admin endpoint of a running Zonal.
-//! 3. Print the report as it comes. Its sum decides the exit code.
+//! 1. Validate the list, so that errors show before anything is sent.
+//! 2. POST it to the admin endpoint of a running Zonal.
+//! 3. Print the report as it arrives. Its totals decide the exit code.
 
 use http::Method;
 use zonal_cli::{Failure, print};

@@ -93,7 +93,7 @@ fn of_answers(answers: &Answers) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Without a cache, each read would be a request.
+/// Origin requests saved. Without a cache, each read would be one origin request.
 fn saved(origin_requests: u64, reads: u64) -> String {
     match reads.checked_sub(origin_requests) {
         Some(saved) => {

@@ -1,4 +1,4 @@
-//! `zonal cache on|off`: switches the read cache.
+//! `zonal cache on|off`: turns caching of reads on and off in a running server.
 
 use http::Method;
 use zonal_cli::{Failure, print};

@@ -1,8 +1,8 @@
 //! `zonal cache warm`: reads objects into the cache, and reports each.
 //!
-//! 1. Read the list: what cannot be meant is found before anything is sent.
-//! 2. Post it to the admin endpoint of a running Zonal.
-//! 3. Print the report as it comes. Its sum decides the exit code.
+//! 1. Validate the list, so that errors show before anything is sent.
+//! 2. POST it to the admin endpoint of a running Zonal.
+//! 3. Print the report as it arrives. Its totals decide the exit code.
 
 use http::Method;
 use indicatif::ProgressBar;
@@ -41,7 +41,7 @@ Exit codes: 0 when all of it is on flash at the end, 1 when something is not, 2 
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let List { text, wanted } = List::of(&args.objects, &args.named)?;
-    // Nothing is drawn where standard error is no terminal.
+    // The bar is invisible if standard error is not a terminal.
     let bar = ProgressBar::new(wanted.len() as u64);
     let text_of = (!args.json).then_some(object_text as fn(&WarmResult) -> String);
     let order = ordered(&args.endpoint, (warming::PATH, text), text_of, &bar);
@@ -61,7 +61,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Posts a list, and prints the report: of each object what `text` makes of it, or all as it comes.
+/// POSTs a list and prints the report: each object as formatted by `text`, or the raw JSON lines if
+/// `text` is `None`. Returns the totals.
 pub(super) async fn ordered(
     endpoint: &Endpoint,
     (path, list): (&str, String),

@@ -1,4 +1,4 @@
-//! Kernel facts of a block device, for `zonal device info`.
+//! Kernel view of a block device, for `zonal device info`: queue settings and zone report.
 
 use std::collections::BTreeMap;
 
@@ -7,27 +7,27 @@ use zonal_base::BLOCK_BYTES;
 use zonal_device::ZoneState;
 use zonal_hostdev::{Census, Queue};
 
-/// What is known of a block device beside what Zonal made of it.
+/// Facts about a block device that come from the kernel, not from Zonal's log.
 #[derive(Debug, Serialize)]
 pub(super) struct KernelInfo {
     name: String,
     model: Option<String>,
     kernel: String,
-    /// `null`: there is none to choose.
+    /// I/O scheduler; `null` if the device offers no choice.
     scheduler: Option<String>,
-    /// The block that the drive is addressed by, its LBA format.
+    /// Logical block size, in bytes (LBA format).
     logical_block_bytes: Option<u32>,
-    /// Of a zoned drive only.
+    /// Zone data; `null` if the drive is not zoned.
     zoned: Option<ZonedInfo>,
 }
 
 #[derive(Debug, Serialize)]
 struct ZonedInfo {
-    /// The kernel keeps the writes of a zone in order whatever the scheduler.
+    /// Zone write plugging: the kernel keeps writes to a zone in order with any scheduler.
     write_plugging: bool,
     write_granularity_bytes: Option<u32>,
     append_max_bytes: Option<u32>,
-    /// Zones by state.
+    /// Number of zones in each state.
     states: BTreeMap<&'static str, u32>,
     conventional_zones: u32,
     odd_zones: u32,
@@ -52,7 +52,7 @@ impl KernelInfo {
         }
     }
 
-    /// For people: a name and a value for each line.
+    /// Name and value of each line for people.
     pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
         lines.extend(self.model.clone().map(|model| ("model", model)));
@@ -76,7 +76,7 @@ impl KernelInfo {
     }
 }
 
-/// The states in which there are zones.
+/// States of at least one zone, with counts.
 fn by_state(census: &Census) -> impl Iterator<Item = (&'static str, u32)> {
     let counts = ZoneState::ALL.into_iter().zip(census.by_state);
     counts.filter(|(_, count)| 0 < *count).map(|(state, count)| (name(state), count))
@@ -94,7 +94,7 @@ const fn name(state: ZoneState) -> &'static str {
     }
 }
 
-/// What is not as it should be, each with what to do about it.
+/// Problems of the device, each with a remedy.
 pub(super) fn warnings(queue: &Queue, census: Option<&Census>, path: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(scheduler) = queue.unordered().filter(|_| census.is_some()) {

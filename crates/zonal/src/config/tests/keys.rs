@@ -1,4 +1,4 @@
-//! Keys of clients and origins, secrets, and certificates.
+//! Tests of credentials: keys of clients and origins, secrets, and certificates.
 
 use zonal_gateway::{Access, AccessRules, Authorization};
 
@@ -35,7 +35,7 @@ fn secrets_are_not_printed() {
     assert!(!format!("{config:?}").contains("hush"));
 }
 
-/// Secrets of the sample file of keys.
+/// Environment variables with the secrets of the sample access-keys file.
 fn variable(name: &str) -> Option<String> {
     matches!(name, "LAKE_READER_SECRET" | "LOADER_SECRET").then(|| format!("secret of {name}"))
 }

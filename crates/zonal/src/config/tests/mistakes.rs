@@ -1,4 +1,4 @@
-//! What is said about each mistake.
+//! Tests of configuration errors: the message for each mistake.
 
 use proptest::prelude::*;
 use zonal_gateway::Domains;
@@ -33,7 +33,7 @@ fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
         "[[device]]\nchunk = '64KiB'\n[[device]]\nspec = 'file:a'\nchunk = '100KiB'\n",
         "FILE: line 5: device.chunk: 100KiB: write a power of two from 4KiB to 32MiB",
     );
-    // What a flag says is none of the file's mistakes.
+    // The file gets no blame for the value of a flag.
     let (_directory, path) = file("[limits]\nidle = '1s'\n");
     let said = load(&["--config", &path, "--limits-idle", "0s"]).unwrap_err().to_string();
     assert!(said.starts_with("limits.idle: must be longer than 0s"), "{said}");
@@ -131,7 +131,8 @@ fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
     );
 }
 
-/// They were both taken, and the kernel gave each of them half of what the other was asked.
+/// Regression: equal addresses were accepted, and the kernel sent half of the connections to each
+/// endpoint.
 #[test]
 fn the_two_addresses_differ() {
     let said = |(listen, admin): (&str, &str)| {
@@ -147,7 +148,7 @@ fn the_two_addresses_differ() {
         ("0.0.0.0:9100", "127.0.0.1:9100"),
         ("10.0.0.1:9100", "0.0.0.0:9100"),
         ("[::1]:9100", "[::]:9100"),
-        // Linux hears IPv4 there too.
+        // On Linux, `[::]` receives IPv4 connections too.
         ("[::]:9100", "127.0.0.1:9100"),
         ("[::ffff:10.0.0.1]:9100", "10.0.0.1:9100"),
     ] {
@@ -157,7 +158,7 @@ fn the_two_addresses_differ() {
         ("127.0.0.1:9100", "127.0.0.1:9101"),
         ("127.0.0.1:9100", "10.0.0.1:9100"),
         ("0.0.0.0:9100", "[::1]:9100"),
-        // Any free port, twice.
+        // Port 0 selects a different free port each time.
         ("127.0.0.1:0", "127.0.0.1:0"),
     ] {
         assert_eq!(said((listen, admin)), None, "{listen} and {admin}");
@@ -186,7 +187,7 @@ fn no_more_memory_is_taken_than_there_is() {
     }
 }
 
-/// A line of a configuration: a section, or a key with a value of whatever kind.
+/// A random line of a configuration: a section, or a key with a value of any type.
 fn line() -> impl Strategy<Value = String> {
     let keys: Vec<String> = include_str!("../../../../../config/zonal.toml")
         .lines()

@@ -1,4 +1,4 @@
-//! Origins and their buckets.
+//! Tests of origin settings: several origins and their buckets.
 
 use zonal_origin::Authorities;
 
@@ -60,7 +60,7 @@ fn several_origins_share_the_buckets() {
     );
     assert_eq!((cloud.name.as_str(), &cloud.buckets[..]), ("cloud", &[][..]));
     assert_eq!((folder.limits.retries, cloud.limits.retries), (7, 3));
-    // Flags name others, and count for all.
+    // Origins named by flags replace those of the file; other origin flags apply to all.
     let words = ["--config", &path, "--origin", "file:a", "--origin-stall", "9s"];
     let origins = load(&words).unwrap().origins;
     assert_eq!((origins.len(), &origins[0].buckets[..]), (1, &["x".into(), "y".into()][..]));

@@ -1,4 +1,4 @@
-//! Rules for prefixes, and what is pinned by order.
+//! Tests of rules by prefix, and of the pins file.
 
 use zonal_base::{Bytes, Nanos};
 use zonal_gateway::{Access, AccessRules, FreshnessRules, Keep, KeepRules};
@@ -141,7 +141,7 @@ fn what_anybody_may_do_has_rules() {
     check_flags(&["--access", "all"], "access: \"all\": write none, read, write or read-write");
 }
 
-/// What protects must not come to nothing without a word.
+/// A rule that can match no object protects nothing, so it must be an error.
 #[test]
 fn a_rule_that_could_match_nothing_is_refused() {
     for (flag, key, rule, value) in [

@@ -1,4 +1,5 @@
-//! The sample has every key, and what it says are the defaults; flags and variables are named after its keys.
+//! Tests of the sample file: it has every key with its default, and flags and variables are named
+//! after its keys.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -80,7 +81,8 @@ fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
     let chunks: Vec<Bytes> = config.devices.iter().map(|device| device.chunk).collect();
     assert_eq!(chunks, [Bytes::kib(64), Bytes::kib(256)]);
 
-    // Flags count for all devices; naming devices leaves the file's out, but keeps what it says of them.
+    // Device flags apply to all devices. Devices named by flags replace those of the file, but keep
+    // the settings of a device with the same spec.
     let config = load(&["--config", &path, "--policy", "zone-fifo"]).unwrap();
     assert!(config.devices.iter().all(|device| device.policy.name() == "zone-fifo"));
     let words = ["--config", &path, "--device", "file:c?size=1GiB", "--device", "file:a?size=1GiB"];
@@ -90,7 +92,7 @@ fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
     assert_eq!(specs, ["file:c?size=1GiB", "file:a?size=1GiB"]);
 }
 
-/// A misspelt variable was passed over, and the default counted.
+/// Regression: a misspelt variable was ignored, and the default applied.
 #[test]
 fn a_variable_that_is_not_known_is_refused_with_the_nearest() {
     let check = |variable: (&str, &str), expected: Option<&str>| {
@@ -105,7 +107,7 @@ fn a_variable_that_is_not_known_is_refused_with_the_nearest() {
             "ZONAL_FRESHNES_DEFAULT: there is no such variable: ZONAL_FRESHNESS_DEFAULT is the nearest",
         ),
     );
-    // Named after the flag.
+    // A name built from the flag instead of the key.
     check(
         ("ZONAL_LISTEN", "127.0.0.1:9100"),
         Some("ZONAL_LISTEN: there is no such variable: ZONAL_ENDPOINT_LISTEN is the nearest"),
@@ -120,14 +122,14 @@ fn a_variable_that_is_not_known_is_refused_with_the_nearest() {
     check(("ZONALITY", "1"), None);
     // The project's own tests read these.
     check(("ZONAL_SIM_SEEDS", "7"), None);
-    // Kubernetes sets these in every container beside a service called zonal, or zonal-cache.
+    // Kubernetes sets these in every container if a service is named zonal or zonal-cache.
     check(("ZONAL_SERVICE_HOST", "10.0.0.1"), None);
     check(("ZONAL_CACHE_SERVICE_PORT_S3", "9000"), None);
     check(("ZONAL_PORT", "tcp://10.0.0.1:9000"), None);
     check(("ZONAL_PORT_9000_TCP_ADDR", "10.0.0.1"), None);
 }
 
-/// The names of flags and keys differ in places, and a reader of the file had to guess the flag.
+/// Regression: some flags are not named like their keys, so the sample file must name each flag.
 #[test]
 fn the_sample_names_the_flag_of_each_key() {
     let command = Flags::augment_args(Command::new("serve"));

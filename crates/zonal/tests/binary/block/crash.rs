@@ -1,9 +1,10 @@
-//! `kill -9` at random moments, under writes and trims of several clients.
+//! Crash tests of the block device: `kill -9` at random moments, under writes and trims of several
+//! clients.
 //!
-//! Each round: start, check every block, write for a while, kill. After each kill every block holds what was acknowledged
-//! last, or one of what was begun after that; and what it holds then it keeps.
+//! Each round: start, check every block, write for a while, kill. After each kill every block holds
+//! its last acknowledged version or one begun later, and it keeps that version from then on.
 //!
-//! `ZONAL_KILL_ROUNDS` says how many rounds (6), `ZONAL_KILL_SEED` with which seed.
+//! `ZONAL_KILL_ROUNDS` sets the number of rounds (6), `ZONAL_KILL_SEED` the seed.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,23 +22,24 @@ const ROUNDS: u64 = 6;
 
 const BLOCK: usize = 4096;
 
-/// Each thread has a stretch of the export of its own: 6 MiB, so that all of them are written some times over in a round.
+/// Blocks per thread; each thread writes its own stretch of the export. 6 MiB: a round overwrites
+/// all of it several times.
 const STRETCH: usize = 1536;
 
 const THREADS: usize = 3;
 
-/// Requests of one client that are under way at once.
+/// Concurrent requests of one client.
 const DEPTH: usize = 24;
 
-/// From start to kill.
+/// Time from start to kill, in ms.
 const TRAFFIC_MS: std::ops::Range<u64> = 100..900;
 
-/// What is known of one block. Versions count up from 0, which is zeros; some are trims.
+/// Expected versions of one block. Versions count up from 0, which is zeros; some are trims.
 #[derive(Clone, Copy, Default)]
 struct Known {
-    /// Acknowledged last, or seen after a crash.
+    /// The version acknowledged last, or read after a crash.
     settled: u64,
-    /// The first that was begun since, unless it is beyond `youngest`.
+    /// The first version begun since, unless it exceeds `youngest`.
     begun: u64,
     youngest: u64,
 }
@@ -46,7 +48,7 @@ const fn is_zeros(version: u64) -> bool {
     version.is_multiple_of(5)
 }
 
-/// The bytes of a version of a block.
+/// Content of a version of a block.
 fn content(block: usize, version: u64) -> Vec<u8> {
     if is_zeros(version) {
         return vec![0; BLOCK];
@@ -57,7 +59,7 @@ fn content(block: usize, version: u64) -> Vec<u8> {
     content
 }
 
-/// Takes what a block holds for what it is from now on.
+/// Checks that a block holds an allowed version, and requires that version from now on.
 fn settle(known: &mut Known, block: usize, found: &[u8]) {
     let allowed = || (known.begun..=known.youngest).chain([known.settled]);
     let version = if found.iter().all(|byte| *byte == 0) {
@@ -74,7 +76,7 @@ fn settle(known: &mut Known, block: usize, found: &[u8]) {
     *known = Known { settled: version, begun: youngest + 1, youngest };
 }
 
-/// One client's blocks.
+/// The blocks of one client.
 struct Stretch {
     first: usize,
     known: Vec<Known>,
@@ -89,7 +91,7 @@ impl Stretch {
         }
     }
 
-    /// Writes until the server is gone.
+    /// Writes and trims until the server is gone.
     fn traffic(&mut self, client: &mut Nbd, rng: &mut Rng, killed: &AtomicBool) {
         let mut under_way = HashMap::new();
         let mut cookie = 0;
@@ -112,7 +114,7 @@ impl Stretch {
         }
     }
 
-    /// One more write or trim, of blocks of which nothing is under way.
+    /// Starts one more write or trim of blocks without a running request.
     fn begin(
         &mut self,
         client: &mut Nbd,
@@ -131,7 +133,7 @@ impl Stretch {
                 break blocks;
             }
         };
-        // All of them go to a version of one kind.
+        // All blocks of the request get a version of one kind: data or trim.
         let trims = rng.one_in(10);
         let mut data = Vec::new();
         for block in blocks.clone() {
@@ -159,7 +161,8 @@ fn nothing_that_was_acknowledged_is_lost_by_kill_9() {
     check_kills(&DEVICES, number("ZONAL_KILL_ROUNDS", ROUNDS), 1000);
 }
 
-/// Kills a block device on these devices so many times; each time after so many writes, on the average.
+/// Runs `rounds` crashes on these devices, with at least `writes_min` writes between two on
+/// average.
 #[track_caller]
 pub(super) fn check_kills(devices: &[&str], rounds: u64, writes_min: u64) {
     let seed = number("ZONAL_KILL_SEED", 5);
@@ -185,7 +188,8 @@ pub(super) fn check_kills(devices: &[&str], rounds: u64, writes_min: u64) {
                 let (killed, mut rng) = (&killed, Rng::new(rng.next_u64()));
                 scope.spawn(move || stretch.traffic(&mut client, &mut rng, killed));
             }
-            // The moment of a crash is what this test is about: there is nothing else to wait for.
+            // This test needs a crash at a random moment, so it sleeps instead of waiting for an
+            // event.
             thread::sleep(Duration::from_millis(after));
             killed.store(true, Ordering::SeqCst);
             block.kill();

@@ -1,9 +1,11 @@
-//! File systems of Linux itself on a block device whose capacity is a zoned drive, over the kernel's NBD driver.
-//! `ZONAL_TEST_NBD_DEVICE` names the driver's device to use: `make test-zoned` boots kernels that have one, and runs these there.
+//! Linux file systems on a block device with a zoned capacity drive, over the kernel's NBD driver.
+//! `ZONAL_TEST_NBD_DEVICE` names the NBD device to use. `make test-zoned` boots kernels that have
+//! one and runs these tests there.
 //!
-//! 1. Make a file system; write, change, move and remove files; trim; unmount. It is clean, and all files are there.
-//! 2. Make some files durable, and kill the server under others. Once it is up again the file system recovers: what was
-//!    durable is there, and it is clean.
+//! 1. Make a file system; write, change, move and remove files; trim; unmount. The file system is
+//!    clean, and all files are intact.
+//! 2. Make some files durable, and kill the server while others are written. After a restart the
+//!    file system recovers: durable files are intact, and it is clean.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,27 +24,27 @@ use super::{Block, TestFolder};
 use crate::harness::PATIENCE;
 use crate::zoned::formatted;
 
-/// Changes of files before the first unmount: some 40 MiB of content.
+/// File changes before the first unmount: some 40 MiB of content.
 const STEPS: u64 = 800;
 
-/// Files at most.
+/// Largest number of files.
 const NAMES: u64 = 150;
 
-/// Bytes of a file at most.
+/// Largest file, in bytes.
 const LENGTH_MAX: u64 = 192 << 10;
 
 const FOLDERS: u64 = 7;
 
-/// Files of which the crash must lose nothing.
+/// Durable files, which must survive the crash.
 const DURABLE: u64 = 40;
 
-/// From the first write that nobody waits for to the kill.
+/// Time from the first asynchronous write to the kill.
 const TRAFFIC: Duration = Duration::from_millis(700);
 
-/// Where it is mounted, in the folder of the test.
+/// Mount point, in the test folder.
 const MOUNTED: &str = "mounted";
 
-/// A kind of file system, and the programs that make and check one.
+/// A file system type, with the programs that create and check it.
 struct Kind {
     name: &'static str,
     make: &'static [&'static str],
@@ -57,7 +59,7 @@ fn ext4_is_clean_and_whole_after_unmounting_and_after_kill_9() {
 
 #[test]
 fn xfs_is_clean_and_whole_after_unmounting_and_after_kill_9() {
-    // It wants to be told that less than 300 MB is meant.
+    // mkfs.xfs refuses less than 300 MB without this flag.
     let make = &["mkfs.xfs", "-q", "-f", "--unsupported"];
     check_file_system(&Kind { name: "xfs", make, check: &["xfs_repair", "-n"] });
 }
@@ -100,8 +102,8 @@ fn check_file_system(kind: &Kind) {
     block.stop();
 }
 
-/// Kills the server under files that are written and made durable one after the other. What it has not answered waits until
-/// the driver is told that it is gone.
+/// Kills the server while files are written and made durable one by one. Unanswered requests block
+/// until the driver is told that the server is gone.
 fn crash(block: Block, disk: &Disk<'_>, folder: &Path) {
     let is_killed = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -114,7 +116,7 @@ fn crash(block: Block, disk: &Disk<'_>, folder: &Path) {
             }
             unreachable!("it goes on until it fails")
         });
-        // The moment of a crash is what this test is about: there is nothing else to wait for.
+        // This test needs a crash at a random moment, so it sleeps instead of waiting for an event.
         thread::sleep(TRAFFIC);
         is_killed.store(true, Ordering::SeqCst);
         block.kill();
@@ -123,7 +125,7 @@ fn crash(block: Block, disk: &Disk<'_>, folder: &Path) {
     });
 }
 
-/// The export behind the driver's device.
+/// The export, attached to the NBD device.
 struct Disk<'a> {
     place: &'a TestFolder,
     device: &'a str,
@@ -147,7 +149,7 @@ impl Disk<'_> {
         self.client(&["-d", self.device]);
     }
 
-    /// The kernel's client goes on behind us, and would keep a pipe open.
+    /// The client process keeps running in the background and would keep a pipe open.
     fn client(&self, words: &[&str]) {
         let mut client = Command::new("nbd-client");
         client.args(words).current_dir(&self.place.folder);
@@ -172,7 +174,7 @@ impl Disk<'_> {
     }
 }
 
-/// Files, and what is in them.
+/// The files and their expected content.
 struct Files {
     folder: PathBuf,
     known: BTreeMap<u64, Vec<u8>>,
@@ -189,7 +191,7 @@ impl Files {
         self.folder.join(format!("folder-{}/{name}", name % FOLDERS))
     }
 
-    /// Writes, overwrites in place, cuts, moves or removes a file.
+    /// Writes, overwrites, truncates, moves or removes a random file.
     fn change(&mut self) {
         let (name, other) = (self.rng.below(NAMES), self.rng.below(NAMES));
         let length = index(self.rng.below(LENGTH_MAX));
@@ -258,7 +260,7 @@ fn write_durably(path: &Path, content: &[u8]) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Blocks that tell what they are of.
+/// Content whose blocks each carry seed and block number.
 fn content(seed: u64, length: usize) -> Vec<u8> {
     let mut content = vec![seed.to_le_bytes()[0]; length];
     for (n, block) in (0u64..).zip(content.chunks_mut(4096)) {

@@ -1,4 +1,5 @@
-//! A device that is gone: what goes on without it, what is refused, and that nothing acknowledged is lost when it is back.
+//! Tests of a lost device: which requests still succeed, which fail, and that no acknowledged write
+//! is lost once it is back.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use super::{Block, TestFolder};
 use crate::harness::{PATIENCE, metric, noise};
 use crate::nbd::{Command, Nbd};
 
-/// Models of drives that are gone while the files say so.
+/// Modelled drives that are offline while the files ask for it.
 const WORDS: [&str; 6] = [
     "--capacity",
     "emulator:p5800x-optane?size=1GiB&zone=64MiB&backing=capacity&trouble=capacity-trouble",
@@ -19,10 +20,11 @@ const WORDS: [&str; 6] = [
 
 const MIB: u64 = 1 << 20;
 
-/// What is written while all is well: two of the four zones of the buffer and a half. Then the first is moved.
+/// MiB written before the fault: two and a half of the four buffer zones. Compaction then empties
+/// the first.
 const WELL: u64 = 160;
 
-/// What NBD calls EIO.
+/// EIO in the NBD protocol.
 const FAILED: u32 = 5;
 
 fn content(mib: u64, round: u64) -> Vec<u8> {
@@ -34,7 +36,7 @@ fn write(client: &mut Nbd, mib: u64, round: u64) {
     client.carry_out(Command::Write, mib * MIB, &content(mib, round)).unwrap();
 }
 
-/// The error that a request is answered with; 0: none.
+/// NBD error of a request; 0: success.
 #[track_caller]
 fn error_of(client: &mut Nbd, command: Command, mib: u64, data: &[u8]) -> u32 {
     let length = if command == Command::Read { 4096 } else { u32::try_from(data.len()).unwrap() };
@@ -46,7 +48,7 @@ fn error_of(client: &mut Nbd, command: Command, mib: u64, data: &[u8]) -> u32 {
     error
 }
 
-/// Starts, writes, and waits until the first of it is on the capacity device.
+/// Starts, writes, and waits until the first buffer zone has been compacted to the capacity device.
 fn start(place: &TestFolder) -> (Block, Nbd) {
     let block = Block::start(place, &WORDS);
     let mut client = block.client("disk");

@@ -1,12 +1,12 @@
-//! Real clients over the engine. They run where `ZONAL_NBD_CLIENTS` says that they are there, which the stage `nbd` of
-//! `cargo xtask ci` does.
+//! Tests with real NBD clients. They run if `ZONAL_NBD_CLIENTS` is set, as in the stage `nbd` of
+//! `cargo xtask ci`.
 
 use std::process::{Command, Stdio};
 
 use super::{Block, TestFolder};
 use crate::harness::noise;
 
-/// Runs a client; gives what it printed.
+/// Runs a client and returns its output.
 #[track_caller]
 pub(super) fn run(place: &TestFolder, words: &[&str]) -> String {
     let mut command = Command::new(words[0]);
@@ -18,7 +18,8 @@ pub(super) fn run(place: &TestFolder, words: &[&str]) -> String {
     text
 }
 
-/// The devices are half as large again as the export: everything is compacted and collected.
+/// The devices have one and a half times the size of the export, so all data is compacted and
+/// garbage collected.
 const WORDS: [&str; 6] = [
     "--capacity",
     "file:capacity?size=192MiB&zone=4MiB",
@@ -41,7 +42,8 @@ fn real_clients_find_what_they_wrote_also_after_a_restart() {
         ("randwrite", 64, "--bs=4k"),
         ("randwrite", 16, "--bsrange=4k-1m"),
         ("randrw", 64, "--bs=4k"),
-        // It sends a write right behind the trim of the same blocks, and expects them to be carried out in this order.
+        // fio sends a write right after the trim of the same blocks and expects this order of
+        // execution.
         ("randtrimwrite", 1, "--bs=64k"),
     ] {
         let (pattern, depth) = (format!("--rw={pattern}"), format!("--iodepth={depth}"));

@@ -1,5 +1,6 @@
-//! A block device whose capacity is a drive that keeps its zones itself, under a real kernel: `make test-zoned` boots such
-//! kernels, and runs these there. `ZONAL_TEST_ZONED_DEVICE` names the drive to overwrite, `ZONAL_TEST_FIO` the program.
+//! Tests of the block device on a zoned capacity drive, under a real kernel. `make test-zoned`
+//! boots such kernels and runs these tests there. `ZONAL_TEST_ZONED_DEVICE` names the drive to
+//! overwrite, `ZONAL_TEST_FIO` the fio program.
 
 use super::crash::check_kills;
 use super::real::run;
@@ -8,12 +9,13 @@ use crate::crash::number;
 use crate::harness::{folder, metric};
 use crate::zoned::{formatted, json};
 
-/// The words that name the drive, and a buffer which everything passes on its way there.
+/// Flags for the zoned capacity drive and a write buffer in a file.
 pub(super) fn devices(spec: &str) -> [&str; 4] {
     ["--capacity", spec, "--buffer", "file:buffer?size=16MiB&zone=2MiB"]
 }
 
-/// MiB of an export that takes two thirds of the drive: written twice, zones of it have to be collected.
+/// Size in MiB of an export that takes two thirds of the drive: written twice, it forces garbage
+/// collection.
 pub(super) fn export_mib(spec: &str) -> u64 {
     let info = json(folder().path(), &["device", "info", spec, "--json"]);
     let number = |key: &str| info[key].as_u64().unwrap();
@@ -23,7 +25,7 @@ pub(super) fn export_mib(spec: &str) -> u64 {
 #[test]
 fn nothing_that_was_acknowledged_is_lost_by_kill_9() {
     let Some(spec) = formatted() else { return };
-    // An emulated processor does not write much between two kills.
+    // An emulated CPU writes little between two kills.
     check_kills(&devices(&spec), number("ZONAL_KILL_ROUNDS", 18) / 6, 20);
 }
 
