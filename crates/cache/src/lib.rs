@@ -4,8 +4,8 @@
 //! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads,
 //! files, HTTP, real time.
 //! Read in this order: `object`, `ports`, `cache`, `chunks`, `freshness`, then the paths: `open`,
-//! `read`, `fetch`, `fill`, `prefetch`, `admit`, `dram_tier`, `evict`, `remove`, `purge`, `pending_invalidations`,
-//! `placement_epochs`, `roster`, `recover`, `checkpoint`.
+//! `read`, `fetch`, `fill`, `prefetch`, `admit`, `dram_tier`, `evict`, `remove`, `purge`,
+//! `pending_invalidations`, `placement_epochs`, `roster`, `recover`, `checkpoint`.
 //!
 //! Invariants:
 //!

@@ -1,6 +1,7 @@
 //! Authentication: strict verification of AWS Signature Version 4.
 //!
-//! 1. [`signed_request`] parses the signature fields of the request and checks everything that needs no key.
+//! 1. [`signed_request`] parses the signature fields of the request and checks everything that needs
+//!    no key.
 //! 2. All headers that must be signed are signed: `host` and every `x-amz-*`. `Connection` names no
 //!    header that has a meaning for the operation.
 //! 3. The payload hash is a SHA-256, or one of S3's placeholders such as `UNSIGNED-PAYLOAD`.

@@ -3,9 +3,9 @@
 //!
 //! Uses: `cache`, `shaper`, `hostdev`, `policy`, `zonelog`, `runtime`, `device`, `base`.
 //! Knows nothing of: HTTP, S3, configuration files, what the origin is.
-//! Read in this order: `node`, `device_open`, `device_contents`, `shard`, `shard_lifecycle`, `shard_loop`, `device_driver`,
-//! `device_health`, `device_supervisor` (isolation of a failing device), `roster`, `membership`, `routes`, `peers`,
-//! `client`, `reading`, `pipe`, `origin`; `containment` (scope of a panic).
+//! Read in this order: `node`, `device_open`, `device_contents`, `shard`, `shard_lifecycle`,
+//! `shard_loop`, `device_driver`, `device_health`, `device_supervisor` (isolation of a failing
+//! device), `roster`, `membership`, `routes`, `peers`, `client`, `reading`, `pipe`, `origin`; `containment` (scope of a panic).
 //!
 //! One shard = one thread = one current-thread tokio runtime. It runs the engine's executor, and
 //! may run a front end's connections: a hit on the connection's own shard wakes no other thread.
