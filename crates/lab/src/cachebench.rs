@@ -1,12 +1,13 @@
-//! Objects as CacheBench draws them: how popular they are and how large, from the JSON files of its configurations.
+//! CacheBench workload: object popularity and sizes from the JSON files of its configurations.
 //!
-//! 1. `popularityBuckets` and `popularityWeights` say how many objects there are of each popularity. They are cut into
-//!    [`RANGES`] parts of equal weight, each part becomes a [`Range`] of keys, as long as its share of all objects, and its keys are all
-//!    alike ([`ranges`]): as CacheBench has it, so that what it measured is measured again.
-//! 2. `valSizeRange` and `valSizeRangeProbability` say how large values are: sizes with a probability each, or bounds of ranges,
-//!    one more than there are probabilities. CacheBench has a table of sizes drawn by chance; here a hash of the key
-//!    draws its size, always the same.
-//! 3. Three of its workloads, with their operations, are here themselves (`pools`).
+//! 1. `popularityBuckets` and `popularityWeights` are the number of objects of each popularity.
+//!    They are cut into [`RANGES`] parts of equal weight. Each part becomes a [`Range`] of keys
+//!    with the part's share of all objects, and equal popularity ([`ranges`]). CacheBench does the
+//!    same, so its measurements can be repeated.
+//! 2. `valSizeRange` and `valSizeRangeProbability` are the sizes of values: a size per probability,
+//!    or bounds of ranges, one more than probabilities. CacheBench draws a table of sizes at
+//!    random. Here a hash of the key selects its size, always the same.
+//! 3. Three of its workloads are built in, with their operations (`pools`).
 
 mod pools;
 
@@ -27,37 +28,39 @@ pub struct CacheBench {
     sizes: Sizes,
 }
 
-/// Keys that follow each other and are asked for alike.
+/// Consecutive keys of equal popularity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) first: u64,
     pub(crate) count: u64,
 }
 
-/// Where ranges of keys begin.
+/// Position of the key ranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyGen {
-    /// Each behind the one before.
+    /// Each range starts behind the one before.
     #[default]
     Current,
-    /// Where it would if there were as many keys as objects, though it is as long as it is: of more keys ranges lie over each other, and
-    /// those that come last are never asked for. So CacheBench had it first, and still has it as `useLegacyKeyGen`.
+    /// Each range starts where it would with as many keys as objects. With more keys ranges
+    /// overlap, and the last keys are never requested. CacheBench's first version did this, and
+    /// still offers it as `useLegacyKeyGen`.
     Legacy,
 }
 
-/// Ranges that the popularity is cut into.
+/// Number of ranges.
 const RANGES: u32 = 2048;
 
-/// Any number: the hash by which sizes are drawn is nobody else's.
+/// Salt of the hash that selects sizes. Any number works that no other hash uses.
 const SIZED: u64 = 0x5349_5A45;
 
 impl CacheBench {
-    /// Reads a file with `popularityBuckets` and `popularityWeights` and one with `valSizeRange` and `valSizeRangeProbability`
-    /// (CacheBench's are `pop.json` and `sizes.json`). `keys`: CacheBench's `numKeys`, and where ranges begin.
-    /// `None`: one key for each object.
+    /// Reads a file with `popularityBuckets` and `popularityWeights`, and one with `valSizeRange`
+    /// and `valSizeRangeProbability` (CacheBench's `pop.json` and `sizes.json`). `keys` is
+    /// CacheBench's `numKeys`, and the position of the ranges. `None`: one key for each object.
     ///
     /// # Errors
-    /// When a file is not there, or not what CacheBench reads; the text names it, with line and column.
+    /// When a file does not exist, or CacheBench would not read it. The text names it, with line
+    /// and column.
     pub fn read(
         popularity: &Path,
         sizes: &Path,
@@ -69,25 +72,25 @@ impl CacheBench {
 
     fn new(popularity: &Popularity, sizes: Sizes, (keys, keygen): (Option<u64>, KeyGen)) -> Self {
         let objects: u64 = popularity.0.iter().map(|(objects, _)| objects).sum();
-        // As CacheBench counts: there is one key less than it is told.
+        // CacheBench uses one key less than `numKeys`.
         let keys = keys.unwrap_or(objects.saturating_add(1)).max(1);
         Self { ranges: ranges(&popularity.0, (keys, keygen)), sizes }
     }
 
-    /// Where keys end: as many as there are to be, and some more where single objects are very popular.
+    /// End of the keys: about `numKeys`, and a few more where single objects are very popular.
     #[must_use]
     pub fn keys(&self) -> u64 {
         self.ranges.iter().map(|range| range.first + range.count).max().unwrap_or(0)
     }
 
-    /// A key below [`CacheBench::keys`], and the bytes of its value.
+    /// Draws a key below [`CacheBench::keys`], with the bytes of its value.
     pub fn draw(&self, rng: &mut Rng) -> (u64, u32) {
         let Range { first, count } = self.ranges[index(rng.below(self.ranges.len() as u64))];
         let key = first + rng.below(count);
         (key, self.size(key))
     }
 
-    /// The bytes of a key's value.
+    /// Bytes of a key's value.
     #[must_use]
     pub fn size(&self, key: u64) -> u32 {
         let Sizes { sums, sizes } = &self.sizes;
@@ -102,18 +105,18 @@ impl CacheBench {
     }
 }
 
-/// So many objects have such a weight, together.
+/// Number of objects, and their weight together, per popularity.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "RawPopularity")]
 struct Popularity(Vec<(u64, f64)>);
 
-/// Bytes of values.
+/// Sizes of values in bytes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "RawSizes")]
 struct Sizes {
-    /// Sums of the probabilities, up to each.
+    /// Cumulative sums of the probabilities.
     sums: Vec<f64>,
-    /// As many sizes, or bounds of ranges of which there is one more.
+    /// Sizes, or bounds of ranges, of which there is one more.
     sizes: Vec<f64>,
 }
 
@@ -131,7 +134,7 @@ struct RawSizes {
     val_size_range_probability: Vec<Amount>,
 }
 
-/// A number that is not negative. Checked while it is read: then the error says where it stands.
+/// A number that is not negative. The check runs in the parser, so that the error has a position.
 struct Amount(f64);
 
 impl<'de> Deserialize<'de> for Amount {
@@ -198,14 +201,15 @@ fn sum_of(values: &[f64]) -> Option<f64> {
     sum.is_finite().then_some(sum)
 }
 
-/// Cuts objects and their weights into ranges of equal weight, of so many keys. Requires: some object, some weight, and some key.
+/// Cuts objects and their weights into ranges of equal weight over `keys` keys. Requires: the
+/// objects, the weights and `keys` are not 0.
 pub(crate) fn ranges(popularity: &[(u64, f64)], (keys, keygen): (u64, KeyGen)) -> Vec<Range> {
     let all: u64 = popularity.iter().map(|(objects, _)| objects).sum();
     let of_each = popularity.iter().map(|(_, weight)| weight).sum::<f64>() / f64::from(RANGES);
     let scale = (keys - 1).max(1) as f64 / all as f64;
     let (mut ranges, mut first) = (Vec::with_capacity(RANGES as usize), 0);
     let mut end = |objects: u64| {
-        // A very popular object has several ranges, and keys of its own in each: so has CacheBench.
+        // A very popular object spans several ranges, with separate keys in each, as in CacheBench.
         let objects = objects.max(1);
         let count = whole(objects as f64 * scale).max(1);
         ranges.push(Range { first, count });
@@ -225,7 +229,8 @@ pub(crate) fn ranges(popularity: &[(u64, f64)], (keys, keygen): (u64, KeyGen)) -
         objects += left;
         weight += left_weight;
     }
-    // What rounding leaves of the last range is left out, there as well, unless it is all.
+    // Rounding may cut off the last range. It is dropped, as in CacheBench, unless it is the only
+    // one.
     if ranges.is_empty() {
         ranges.push(Range { first: 0, count: keys });
     }
@@ -239,7 +244,7 @@ fn json<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
         let why = error.to_string();
         let why = why.split(" at line ").next().unwrap_or_default();
         let (line, column) = match error.line() {
-            // Found when all was read: it begins with the key.
+            // The error arises after the parse, and its text begins with the key.
             0 => place_of(&text, why.split(' ').next().unwrap_or_default()),
             line => (line, error.column()),
         };
@@ -247,7 +252,7 @@ fn json<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
     })
 }
 
-/// Line and column of a key, counted from 1.
+/// Line and column of a key, from 1.
 fn place_of(text: &str, key: &str) -> (usize, usize) {
     let before = text.split_once(&format!("\"{key}\"")).map_or("", |(before, _)| before);
     let line = before.matches('\n').count() + 1;

@@ -1,11 +1,13 @@
 //! Experiments as data: a workload on a cache on a drive, run in virtual time at full size.
 //!
-//! 1. An [`Experiment`] says everything that its result depends on; [`File`] reads several from TOML (`file`).
-//! 2. The drive is made, and written over first if that is asked for (`ground`).
-//! 3. The cache runs (`run`), and what it showed is an [`Outcome`], in whole numbers, so that it can be kept and read again
-//!    without a digit lost (`outcome`).
-//! 4. [`Campaign`] runs many, on all cores, and keeps what each gave, so that an interruption costs one run at most.
-//! 5. [`Results`] shows them: a table, CSV, JSON, figures, a page.
+//! 1. An [`Experiment`] holds everything that its result depends on. [`File`] reads several from
+//!    TOML (`file`).
+//! 2. The drive model is created, and preconditioned if the experiment says so (`ground`).
+//! 3. The cache runs (`run`). Its result is an [`Outcome`] of whole numbers, so that it can be
+//!    stored and read again without loss (`outcome`).
+//! 4. [`Campaign`] runs many experiments on all cores and stores each result, so that an
+//!    interruption costs one run per core at most.
+//! 5. [`Results`] shows them: as a table, CSV, JSON, charts, a page.
 
 mod campaign;
 mod file;
@@ -37,49 +39,51 @@ pub use run::run;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Experiment {
-    /// Which cache.
+    /// Cache that runs.
     pub cache: Engine,
-    /// The model of the drive.
+    /// Drive model.
     #[serde(with = "text")]
     pub drive: Drive,
-    /// What is done to the drive first.
+    /// State of the drive before the cache starts.
     #[serde(with = "text")]
     pub precondition: Precondition,
-    /// Zones that the cache uses, of 1077 MiB; on a drive without zones stretches of that length.
+    /// Zones that the cache uses, of 1077 MiB. On a conventional drive, ranges of that length.
     pub zones: u32,
-    /// What a get gets. A cache of threads keeps it as one chunk; Zonal cuts it as it cuts everything. Where a trace has
-    /// objects with sizes, gets get those, and this is what they are cut into.
+    /// Bytes of one get. A cache of threads keeps them as one chunk, and Zonal cuts them into its
+    /// own chunks. In a trace with object sizes, gets read whole objects, and this is their chunk
+    /// size.
     #[serde(with = "text")]
     pub chunk: Bytes,
-    /// What is kept, and memory for it: for Zonal only.
+    /// Policy of the cache. A published cache knows one or two, Zonal all with their options.
     pub policy: String,
-    /// Memory before flash: for Zonal only.
+    /// Memory before flash in bytes. For Zonal only.
     #[serde(with = "text")]
     pub dram: Bytes,
-    /// What is asked for.
+    /// Workload.
     pub workload: Workload,
-    /// Keys that there are; 0 when a trace says it.
+    /// Number of keys. 0 when a trace defines it.
     pub keys: u64,
-    /// Gets; 0 when a trace says it.
+    /// Number of gets. 0 when a trace defines it.
     pub gets: u64,
-    /// Gets that are under way together.
+    /// Gets in flight.
     pub tasks: usize,
-    /// From a question to the origin to the last byte of a chunk; of objects of their own, to the first.
+    /// Latency of the origin, from the request to the last byte of a chunk. For objects of a trace,
+    /// to the first byte.
     #[serde(with = "text")]
     pub origin_latency: Nanos,
-    /// How far the origin's answers to ZNSCCache are spread: the standard deviation of a lognormal distribution whose geometric
-    /// mean is `origin_latency`. 0: all take as long.
+    /// Standard deviation of the origin's latency in ZNSCCache. The latency is lognormal with the
+    /// geometric mean `origin_latency`. 0: all latencies are equal.
     #[serde(with = "text", default = "at_once", skip_serializing_if = "is_at_once")]
     pub origin_sd: Nanos,
-    /// A cache of threads claims a zone for a miss before it asks the origin.
+    /// A cache of threads claims a zone for a miss before its request to the origin.
     pub hold_zone_during_fetch: bool,
-    /// What ZNSCCache does as its code has it, besides what its paper describes.
+    /// Habits of ZNSCCache's published code, beyond its paper.
     #[serde(with = "text")]
     pub habits: Habits,
-    /// ZNSCCache begins no get after so long.
+    /// Time after which ZNSCCache starts no get.
     #[serde(with = "text")]
     pub limit: Nanos,
-    /// Equal seeds, equal histories.
+    /// Seed of the random numbers. Equal seeds give equal histories.
     pub seed: u64,
 }
 
@@ -92,39 +96,43 @@ const fn is_at_once(span: &Nanos) -> bool {
     span.0 == 0
 }
 
-/// Which cache.
+/// Cache that an experiment runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
-    /// Threads that do everything themselves, as ZNCache has it, and promote whole zones (ZPLRU).
+    /// ZNCache: each thread runs whole gets and promotes whole zones (ZPLRU).
     Zncache,
-    /// One get after the other, as ZNSCCache has it; the zone whose chunks are oldest on average goes.
+    /// ZNSCCache: one get after the other. Eviction takes the zone whose chunks are oldest on
+    /// average.
     Znsccache,
-    /// The engine that serves users.
+    /// Zonal's cache engine, as in production.
     Zonal,
 }
 
-/// Which drive: the model of one, `zn540`, or a smaller one with as much of it spare, `sn540?size=90GiB`.
+/// Drive of an experiment: a model, `zn540`, or a smaller one with the same share of spare room,
+/// `sn540?size=90GiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drive {
     name: &'static str,
-    /// Of the host's part of a conventional drive. `None`: as the drive is.
+    /// Size of the user's part of a conventional drive. `None`: the size of the model.
     size: Option<Bytes>,
 }
 
-/// What is done to a drive before the cache has it. Drives with zones are empty in any case: the cache resets them all.
+/// State of a drive before the cache starts. Zoned drives are always empty: the cache resets all
+/// zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
-    /// Nothing: it was never written, or all of it was trimmed.
+    /// The drive was never written, or was trimmed.
     Nothing,
-    /// All of it is written once, in pieces of this size, in random order.
+    /// The whole drive is written once, in pieces of this size in random order.
     Random(Bytes),
-    /// So is the part that the cache uses; the rest was never written, or trimmed: it is spare.
+    /// The part that the cache uses is written like this. The rest was never written, or was
+    /// trimmed, and is spare.
     Used(Bytes),
 }
 
 impl Drive {
-    /// The model.
+    /// Drive model of this name and size.
     #[must_use]
     pub fn model(self) -> Model {
         match (Model::by_name(self.name), self.size) {
@@ -135,8 +143,8 @@ impl Drive {
         }
     }
 
-    /// The same with so much for the host, or with all that it has if that is less. Requires: a conventional drive, and
-    /// 8 GiB or more.
+    /// The same drive with this user size, or its full size if that is less. Requires: a
+    /// conventional drive, and 8 GiB or more.
     pub(crate) fn with_size(self, size: Bytes) -> Self {
         let whole = Self { size: None, ..self };
         let is_less =
@@ -144,14 +152,14 @@ impl Drive {
         Self { size: is_less.then_some(size), ..self }
     }
 
-    /// Zones that it has.
+    /// Number of zones of the drive.
     #[must_use]
     pub fn zones(self) -> u32 {
         self.model().geometry().zone_count
     }
 }
 
-/// Smaller models of drives would not hold a few zones.
+/// Smaller drive models would have too few zones.
 const SIZE_MIN: Bytes = Bytes::mib(8 << 10);
 
 impl FromStr for Drive {
@@ -215,7 +223,7 @@ impl FromStr for Precondition {
 }
 
 impl Precondition {
-    /// Sizes that a drive can be written over with.
+    /// Sizes of the writes of a precondition.
     const PIECES: std::ops::RangeInclusive<Bytes> = Bytes::kib(4)..=Bytes::mib(1);
 }
 
@@ -229,7 +237,7 @@ impl fmt::Display for Precondition {
     }
 }
 
-/// Values that are written as text, with their units.
+/// Serde format for values that are written as text with their units.
 pub(crate) mod text {
     use std::fmt::Display;
     use std::str::FromStr;

@@ -1,14 +1,17 @@
-//! Jobs on block devices in virtual time: what fio asks of a drive without zones, or of Zonal's block device on the models
-//! of two drives.
+//! Block device benchmark in virtual time: fio-like jobs on a drive or on Zonal's block device.
 //!
-//! 1. All that the device offers is written once, in order; then as much again at random, in pieces of the jobs' size.
-//! 2. The jobs run until the drive that keeps the data has been written over once more (`Turnover`).
-//! 3. They go on, and what they wrote, and what the drives were given meanwhile, is the outcome.
+//! 1. Precondition: the whole device is written once in order, then as much again at random, in
+//!    pieces of the jobs' size.
+//! 2. Warm-up: the jobs run until the capacity drive has been overwritten once more (`Turnover`).
+//! 3. Measurement: the jobs go on. The outcome is what they write, and what the drives receive
+//!    meanwhile.
 //!
-//! A device may be so many times smaller than its model: its rates stay, and everything lasts so much shorter. Before a buffer that is as
-//! much smaller, as many neighbouring ranks of a Zipf distribution over the full device are one block here: each is written as often,
-//! for each byte that goes through the buffer, as it would be, so what the buffer absorbs does not depend on the scale. A drive's own memory
-//! keeps its size, and so does what it absorbs: the most popular blocks of a drive alone are drawn as often as they would be.
+//! A device may be `smaller` times smaller than its model: its rates stay, and all durations shrink
+//! as much. With a buffer of the same scale, `smaller` neighbouring ranks of a Zipf distribution
+//! over the full device are one block. Each block then gets as many writes per byte through the
+//! buffer as at full size. So the writes that the buffer absorbs do not depend on the scale. A
+//! drive's own memory keeps its size and absorbs as much as at full size: so on a drive alone each
+//! rank is one block.
 
 mod draw;
 mod sets;
@@ -37,48 +40,48 @@ pub use draw::Order;
 pub use tenants::{Ground, Mix, TENANTS, Tenants, TenantsOutcome};
 pub use writers::Outcome;
 
-/// Jobs, and the device that they run on. Equal settings, equal outcomes.
+/// Jobs, and the device that they run on. Equal settings give equal outcomes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Jobs {
-    /// How many there are, each with its own part of the device.
+    /// Number of jobs, each with its own part of the device.
     pub jobs: u64,
     /// Bytes of a write.
     #[serde(with = "text")]
     pub write: Bytes,
-    /// Where a job writes in its part.
+    /// Order of a job's writes in its part.
     #[serde(with = "text")]
     pub order: Order,
     /// Bytes of a read.
     #[serde(with = "text")]
     pub read: Bytes,
-    /// What each job reads meanwhile, anywhere in its part: bytes a second. 0: nothing.
+    /// Read rate of each job in bytes per second, at random in its part. 0: no reads.
     #[serde(with = "text")]
     pub read_rate: Bytes,
-    /// Writes of a job that are under way together, and reads.
+    /// Writes in flight per job, and reads.
     pub depth: u64,
-    /// What takes writes first.
+    /// Write buffer in front of the drive.
     #[serde(with = "text")]
     pub buffer: Buffer,
-    /// The drive that keeps the data.
+    /// Capacity drive, which keeps the data.
     #[serde(with = "text")]
     pub drive: Drive,
-    /// Of it so many percent are not used.
+    /// Unused share of the capacity drive, in percent.
     pub spare_percent: u8,
-    /// Everything is so many times smaller.
+    /// Scale: everything is this many times smaller.
     pub smaller: u64,
-    /// Equal seeds, equal histories.
+    /// Seed of the random numbers. Equal seeds give equal histories.
     pub seed: u64,
 }
 
-/// What takes writes before the drive that keeps the data.
+/// Write buffer in front of the capacity drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffer {
-    /// Nothing: the drive as it is.
+    /// No buffer: the drive alone.
     None,
     /// A log on this drive: Zonal's block device.
     Log(Drive),
-    /// A set-associative write-back cache on this drive: what it is compared with.
+    /// A set-associative write-back cache on this drive, for comparison.
     WriteBack(Drive),
 }
 
@@ -115,28 +118,30 @@ impl fmt::Display for Buffer {
     }
 }
 
-/// What writes and reads may have.
+/// Allowed sizes of writes and reads.
 const PIECES: std::ops::RangeInclusive<Bytes> = Bytes::kib(4)..=Bytes::mib(1);
 
-/// Writes under way of all jobs together.
+/// Most writes in flight, of all jobs together.
 const WRITES_MAX: u64 = 1024;
 
-/// Superblocks of a drive alone with fewer units would be emptied almost for nothing.
+/// Smallest superblock of a drive alone, in units. Smaller ones would be emptied at almost no cost.
 const SUPERBLOCK_UNITS_MIN: u32 = 16;
 
-/// Zones that a block device wants of the drive that keeps the data, and of its buffer.
+/// Zones that a block device needs on the capacity drive. `BUFFER_ZONES_MIN` is for its buffer.
 const ZONES_MIN: u64 = 32;
 const BUFFER_ZONES_MIN: u64 = 4;
 
 impl Jobs {
-    /// False of a drive with zones before which there is no log.
+    /// False for a zoned drive without a log in front.
     pub(crate) fn can_be_written(&self) -> bool {
         matches!(self.buffer, Buffer::Log(_))
             || matches!(self.drive.model(), Model::Conventional(_))
     }
 
+    /// Checks that the jobs can run.
+    ///
     /// # Errors
-    /// When they cannot be run: the key that is to blame, a colon, and what to write.
+    /// When they cannot. The text is the key to change, a colon, and the values to write.
     pub fn check(&self) -> Result<(), String> {
         for (key, size) in [("write", self.write), ("read", self.read)] {
             if !size.0.is_power_of_two() || !PIECES.contains(&size) {
@@ -171,14 +176,15 @@ impl Jobs {
         }
     }
 
-    /// How many times smaller everything can be.
+    /// Largest scale: how many times smaller everything can be.
     fn smaller_max(&self) -> u64 {
         let blocks = |drive: Drive| {
             let model = drive.model();
             let geometry = model.geometry();
             u64::from(geometry.zone_count) * geometry.zone_capacity.0
         };
-        // A block device on few zones keeps some for itself: half of it is more than what it offers lacks.
+        // A block device on few zones reserves some. Half of the drive covers them and the spare
+        // room.
         let used = 2 * self.jobs * self.piece().0 * 100 / u64::from(100 - self.spare_percent);
         let most = blocks(self.drive) / used.max(ZONES_MIN * ZONE_BLOCKS_MIN);
         match (self.buffer.drive(), self.drive.model()) {
@@ -191,18 +197,18 @@ impl Jobs {
         }
     }
 
-    /// Parts of jobs are whole pieces of everything that is written or read.
+    /// Alignment of the jobs' parts: a whole number of fills, reads and writes.
     fn piece(&self) -> Blocks {
         FILL.max(self.read).max(self.write).blocks_ceil()
     }
 }
 
-/// Then the state is that of these jobs, and not of what was before.
+/// Warm-up. After it the state is that of these jobs, and not of the writes before.
 const WARM: Turnover = Turnover { written: 1.0, given: 1.5, written_at_most: 8.0 };
 
 const MEASURED: Turnover = Turnover { written: 0.5, given: 0.5, written_at_most: 3.0 };
 
-/// The jobs run in rounds of this part of the device, and what was reached is looked at between them.
+/// The jobs run in rounds of this fraction of the device, and the turnover is checked after each.
 const ROUNDS: u64 = 8;
 
 impl Run for Jobs {
@@ -231,16 +237,16 @@ impl Run for Jobs {
     }
 }
 
-/// A device under way.
+/// A benchmark in progress.
 struct Running {
     on: Writers,
     jobs: u64,
     depth: u64,
-    /// What the jobs may write, in bytes: all partitions.
+    /// Bytes that the jobs may write: all parts together.
     size: u64,
     write: Blocks,
     read: Bytes,
-    /// Where each job writes.
+    /// Write positions of each job.
     places: Rc<RefCell<Vec<Places>>>,
     rng: Rc<RefCell<Rng>>,
 }
@@ -267,7 +273,7 @@ impl Running {
         Ok(running)
     }
 
-    /// From now on the jobs write where they are to.
+    /// Switches the jobs from random writes to their own order.
     fn begin(&self, jobs: &Jobs) {
         self.write_by(jobs.order, jobs.merged(), jobs.seed);
     }
@@ -289,7 +295,7 @@ impl Running {
         self.on.fill(self.jobs, move || pieces.next().map(|at| at * piece))
     }
 
-    /// The jobs write so many bytes together, and read as much as they may meanwhile.
+    /// Runs one round: the jobs write `bytes` together, and read at their rate meanwhile.
     fn round(&mut self, bytes: u64, read_rate: Bytes) -> Result<(), String> {
         let (write, partition, jobs) = (self.write, self.partition(), self.jobs);
         let left = Rc::new(Cell::new(bytes / write.bytes().0));
@@ -306,8 +312,8 @@ impl Running {
         self.on.finish()
     }
 
-    /// Each job reads at random for as long as there are writers, so many bytes a second: one that is late reads on at once, and
-    /// what was missed is not made up for.
+    /// Starts the reads of a round: each job reads at random, at `rate` bytes per second, while
+    /// writers run. A late read is followed by the next at once, and lost time is not made up.
     fn read_beside(&self, rate: Bytes) {
         let (partition, read) = (self.partition(), self.read);
         let (jobs, depth, blocks) = (self.jobs, self.depth, read.blocks_ceil());
@@ -317,7 +323,7 @@ impl Running {
             let (volume, tally) = (self.on.volume.clone(), self.on.tally.clone());
             let (clock, rng) = (self.on.world.executor.clock().clone(), self.rng.clone());
             self.on.world.executor.spawner().spawn(async move {
-                // Not all of them at one instant.
+                // The tasks start at different times.
                 let mut due = clock.now() + Nanos(pause.0 / depth * (task / jobs));
                 while 0 < tally.writers.get() {
                     clock.sleep_until(due).await;

@@ -1,8 +1,9 @@
-//! Traces that are made: a workload written to a file, which all that reads traces then reads as any other.
+//! Trace generator: writes a synthetic workload to a trace file, which every trace reader can
+//! replay.
 //!
-//! 1. A [`Maker`] says what is asked for, one request after the other: keys whose popularity moves (`drifting`), the pages of a
-//!    B-tree (`btree`), or objects as [`CacheBench`] draws them.
-//! 2. [`Made::write`] writes them, as keys of 32 bits (`ZNCache`'s files are such) or with sizes and times.
+//! 1. A [`Maker`] draws one request after the other: keys with a drifting popularity (`drifting`),
+//!    the pages of a B-tree (`btree`), or objects of [`CacheBench`].
+//! 2. [`Made::write`] writes them as 32-bit keys, as in `ZNCache`'s files, or with sizes and times.
 
 mod btree;
 mod drifting;
@@ -20,42 +21,42 @@ use crate::trace::Format;
 pub use btree::{BTree, Shape};
 pub use drifting::Drifting;
 
-/// What is asked for.
+/// Source of the requests.
 #[derive(Clone, Debug)]
 pub enum Maker {
     /// Keys of equal size.
     Drawn(Drifting),
-    /// Objects as CacheBench's files say.
+    /// Objects of CacheBench's files.
     CacheBench(CacheBench),
-    /// Pages of a B-tree, or what they are kept in.
+    /// Pages of a B-tree, or the chunks that hold them.
     BTree(Box<BTree>),
 }
 
-/// A trace to be made.
+/// A trace to write.
 #[derive(Clone, Debug)]
 pub struct Made {
-    /// What is asked for.
+    /// Source of the requests.
     pub maker: Maker,
-    /// How many requests.
+    /// Number of requests.
     pub requests: u64,
-    /// How many in a second, where the format has times.
+    /// Requests per second, where the format has times.
     pub requests_per_s: u32,
-    /// Equal seeds, equal traces.
+    /// Seed of the random numbers. Equal seeds give equal traces.
     pub seed: u64,
 }
 
-/// The file of a trace that is made, `x.u32le` or `x.oracleGeneral.bin`: its name says how it is written.
+/// Trace file to write, `x.u32le` or `x.oracleGeneral.bin`. The name selects the format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     path: PathBuf,
     are_keys: bool,
 }
 
-/// Requests between two times that the progress is shown.
+/// Requests between two progress reports.
 const PROGRESS: u64 = 1 << 16;
 
 impl Output {
-    /// Where it is.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -76,7 +77,7 @@ impl FromStr for Output {
 }
 
 impl Maker {
-    /// The object of the request with this number, and its bytes.
+    /// Object and size in bytes of request `number`.
     fn next(&mut self, number: u64, rng: &mut Rng) -> (u64, u32) {
         match self {
             Self::Drawn(drifting) => drifting.next(number, rng),
@@ -87,7 +88,7 @@ impl Maker {
 }
 
 impl Made {
-    /// Writes the trace. It has its name when it is whole.
+    /// Writes the trace under a temporary name, and renames it when it is complete.
     ///
     /// # Errors
     /// When a key does not fit, or the file cannot be written.
@@ -103,7 +104,7 @@ impl Made {
             .map_err(|why| format!("{name}: {why}"));
         drop(file);
         if written.is_err() {
-            // That it could not be written is what is said; what is left of it would only take room.
+            // The write error is returned. The partial file would only take room.
             drop(fs::remove_file(&half));
             return written;
         }
@@ -140,7 +141,7 @@ impl Made {
     }
 }
 
-/// As libCacheSim has it; when the object is asked for next is not said.
+/// A record in libCacheSim's format. The time of the object's next request is unknown.
 fn record(seconds: u32, id: u64, size: u32) -> [u8; 24] {
     let mut record = [0; 24];
     record[..4].copy_from_slice(&seconds.to_le_bytes());

@@ -1,11 +1,13 @@
-//! Published experiments, run again in virtual time at full size, beside what was published.
+//! Replay of published experiments in virtual time at full size, next to the published figures.
 //!
-//! 1. `published`: the figures as they were printed.
-//! 2. One file for each paper (`zncache`, `znsccache`, `zcachelib`, `csal`): its experiments, and which cell is which figure of which
-//!    experiment; what it claims is in `claims`, or beside it.
-//! 3. `report`: published, here, deviation; verdicts; the same drive under Zonal's own defaults (`ours`); what was never printed (`exhibit`),
-//!    and what was drawn (`plots`).
-//! 4. `scoreboard`: how many cells of each paper came out how near.
+//! 1. `published`: the figures as printed.
+//! 2. One file per paper (`zncache`, `znsccache`, `zcachelib`, `csal`): its experiments, and which
+//!    cell is which figure of which experiment. The paper's claims are in `claims`, or next to its
+//!    file.
+//! 3. `report`: published and measured figures, deviations and verdicts. `ours` adds the same drive
+//!    under Zonal's defaults, `exhibit` results without printed figures, and `plots` the drawn
+//!    figures.
+//! 4. `scoreboard`: how many cells of each paper are how near to the published figures.
 
 mod claims;
 mod csal;
@@ -39,7 +41,7 @@ pub use zcachelib::{Scheme, ZCacheLib};
 pub use zncache::{Part, ZnCache};
 pub use znsccache::{Kind, Variant, ZnsCCache};
 
-/// A paper whose experiments are here.
+/// A paper whose experiments can be run here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paper {
     /// "ZNCache - ZNS Workload Analysis" (Ramsden and Cheng, 2025).
@@ -48,13 +50,15 @@ pub enum Paper {
     ZnsCCache,
     /// "A Zoned Storage Optimized Flash Cache on ZNS SSDs" (Yang, Guo, Zhao and Cao, 2023).
     ZCacheLib,
-    /// "Performance Characterization of NVMe Flash Devices with Zoned Namespaces (ZNS)" (Doekemeijer, Tehrany and others, 2023).
+    /// "Performance Characterization of NVMe Flash Devices with Zoned Namespaces (ZNS)"
+    /// (Doekemeijer, Tehrany and others, 2023).
     Zns,
-    /// "A Media-Aware Cloud Storage Acceleration Layer (CSAL) Cache Solution" (Zhou and others, 2023).
+    /// "A Media-Aware Cloud Storage Acceleration Layer (CSAL) Cache Solution" (Zhou and others,
+    /// 2023).
     Csal,
 }
 
-/// Which tables and figures of a paper; all of them if none is named.
+/// Selected tables and figures of a paper. An empty choice means all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// Numbers of tables.
@@ -64,11 +68,11 @@ pub struct Choice {
 }
 
 impl Paper {
-    /// All of them, in the order of their numbers.
+    /// All papers, in the order of their numbers.
     pub const ALL: [Self; 5] =
         [Self::ZnCache, Self::ZnsCCache, Self::ZCacheLib, Self::Zns, Self::Csal];
 
-    /// Its number, and its title.
+    /// Number and title of the paper.
     #[must_use]
     pub const fn name(self) -> (&'static str, &'static str) {
         match self {
@@ -85,7 +89,7 @@ impl Paper {
         }
     }
 
-    /// Tables and figures that can be run again.
+    /// Tables and figures that can be run here.
     #[must_use]
     pub fn has(self) -> Choice {
         match self {
@@ -97,7 +101,7 @@ impl Paper {
         }
     }
 
-    /// Those whose numbers are printed: what the scoreboard counts.
+    /// Tables and figures with printed numbers: those that the scoreboard counts.
     #[must_use]
     pub fn scored(self) -> Choice {
         let mut choice = Choice::default();
@@ -114,8 +118,10 @@ impl Paper {
         choice
     }
 
+    /// Checks that the paper has the chosen tables and figures.
+    ///
     /// # Errors
-    /// When the paper has none of these numbers here.
+    /// When a chosen number is unknown.
     pub fn check(self, choice: &Choice) -> Result<(), String> {
         let Choice { tables, figures } = self.has();
         let (number, _) = self.name();
@@ -137,11 +143,11 @@ impl Paper {
         Ok(())
     }
 
-    /// Runs what a choice needs, as a campaign has it, and shows what it gave. With `ours` also the same under Zonal's own
-    /// defaults.
+    /// Runs the experiments of a choice in a campaign, and reports their results. `ours` adds the
+    /// same workloads under Zonal's defaults.
     ///
     /// # Errors
-    /// When a run cannot be run, or what it gave cannot be kept.
+    /// When a run fails, or its result cannot be stored.
     pub fn run(
         self,
         (choice, ours): (&Choice, bool),
@@ -172,7 +178,7 @@ impl Paper {
         })
     }
 
-    /// Whether its drives and workloads can be run under Zonal's own defaults.
+    /// True when the paper's drives and workloads can be run under Zonal's defaults.
     #[must_use]
     pub const fn has_ours(self) -> bool {
         matches!(self, Self::ZnCache | Self::ZnsCCache | Self::ZCacheLib)
@@ -180,13 +186,13 @@ impl Paper {
 }
 
 impl Paper {
-    /// Whether its figures are charts ([`Report::draw`]).
+    /// True when the paper's figures are charts ([`Report::draw`]).
     #[must_use]
     pub const fn has_charts(self) -> bool {
         matches!(self, Self::ZnCache)
     }
 
-    /// What a table or figure shows.
+    /// Title of a table or figure.
     fn title(self, table: &str) -> &'static str {
         match self {
             Self::ZnCache => zncache::title(table),
@@ -197,7 +203,8 @@ impl Paper {
         }
     }
 
-    /// Rows that are counted together, and how their names begin.
+    /// Groups of rows that the report counts together: the group's name, and the prefix of its
+    /// rows.
     const fn groups(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::ZnCache => &[("ZNS", "ZNS"), ("block", "Block")],
@@ -218,7 +225,7 @@ impl Choice {
         if self.is_all() { paper.has().tables } else { self.tables.clone() }
     }
 
-    /// Whether a cell of this place, `5` or `figure 6`, is asked for.
+    /// True when the choice includes this place: `5` or `figure 6`.
     fn has(&self, place: &str) -> bool {
         let is_in = |numbers: &[u32], number: &str| {
             number.parse().is_ok_and(|number| numbers.contains(&number))
@@ -244,7 +251,7 @@ impl FromStr for Paper {
 }
 
 impl fmt::Display for Paper {
-    /// As it is read.
+    /// Writes the number that [`FromStr`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name().0)
     }

@@ -1,10 +1,13 @@
-//! A whole cache on the model of a drive, in virtual time: the engine that serves users, an origin that is as far
-//! away as it is told to be, and readers in closed loops. Payloads are tags, so that terabytes cost their names.
+//! Cache simulation in virtual time: the cache engine of production on a drive model.
 //!
-//! 1. Readers ask the cache for chunks (`readers`); every byte range that they get must carry the tag of its
-//!    place.
-//! 2. The loop hands commands to the drive and questions to the origin, and their answers back (`world`).
-//! 3. When nothing is left to do now, now becomes the next thing that happens.
+//! An origin model answers after configured times, and readers request chunks. Payloads are tags,
+//! so that a simulated terabyte needs memory for its tags only.
+//!
+//! 1. Readers request chunks (`readers`). Every byte range in an answer must carry the tag of its
+//!    position.
+//! 2. The event loop submits commands to the drive and fetches to the origin, and delivers their
+//!    completions (`world`).
+//! 3. When no task is ready, the clock advances to the next event.
 
 pub mod cachelib;
 mod feed;
@@ -43,41 +46,42 @@ pub(crate) use threaded::Threaded;
 pub use threaded::{Claim, Lru, MemoryCosts, ThreadedSettings};
 pub use world::Ground;
 
-/// What is simulated besides the drive.
+/// Parameters of a simulation, except those of the drive.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Chunk size.
+    /// Chunk size in bytes.
     pub chunk: Bytes,
-    /// What readers ask for at a time: a power of two up to 1 GiB.
+    /// Bytes of one get: a power of two up to 1 GiB.
     pub get: Bytes,
-    /// What is kept.
+    /// Admission and eviction policy.
     pub policy: zonal_policy::Spec,
-    /// For chunks that wait before flash or are read often.
+    /// Memory of the policy in bytes, for its small queue and its hot set.
     pub memory: Bytes,
-    /// Readers.
+    /// Number of readers that run in parallel.
     pub tasks: usize,
-    /// How long the origin takes.
+    /// Response times of the origin.
     pub origin: OriginTimes,
-    /// Equal seeds, equal histories.
+    /// Seed of the random numbers. Equal seeds give equal histories.
     pub seed: u64,
 }
 
-/// What came of some gets.
+/// Result of a series of gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Chunks that were asked for and came.
+    /// Gets that were answered.
     pub gets: u64,
-    /// Those that asked nothing of the origin.
+    /// Gets for which the cache sent no request to the origin.
     pub hits: u64,
-    /// Bytes that came.
+    /// Bytes that the readers received.
     pub bytes: u64,
-    /// How long it took, in virtual time.
+    /// Duration in virtual time.
     pub took: Nanos,
-    /// And in CPU time of this machine.
+    /// CPU time that the simulation used on this machine.
     pub cpu: Duration,
 }
 
-/// Counts turns of a world: looking at the progress in each would take longer than the turn.
+/// Counts iterations of the event loop, so that progress is reported every 65,536 iterations. A
+/// report in each iteration would take longer than the iteration.
 #[derive(Default)]
 struct Turns(Cell<u32>);
 
@@ -88,7 +92,7 @@ impl Turns {
     }
 }
 
-/// A cache of one shard on a drive, and everything around it.
+/// A simulated cache of one shard, with its drive, its origin and its readers.
 pub struct Simulated<D> {
     world: World<D>,
     cache: Cache,
@@ -96,7 +100,7 @@ pub struct Simulated<D> {
 }
 
 impl<D: ZonedDevice> Simulated<D> {
-    /// Starts a cache on a drive that was never written, or by a cache only.
+    /// Starts a cache on a drive that is empty or was written only by a cache.
     ///
     /// # Errors
     /// When the settings do not fit the drive.
@@ -123,7 +127,7 @@ impl<D: ZonedDevice> Simulated<D> {
         Ok(Self { world, cache, readers })
     }
 
-    /// Everything comes to rest, as it does before the process ends when it is told to.
+    /// Lets all background work finish, as in a clean shutdown.
     pub fn stop(&mut self) {
         let (cache, stopped) = (self.cache.clone(), Rc::new(Cell::new(false)));
         let done = stopped.clone();
@@ -134,51 +138,52 @@ impl<D: ZonedDevice> Simulated<D> {
         self.world.run(|| stopped.get());
     }
 
-    /// The process is gone, as by `kill -9`, and comes up again on the same drive.
+    /// Crash and recovery: drops the cache as `kill -9` does, and starts a new one on the same
+    /// drive.
     ///
     /// # Errors
-    /// When the cache does not come up.
+    /// When the new cache does not start.
     pub fn restart(self, settings: &Settings) -> Result<Self, StartError> {
         Self::start(self.world.into_ground(), settings)
     }
 
-    /// The drive as it is, when nobody uses it any more.
+    /// Drops the cache and returns its drive with the current time.
     pub(crate) fn into_ground(self) -> Ground<D> {
         self.world.into_ground()
     }
 
-    /// What gets show from now on is kept, in stretches of so long.
+    /// Starts to record measures, in intervals of `stretch`.
     pub(crate) fn measure(&self, stretch: Nanos) {
         self.readers.measure(self.cache(), Measures::new(self.world.now, stretch));
     }
 
-    /// What they have shown since.
+    /// Returns the measures since [`Simulated::measure`].
     pub(crate) fn take_measures(&self) -> Option<Measures> {
         self.readers.take_measures()
     }
 
-    /// The moment that it has come to.
+    /// Current virtual time.
     pub(crate) const fn now(&self) -> Nanos {
         self.world.now
     }
 
-    /// The cache.
+    /// The cache under test.
     pub const fn cache(&self) -> &Cache {
         &self.cache
     }
 
-    /// Runs `count` gets of chunks that `draw` names.
+    /// Runs `count` gets whose keys `draw` draws.
     ///
     /// # Errors
-    /// When a get failed, or its bytes were those of another place.
+    /// When a get fails or returns the bytes of another position.
     pub fn gets(&mut self, count: u64, draw: Draw) -> Result<Outcome, String> {
         self.run(Load::Drawn(count, draw), &|_| ())
     }
 
-    /// Runs all of a load; `on_progress` hears the part that is done, now and then.
+    /// Runs a whole load. `on_progress` receives the finished fraction from time to time.
     ///
     /// # Errors
-    /// As [`Simulated::gets`], and when a trace cannot be read to its end.
+    /// As for [`Simulated::gets`], and when a trace cannot be read to its end.
     pub(crate) fn run(&mut self, load: Load, on_progress: &dyn Fn(f64)) -> Result<Outcome, String> {
         let (cpu, begun) = (thread_cpu(), self.world.now);
         let entered = self.readers.enter(&self.world.executor, &self.cache, load);

@@ -1,10 +1,10 @@
-//! Three workloads of CacheBench, which comes with CacheLib, as its generator draws them.
+//! Built-in workloads: three of CacheBench's, as its generator draws them.
 //!
-//! 1. `data/cachebench.csv` has how popular how many objects are, and how large values are; [`Mix`] which operations
-//!    come how often.
-//! 2. The generator makes ranges of keys of equal weight from that ([`fewer`]), and a draw takes one
-//!    of them and any key in it ([`Requests::next`]).
-//! 3. What is asked for once only has a key of its own.
+//! 1. `data/cachebench.csv` has the popularity and the sizes of objects. [`Mix`] has the weights of
+//!    the operations.
+//! 2. The generator makes key ranges of equal weight ([`fewer`]). A request draws a range, and a
+//!    key in the range ([`Requests::next`]).
+//! 3. A key that is requested only once is unique.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,35 +15,36 @@ use zonal_base::Rng;
 use super::{KeyGen, Range, ranges};
 use crate::trace::spread;
 
-/// A workload of CacheBench: requests of one of its pools.
+/// Workload of CacheBench: the requests of one of its pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum CachePool {
-    /// A pool of large objects with many writes: 74 % gets, the rest is written and never asked for.
+    /// A pool of large objects with many writes: 74 % gets. The other requests write objects that
+    /// are never read.
     #[serde(rename = "l2_wc")]
     L2Wc,
     /// A pool of large objects with many reads: 88 % gets, 12 % sets.
     #[serde(rename = "l2_reg")]
     L2Reg,
-    /// Small objects: gets alone, 12 % of them of what is asked for once.
+    /// Small objects: only gets, 12 % of them for objects that are requested once.
     #[serde(rename = "flat")]
     Flat,
 }
 
-/// What a request does.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Get,
     Set,
 }
 
-/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) operation: Operation,
     pub(crate) key: u64,
 }
 
-/// Weights of operations, and how many keys and threads there are: as in the configurations that paper 002 was run with.
+/// Weights of operations, with the number of keys and threads, from the configurations that paper
+/// 002 was run with.
 #[derive(Clone, Copy, Debug)]
 struct Mix {
     keys: u64,
@@ -52,31 +53,31 @@ struct Mix {
     lone_get: f64,
     set: f64,
     lone_set: f64,
-    /// Bytes of a key, on average: they are stored with its value.
+    /// Mean bytes of a key, which is stored with its value.
     key_bytes: u32,
 }
 
-/// Draws requests.
+/// Request generator of a workload.
 #[derive(Clone, Debug)]
 pub(crate) struct Requests {
     ranges: Vec<Range>,
-    /// Of the value of a key; which one is the key's to say.
+    /// Sizes of a key and its value in bytes. A hash of the key selects one.
     sizes: Vec<u32>,
-    /// Below these parts of one: a get, a get of a key of its own, a set; otherwise a set of a key of its own.
+    /// Cumulative shares of gets, gets of unique keys, and sets. The rest are sets of unique keys.
     shares: [f64; 3],
     lone_keys: u64,
 }
 
 const DATA: &str = include_str!("../../data/cachebench.csv");
 
-/// From here on keys are asked for once.
+/// First unique key.
 const LONE: u64 = 1 << 62;
 
 impl CachePool {
-    /// All of them.
+    /// All workloads.
     pub const ALL: [Self; 3] = [Self::L2Wc, Self::L2Reg, Self::Flat];
 
-    /// As CacheBench calls it.
+    /// CacheBench's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -86,7 +87,7 @@ impl CachePool {
         }
     }
 
-    /// Threads that send requests, each one after the other.
+    /// Number of threads. Each sends one request after the other.
     #[must_use]
     pub const fn threads(self) -> usize {
         self.mix().threads
@@ -106,7 +107,7 @@ impl CachePool {
         Mix { keys, threads, get, lone_get, set, lone_set, key_bytes }
     }
 
-    /// Every line of the data that is about this workload and says that.
+    /// Numbers of the data lines for this workload and this kind.
     fn lines(self, what: &'static str) -> impl Iterator<Item = (f64, f64)> {
         let lines = DATA.lines().filter(|line| !line.starts_with('#')).skip(1);
         lines.filter_map(move |line| {
@@ -117,7 +118,7 @@ impl CachePool {
         })
     }
 
-    /// Requests for one in so many of its keys.
+    /// Requests over one in `one_in` keys.
     pub(crate) fn requests(self, one_in: f64) -> Requests {
         let mix = self.mix();
         let mut share = 0.0;
@@ -133,8 +134,8 @@ impl CachePool {
     }
 }
 
-/// The ranges that the generator of 2022 made, which lie over each other, of one in `one_in` keys. Hit ratios of paper 002 come
-/// out like this, and far from it in any other way.
+/// Ranges of the generator of 2022, which overlap, for one in `one_in` keys. They reproduce the hit
+/// ratios of paper 002, and no other ranges come near.
 fn fewer(popularity: &[(u64, f64)], keys: u64, one_in: f64) -> Vec<Range> {
     let part = |number: u64| wide(number as f64 / one_in);
     let all = ranges(popularity, (keys, KeyGen::Legacy)).into_iter();
@@ -143,7 +144,7 @@ fn fewer(popularity: &[(u64, f64)], keys: u64, one_in: f64) -> Vec<Range> {
 }
 
 impl Requests {
-    /// The next one.
+    /// Next request.
     pub(crate) fn next(&mut self, rng: &mut Rng) -> Request {
         let at = rng.unit();
         let [get, lone_get, set] = self.shares;

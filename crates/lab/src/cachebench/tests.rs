@@ -1,4 +1,4 @@
-//! Objects are drawn as CacheBench draws them, and files that are none are refused where they are wrong.
+//! Objects are drawn as in CacheBench, and invalid files are refused with a position.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ const fn keys(count: u64) -> (Option<u64>, KeyGen) {
     (Some(count), KeyGen::Current)
 }
 
-/// As many as there are objects.
+/// One key for each object.
 const ALL: (Option<u64>, KeyGen) = (None, KeyGen::Current);
 
 const TWO_SIZES: &str = r#"{"valSizeRange": [100, 1000], "valSizeRangeProbability": [3, 1]}"#;
@@ -26,7 +26,7 @@ fn buckets_and_sizes_are_drawn_by_their_weights() {
     let text =
         r#"{"popularityBuckets": [100000, 900000, 9000000], "popularityWeights": [5, 3, 2]}"#;
     let popularity = popularity(text).expect("it is right");
-    // Ten times as many keys as the file has objects.
+    // Ten times as many keys as objects.
     let drawn = CacheBench::new(&popularity, sizes(TWO_SIZES), keys(100_000_000));
     let (mut rng, mut seen, mut large) = (Rng::new(1), [0_u32; 3], 0_u32);
     const DRAWS: u32 = 200_000;
@@ -39,7 +39,7 @@ fn buckets_and_sizes_are_drawn_by_their_weights() {
     }
     for (seen, share) in seen.iter().zip([0.5, 0.3, 0.2]) {
         let share_seen = f64::from(*seen) / f64::from(DRAWS);
-        // Five standard deviations, and a part that lies across a border.
+        // Five standard deviations, and one range across a border.
         assert!((share_seen - share).abs() < 0.0056 + 1.0 / 2048.0, "{share_seen} of {share}");
     }
     let large = f64::from(large) / f64::from(seen[2]);
@@ -54,15 +54,15 @@ fn ranges_are_those_that_cachebench_makes() {
         let ranges = ranges(&two, (keys, keygen));
         ranges.iter().map(|Range { first, count }| (*first, *count)).collect::<Vec<_>>()
     };
-    // Half of all draws are for one object: it has 1024 ranges, each with a key of its own. 2048 objects share the other half, two by
-    // two, but for what is cut off at each range.
+    // One object gets half of all draws: it has 1024 ranges, each with a separate key. 2048 objects
+    // share the other half in pairs, except what each range cuts off.
     let one_each = of(2050, KeyGen::Current);
     assert_eq!(one_each.len(), 2048);
     assert_eq!((one_each[0], one_each[1], one_each[1023]), ((0, 1), (1, 1), (1023, 1)));
     assert_eq!(one_each[1024], (1024, 2));
     let keys: u64 = one_each[1024..].iter().map(|(_, count)| count).sum();
     assert!((1900..=2048).contains(&keys), "{keys}");
-    // Ten keys for each object: in CacheBench's first version ranges begin as if there were one.
+    // Ten keys for each object. In CacheBench's first version ranges begin as if there were one.
     assert_eq!(of(20_491, KeyGen::Current)[1023..1025], [(10_230, 10), (10_240, 20)]);
     assert_eq!(of(20_491, KeyGen::Legacy)[1023..1025], [(1023, 10), (1024, 20)]);
 }

@@ -1,4 +1,4 @@
-//! Many experiments, each by itself, on all cores; what each gave is kept, so that it need not be run again.
+//! Campaign: runs many experiments on all cores and stores their results, so that none runs twice.
 
 use std::fmt;
 use std::fs;
@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 use super::{Experiment, Outcome, run};
 use crate::bench::Progress;
 
-/// What can be run, by itself, and gives the same whenever it is.
+/// An experiment that can run by itself. Equal experiments give equal outcomes.
 pub trait Run: Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync {
-    /// What it gives.
+    /// Result of a run.
     type Outcome: Clone + PartialEq + Serialize + DeserializeOwned + Send;
 
-    /// Runs it. `on_progress` hears the part that is done, now and then.
+    /// Runs the experiment. `on_progress` receives the finished fraction from time to time.
     ///
     /// # Errors
-    /// When it cannot be run; the text says why.
+    /// When the experiment cannot run. The text gives the reason.
     fn run(&self, on_progress: &dyn Fn(f64)) -> Result<Self::Outcome, String>;
 }
 
@@ -32,37 +32,37 @@ impl Run for Experiment {
     }
 }
 
-/// Experiments to be run.
+/// Experiments to run.
 #[derive(Clone, Debug)]
 pub struct Campaign<E = Experiment> {
-    /// Which.
+    /// Experiments, in the order of their results.
     pub experiments: Vec<E>,
-    /// How many at the same time: each takes one core, and at full drive size up to 3 GiB.
+    /// Number of parallel runs. Each takes one core, and at full drive size up to 3 GiB of memory.
     pub at_once: usize,
-    /// Where what each gave is kept. `None`: nowhere.
+    /// Directory that stores the results. `None`: results are not stored.
     pub kept: Option<PathBuf>,
-    /// What the program was built from. What another one gave is not taken for this one's.
+    /// Commit of the program. Results of another commit are not reused.
     pub commit: String,
 }
 
-/// An experiment and what it gave; as it is kept.
+/// An experiment and its outcome, as stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, bound = "")]
 pub struct Done<E: Run = Experiment> {
-    /// What the program was built from.
+    /// Commit of the program that ran it.
     pub commit: String,
-    /// Which.
+    /// The experiment.
     pub experiment: E,
-    /// What it gave.
+    /// Outcome of the run.
     pub outcome: E::Outcome,
 }
 
-/// Why not everything was run.
+/// Reason why a campaign stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CampaignError {
-    /// An experiment cannot be run as it is.
+    /// An experiment cannot run as it is.
     Experiment(String),
-    /// What one gave could not be kept.
+    /// A result could not be stored.
     Kept(String),
 }
 
@@ -82,11 +82,11 @@ impl From<CampaignError> for String {
     }
 }
 
-/// Parts of an experiment in which progress is counted.
+/// Units of the progress of an experiment.
 const PARTS: f64 = 1_000_000.0;
 
 impl<E> Campaign<E> {
-    /// The same for other experiments.
+    /// A campaign with the same settings for other experiments.
     pub fn of<F: Run>(&self, experiments: Vec<F>) -> Campaign<F> {
         let Self { at_once, kept, commit, .. } = self;
         let (kept, commit) = (kept.clone(), commit.clone());
@@ -95,10 +95,10 @@ impl<E> Campaign<E> {
 }
 
 impl<E: Run> Campaign<E> {
-    /// Runs what is not there yet. The order is that of the experiments, whatever was run when.
+    /// Runs experiments without a stored result. The results have the order of the experiments.
     ///
     /// # Errors
-    /// When an experiment cannot be run, or what it gave cannot be kept; those that were done by then are kept.
+    /// When an experiment cannot run, or a result cannot be stored. Results until then are stored.
     pub fn run(&self, progress: &Progress) -> Result<Vec<Done<E>>, CampaignError> {
         if let Some(folder) = &self.kept {
             fs::create_dir_all(folder).map_err(|error| not_kept(folder, &error))?;
@@ -152,7 +152,7 @@ impl<E: Run> Campaign<E> {
         Ok(done)
     }
 
-    /// What is kept of this very experiment, by this very program. Everything else is run again.
+    /// Stored result of the same experiment by the same commit. Any other file counts as absent.
     fn find(&self, path: &Path, experiment: &E) -> Option<Done<E>> {
         let text = fs::read_to_string(path).ok()?;
         let kept: Done<E> = serde_json::from_str(&text).ok()?;
@@ -164,7 +164,7 @@ fn not_kept(path: &Path, error: &std::io::Error) -> CampaignError {
     CampaignError::Kept(format!("{}: {error}", path.display()))
 }
 
-/// A file that is there is whole: it gets its name last.
+/// Writes a result under a temporary name, then renames it: a file with its final name is complete.
 fn keep<E: Run>(path: &Path, done: &Done<E>) -> std::io::Result<()> {
     let text = serde_json::to_string_pretty(done)?;
     let half = path.with_extension("half");
@@ -172,14 +172,14 @@ fn keep<E: Run>(path: &Path, done: &Done<E>) -> std::io::Result<()> {
     fs::rename(half, path)
 }
 
-/// Two experiments may meet in a name: what is in the file tells them apart.
+/// File name of an experiment. Names may collide: the file's content identifies the experiment.
 fn name_of<E: Run>(experiment: &E) -> String {
     let text = serde_json::to_string(experiment).expect("an experiment is plain values");
     let (low, high) = (crc32c::crc32c(text.as_bytes()), crc32c::crc32c_append(1, text.as_bytes()));
     format!("{high:08x}{low:08x}.json")
 }
 
-/// Nobody who held it has failed in between.
+/// Locks the mutex. No holder panics.
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,4 +1,5 @@
-//! Experiments as TOML. Each key has one value or a list of them; the experiments are every combination.
+//! Experiment files in TOML: each key has a value or a list, and every combination is an
+//! experiment.
 
 mod caches;
 mod jobs;
@@ -17,13 +18,13 @@ use crate::{Recorded, Workload};
 /// A file of experiments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
-    /// What it is about.
+    /// Title of the file.
     pub title: String,
-    /// Every combination of its values, in the order of their keys; each once.
+    /// Every combination of the values without duplicates, in the order of the keys.
     pub experiments: Experiments,
 }
 
-/// What a file is of: caches, or jobs if it has a key `jobs`.
+/// Contents of a file: jobs if it has the key `jobs`, else caches.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Experiments {
     /// Caches on drives.
@@ -32,14 +33,14 @@ pub enum Experiments {
     Jobs(Vec<Jobs>),
 }
 
-/// Why a file is refused. Nothing was run.
+/// Reason why a file is refused, before anything runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
-    /// Counted from 1.
+    /// Line in the file, from 1.
     pub line: usize,
-    /// Counted from 1.
+    /// Column in the line, from 1.
     pub column: usize,
-    /// What is wrong, and what to write instead.
+    /// Error, with the text to write instead.
     pub why: String,
 }
 
@@ -49,15 +50,17 @@ impl fmt::Display for FileError {
     }
 }
 
-/// What tells files of jobs from those of caches.
+/// Kind of a file: jobs if the key is there.
 #[derive(Deserialize)]
 struct Kind {
     jobs: Option<IgnoredAny>,
 }
 
 impl File {
+    /// Parses a file.
+    ///
     /// # Errors
-    /// When a key is unknown or missing, a value is not one, or a combination cannot be run.
+    /// When a key is unknown or missing, a value is invalid, or a combination cannot run.
     pub fn parse(text: &str) -> Result<Self, FileError> {
         let kind: Kind = read(text)?;
         if kind.jobs.is_some() {
@@ -70,16 +73,17 @@ impl File {
         Ok(Self { title: raw.title, experiments: Experiments::Caches(experiments) })
     }
 
-    /// Finds the traces that the experiments name, in `folder` unless their names begin at the root, and marks them.
+    /// Finds the traces that the experiments name, and marks their contents. Relative names start
+    /// at `folder`.
     ///
     /// # Errors
-    /// When one is not there.
+    /// When a trace does not exist.
     pub fn find_traces(&mut self, folder: &Path) -> Result<(), String> {
         let Experiments::Caches(experiments) = &mut self.experiments else { return Ok(()) };
         let mut found: Vec<(Recorded, Recorded)> = Vec::new();
         for experiment in experiments {
             let Workload::Recorded(recorded) = &mut experiment.workload else { continue };
-            // Many experiments name one file: it is read once.
+            // Many experiments share a trace: it is read once.
             if let Some((_, known)) = found.iter().find(|(named, _)| named == recorded) {
                 recorded.clone_from(known);
                 continue;
@@ -99,7 +103,7 @@ fn read<T: DeserializeOwned>(text: &str) -> Result<T, FileError> {
     })
 }
 
-/// Each of them once, if all can be run.
+/// Checks all experiments and removes duplicates.
 fn checked<E: PartialEq>(
     text: &str,
     all: Vec<E>,
@@ -124,14 +128,14 @@ impl FileError {
     }
 }
 
-/// Where the key stands that a check has named; of one that is not there, where the workload is named.
+/// Position of the key that a check names. If the key is absent, the position of the workload.
 fn at_key(text: &str, why: &str) -> FileError {
     let key = why.split(':').next().unwrap_or_default();
     let offset = [key, "trace", "workload"].into_iter().find_map(|key| offset_of(text, key));
     FileError::at(text, offset.unwrap_or(0))
 }
 
-/// Where a line begins with a key and what is set.
+/// Offset of the line that sets this key.
 fn offset_of(text: &str, key: &str) -> Option<usize> {
     let mut offset = 0;
     for line in text.split_inclusive('\n') {

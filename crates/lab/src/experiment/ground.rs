@@ -1,4 +1,4 @@
-//! The drive of an experiment: made, written over first if that is asked for, and cut to the zones that the cache uses.
+//! Drive of an experiment: created, preconditioned, and cut to the zones that the cache uses.
 
 mod overwritten;
 
@@ -16,7 +16,7 @@ use crate::simulated::Ground;
 use crate::tagged::tagged;
 use overwritten::Overwritten;
 
-/// The drive of an experiment, as far as the cache sees it.
+/// Drive of an experiment, with the zones that the cache uses.
 #[derive(Debug)]
 pub(super) struct Part {
     drive: Whole,
@@ -29,15 +29,15 @@ enum Whole {
     Conventional(Box<ConventionalDrive>),
 }
 
-/// Writes that are under way together while a drive is written over: more would fill it no faster.
+/// Writes in flight during preconditioning. More would not fill the drive faster.
 const DEPTH: usize = 32;
 
 impl Part {
-    /// Requires: zones that the drive has.
+    /// Creates and preconditions the drive. Requires: the drive has the experiment's zones.
     pub(super) fn prepare(experiment: &Experiment) -> Result<Ground<Self>, String> {
         let mut seeds = Rng::new(experiment.seed);
         let seed = seeds.next_u64();
-        // Of one chunk each, or of a zone's.
+        // With a place per chunk, a zone is one chunk.
         let (mut places, mut zones) = (None, experiment.zones);
         if experiment.has_places() {
             let capacity = experiment.drive.model().geometry().zone_capacity;
@@ -63,7 +63,7 @@ impl Part {
         Ok(Ground { drive: Self { drive, geometry }, now })
     }
 
-    /// What the translation layer did so far: `None` for a drive without one.
+    /// Counters of the flash translation layer. `None`: the drive has none.
     pub(super) fn ftl(&self) -> Option<FtlCounters> {
         match &self.drive {
             Whole::Zoned(_) => None,
@@ -71,7 +71,7 @@ impl Part {
         }
     }
 
-    /// Blocks of one unit of the translation layer's map.
+    /// Blocks per unit of the flash translation layer's map.
     pub(super) fn ftl_unit(&self) -> Blocks {
         match &self.drive {
             Whole::Zoned(_) => Blocks(1),
@@ -80,7 +80,7 @@ impl Part {
     }
 }
 
-/// Zonal looks at what it reads; threads do not.
+/// Contents of the drive. Zonal verifies what it reads. The published caches do not.
 fn medium(cache: Engine, geometry: &Geometry) -> Box<dyn Medium> {
     match cache {
         Engine::Zncache | Engine::Znsccache => Box::new(Forgetful),
@@ -96,7 +96,7 @@ fn conventional(
     let medium = medium(experiment.cache, &profile.drive.geometry);
     let (medium, is_kept) = Overwritten::new(medium);
     let medium = Box::new(medium);
-    // Neither ZNCache nor Zonal tells a drive without zones what it may forget.
+    // Neither ZNCache nor Zonal trims a conventional drive.
     let mut drive = ConventionalDrive::new(profile, OnReset::Nothing, seeds.next_u64(), medium);
     let now = match experiment.precondition {
         Precondition::Nothing => Nanos(0),
@@ -112,7 +112,8 @@ fn conventional(
     Ok((drive, now))
 }
 
-/// Writes every piece of so many stretches of the drive once, in random order. Says when that is done.
+/// Preconditions a drive: writes every piece of its first `stretches` zones once, in random order.
+/// Returns the time of the last completion.
 fn overwrite(
     drive: &mut ConventionalDrive,
     (piece, stretches): (Bytes, u32),
@@ -180,7 +181,8 @@ impl ZonedDevice for Part {
 mod tests {
     use super::*;
 
-    /// No constant of a drive is another one because a cache runs on it; only how much of it is used is the experiment's.
+    /// The drive's constants are those of the model. An experiment only chooses how much of the
+    /// drive is used.
     #[test]
     fn a_cache_runs_on_the_drive_that_was_compared_with_a_real_one() {
         for name in ["zn540", "sn540"] {

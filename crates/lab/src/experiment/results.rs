@@ -1,4 +1,4 @@
-//! What the experiments of a file gave: a table, CSV, JSON, figures, and a page that has them all.
+//! Results of an experiment file: a table, CSV, JSON, charts and a page with all of them.
 
 use std::fmt;
 use std::fs;
@@ -11,45 +11,46 @@ use crate::chart::{Along, Chart, ChartLine};
 use crate::page;
 use crate::simulated::Latency;
 
-/// Experiments of a file, done.
+/// Results of a file's experiments.
 #[derive(Clone, Serialize)]
 #[serde(bound = "")]
 pub struct Results<E: Shown = Experiment> {
-    /// What the file is about.
+    /// Title of the file.
     pub title: String,
-    /// In the order of the file.
+    /// Results in the order of the file.
     pub done: Vec<Done<E>>,
 }
 
-/// Experiments that files can have: what is shown of them.
+/// Presentation of an experiment type in results.
 pub trait Shown: Run + 'static {
-    /// What they are, in a few words.
+    /// Short description of the experiments.
     const ABOUT: &'static str;
-    /// What an experiment is. Columns in which all are alike are left out of the table, not of the CSV.
+    /// Columns of an experiment's parameters. The table leaves out columns with equal values, the
+    /// CSV does not.
     const OF_EXPERIMENT: &'static [Column<Self>];
-    /// What it gave.
+    /// Columns of an outcome.
     const OF_OUTCOME: &'static [Column<Self>];
 
-    /// Equal seeds, equal histories.
+    /// Seed of the experiment.
     fn seed(&self) -> u64;
 
-    /// The figures.
+    /// Charts of the results.
     fn charts(results: &Results<Self>) -> Vec<Chart>;
 }
 
-/// A column of the table: its name, and a row's value.
+/// Column of the table: its name, and the function that returns a row's value.
 pub(crate) type Column<E> = (&'static str, fn(&Done<E>) -> String);
 
-/// Milliseconds.
+/// Formats nanoseconds as milliseconds.
 pub(crate) fn millis(nanos: u64) -> String {
     format!("{:.3}", nanos as f64 / 1e6)
 }
 
 impl<E: Shown> Results<E> {
-    /// Writes `results.csv`, `results.json`, the figures and `report.html`.
+    /// Writes `results.csv`, `results.json`, the charts and `report.html`.
     ///
     /// # Errors
-    /// When the folder cannot be written to.
+    /// When the directory cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), String> {
         let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
         fs::create_dir_all(folder).map_err(cannot)?;
@@ -94,7 +95,7 @@ impl<E: Shown> Results<E> {
         csv + "\n"
     }
 
-    /// The columns in which rows differ, and all of the outcome.
+    /// Columns in which rows differ, and all columns of the outcome.
     fn columns(&self) -> Vec<Column<E>> {
         let differs = |(_, of): &&Column<E>| {
             let first = self.done.first().map(of);
@@ -104,7 +105,7 @@ impl<E: Shown> Results<E> {
         of_experiment.chain(E::OF_OUTCOME).copied().collect()
     }
 
-    /// The table: names of columns first.
+    /// Rows of the table. The first row holds the column names.
     fn rows(&self) -> Vec<Vec<String>> {
         let columns = self.columns();
         let names = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -112,7 +113,7 @@ impl<E: Shown> Results<E> {
         std::iter::once(names).chain(self.done.iter().map(of)).collect()
     }
 
-    /// The keys in which all experiments are alike, with their values.
+    /// Parameters that are equal in all experiments, with their values.
     fn alike(&self) -> Vec<(&'static str, String)> {
         let Some(first) = self.done.first() else { return Vec::new() };
         let columns = self.columns();
@@ -121,7 +122,7 @@ impl<E: Shown> Results<E> {
         E::OF_EXPERIMENT.iter().filter(is_alike).map(|(name, of)| (*name, of(first))).collect()
     }
 
-    /// What tells an experiment from the others.
+    /// Values that tell an experiment from the others.
     fn name(&self, done: &Done<E>) -> String {
         let first = E::OF_OUTCOME[0].0;
         let of_experiment = self.columns().into_iter().take_while(|(name, _)| *name != first);
@@ -129,7 +130,7 @@ impl<E: Shown> Results<E> {
         if values.is_empty() { "all".into() } else { values.join(" ") }
     }
 
-    /// The percentiles of some latency, in milliseconds, of each experiment.
+    /// Chart of a latency's percentiles per experiment, in milliseconds.
     pub(crate) fn latencies(
         &self,
         title: &'static str,
@@ -149,7 +150,7 @@ impl<E: Shown> Results<E> {
         }
     }
 
-    /// A line for each experiment, its values at 0, 1, 2, …
+    /// A line for each experiment, with its values at 0, 1, 2, …
     pub(crate) fn lines(&self, of: impl Fn(&E::Outcome) -> Vec<f64>) -> Vec<ChartLine> {
         let line = |done: &Done<E>| {
             let here = (0..).map(f64::from).zip(of(&done.outcome)).collect();
@@ -158,7 +159,7 @@ impl<E: Shown> Results<E> {
         self.done.iter().map(line).collect()
     }
 
-    /// The seeds of all experiments, each once.
+    /// Seeds of the experiments, without duplicates.
     fn seeds(&self) -> String {
         let mut seeds: Vec<u64> = self.done.iter().map(|done| done.experiment.seed()).collect();
         seeds.sort_unstable();
@@ -172,7 +173,7 @@ impl<E: Shown> Results<E> {
 }
 
 impl<E: Shown> fmt::Display for Results<E> {
-    /// A table, and what all rows have in common.
+    /// Writes the table, then the parameters that all rows share.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.title)?;
         f.write_str(&page::aligned(&self.rows()))?;
@@ -183,7 +184,7 @@ impl<E: Shown> fmt::Display for Results<E> {
     }
 }
 
-/// A field of a CSV file.
+/// A field of a CSV file, quoted if needed.
 fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n']) {
         format!("\"{}\"", field.replace('"', "\"\""))

@@ -1,4 +1,4 @@
-//! One experiment, from an empty cache to its last get.
+//! Runner of one experiment, from an empty cache to the last get.
 
 use zonal_base::{Bytes, Nanos};
 use zonal_device::{DeviceKind, ZonedDevice};
@@ -14,37 +14,39 @@ use crate::simulated::{
 };
 use crate::{Draw, Pace, Recorded, Workload};
 
-/// Zones that ZNCache keeps active on a drive that knows none: as many as the drive with zones has.
+/// Active zones of ZNCache on a conventional drive: as many as the zoned drive has.
 const ACTIVE_ZONES: u32 = 14;
 
-/// The largest request that Linux 6.8 makes of a larger call (`BLK_DEF_MAX_SECTORS_CAP`, 2560 sectors), and, so
-/// ZNCache's script, what it writes and reads at a time on a drive without zones.
+/// Largest request that Linux 6.8 makes of a larger call (`BLK_DEF_MAX_SECTORS_CAP`, 2560 sectors).
+/// ZNCache's script also reads and writes this much at a time on a conventional drive.
 const REQUEST: Bytes = Bytes::kib(1280);
 
-/// Requests of one read under way together: the tags of a queue under Linux's mq-deadline. On a drive without zones
-/// ZNCache asks for one after the other.
+/// Requests of one read in flight: the tags of a queue under Linux's mq-deadline. On a conventional
+/// drive ZNCache sends one request after the other.
 const READS_ZONED: usize = 256;
 
-/// What io_uring and mq-deadline add to a 4 KiB write (14.47 us instead of 11.36 by SPDK, and 12.62 without a
-/// scheduler): Table of paper 003.
+/// Time that io_uring and mq-deadline add to a 4 KiB write: 14.47 us instead of 11.36 with SPDK,
+/// and 12.62 without a scheduler. The source is a table of paper 003.
 const HOST_ZONED: Nanos = Nanos(3_110);
 const HOST_CONVENTIONAL: Nanos = Nanos(1_260);
 
-/// What a call costs ZNCache beyond that, whose thread sleeps until the drive has answered and is woken on a machine that has little
-/// else to do. Nobody published it. Fitted to one cell of paper 000, the mean of ZNS-64K-UNIF-10 in Table 6, 0.07 ms: all other
-/// cells are predictions.
+/// Further cost of a call in ZNCache, whose thread sleeps until the drive answers and is woken on a
+/// mostly idle machine. No figure is published. The value is fitted to one cell of paper 000, the
+/// mean of ZNS-64K-UNIF-10 in Table 6, 0.07 ms. All other cells are predictions.
 const SLEEPING: Nanos = Nanos(27_000);
 
-/// What ZNCache's fresh buffer for every chunk costs on the machine of its authors. Fitted to one row of paper 000,
-/// ZNS-512M-UNIF-10 of Tables 6, 7 and 8, as no drive's constant ever is: all other rows are predictions. `copying`
-/// is more than the time that is left of a miss there (0.56 s of 7.44): its spread is what keeps threads apart.
+/// Cost of ZNCache's fresh buffer for each chunk on its authors' machine. The values are fitted to
+/// one row of paper 000, ZNS-512M-UNIF-10 of Tables 6, 7 and 8, as no drive's constant ever is. All
+/// other rows are predictions. `copying` is more than the rest of a miss there (0.56 s of 7.44):
+/// its spread keeps the threads apart.
 const MEMORY: MemoryCosts = MemoryCosts { copying: Nanos(2_200_000), touching: Nanos(490_000) };
 
-/// What opening the device, asking for its zones and closing it costs ZNSCCache with every read and write. Nobody published it.
-/// Fitted to one cell of paper 001, the geometric mean of smallquery-noevict in Table 5: all its other cells are predictions.
+/// Cost for ZNSCCache to open the device, query its zones and close it with every read and write.
+/// No figure is published. The value is fitted to one cell of paper 001, the geometric mean of
+/// smallquery-noevict in Table 5. All its other cells are predictions.
 const REOPENING: Nanos = Nanos(890_000);
 
-/// What calls cost ZNSCCache.
+/// Costs of calls in ZNSCCache.
 pub(crate) const ZNSCCACHE_HOST: HostCosts = HostCosts {
     call: HOST_ZONED,
     request: REQUEST,
@@ -52,13 +54,13 @@ pub(crate) const ZNSCCACHE_HOST: HostCosts = HostCosts {
     reopening: REOPENING,
 };
 
-/// What Zonal cuts objects into, unless gets are smaller.
+/// Chunk size of Zonal, unless gets are smaller.
 const ZONAL_CHUNK: Bytes = zonal_cache::Settings::CHUNK;
 
-/// Runs an experiment. `on_progress` hears the part that is done, now and then.
+/// Runs an experiment. `on_progress` receives the finished fraction from time to time.
 ///
 /// # Errors
-/// When the experiment does not fit its drive, or a read brought the wrong bytes.
+/// When the experiment does not fit its drive, or a read returns wrong bytes.
 pub fn run(experiment: &Experiment, on_progress: &dyn Fn(f64)) -> Result<Outcome, String> {
     experiment.check()?;
     let ground = Part::prepare(experiment)?;
@@ -70,8 +72,10 @@ pub fn run(experiment: &Experiment, on_progress: &dyn Fn(f64)) -> Result<Outcome
 }
 
 impl Experiment {
+    /// Checks that the experiment can run.
+    ///
     /// # Errors
-    /// When it cannot be run; the text names the key.
+    /// When it cannot. The text starts with the key to change.
     pub fn check(&self) -> Result<(), String> {
         let have = self.drive.zones();
         if !(1..=have).contains(&self.zones) {
@@ -119,7 +123,7 @@ impl Experiment {
         }
     }
 
-    /// What ZNSCCache wants, and what nobody else has.
+    /// Checks the limits of ZNSCCache, and that other caches do not have its keys.
     fn check_sequential(&self) -> Result<(), String> {
         if self.cache != Engine::Znsccache {
             return match (self.habits == Habits::default(), self.limit == Nanos::MAX) {
@@ -189,7 +193,7 @@ impl Experiment {
 }
 
 impl Engine {
-    /// As it is written.
+    /// Name of the cache in files.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Zncache => "zncache",
@@ -198,7 +202,7 @@ impl Engine {
         }
     }
 
-    /// What a published cache can forget by. Zonal has all policies, and names none here.
+    /// Policies of a published cache. Empty for Zonal, which takes all policies.
     pub(super) const fn policies(self) -> &'static [&'static str] {
         match self {
             Self::Zncache => &["zone-lru", "chunk-lru"],
@@ -209,7 +213,8 @@ impl Engine {
 }
 
 impl Experiment {
-    /// True when every chunk has a place of its own on the drive, and is written over there: no zone has to be emptied.
+    /// True when every chunk has a fixed place on the drive and is overwritten there, so that no
+    /// zone is emptied.
     pub(super) fn has_places(&self) -> bool {
         self.cache == Engine::Zncache
             && self.policy == "chunk-lru"
@@ -217,14 +222,14 @@ impl Experiment {
     }
 }
 
-/// Of the room that chunks are kept in one by one in zones, what holds nothing that is wanted: as much more
-/// garbage a zone has when it is emptied. A tenth, as drives for mixed use have it; ZNCache leaves it open.
+/// Spare room in percent for ZNCache's chunk LRU on zones. More spare room means more garbage in a
+/// victim zone. A tenth is usual in drives for mixed use; ZNCache leaves it open.
 const SPARE_PERCENT: u64 = 10;
 
-/// Zonal's gets lie within an object of this size.
+/// Size of the objects that Zonal's gets lie in.
 const OBJECT_MAX: Bytes = Bytes::mib(1024);
 
-/// When ZNCache begins to empty zones and when it stops: as its runs had it.
+/// Free zones at which ZNCache starts and stops to empty zones, as in its runs.
 fn free_zones(chunk: Bytes) -> (u32, u32) {
     if chunk < Bytes::mib(256) { (1, 2) } else { (8, 16) }
 }
@@ -243,7 +248,7 @@ fn load(experiment: &Experiment) -> Result<Load, String> {
     }
 }
 
-/// Whether gets get objects of their own sizes, and `chunk` is what these are cut into.
+/// True when gets read objects of their own sizes, and `chunk` is their chunk size.
 fn has_objects(experiment: &Experiment) -> bool {
     match &experiment.workload {
         Workload::Drawn(_) => false,
@@ -381,7 +386,7 @@ fn zonal(
     Ok(outcome(got, measures, drive))
 }
 
-/// What all gets got.
+/// Totals of all gets.
 struct Got {
     gets: u64,
     hits: u64,
@@ -390,7 +395,7 @@ struct Got {
     took: Nanos,
 }
 
-/// What the drive programmed since `before`; a drive with zones programs what it is given.
+/// Bytes that the drive programmed since `before`. A zoned drive programs exactly what it receives.
 fn programmed(before: Option<FtlCounters>, ground: &Ground<Part>, given: u64) -> u64 {
     let units = before.zip(ground.drive.ftl()).map(|(before, now)| now.since(&before).programs());
     units.map_or(given, |units| units * ground.drive.ftl_unit().bytes().0)

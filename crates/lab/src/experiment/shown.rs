@@ -1,4 +1,4 @@
-//! What is shown of caches on drives.
+//! Columns and charts for caches on drives.
 
 use zonal_base::Nanos;
 
@@ -74,7 +74,7 @@ fn by_minutes(
     Chart { file, title, x: "minutes", y: "GiB/s", along: Along::Numbers, lines }
 }
 
-/// A trace says itself how many there are.
+/// A count, or `trace` when a trace defines it.
 fn unless_traced(count: u64) -> String {
     if count == 0 { "trace".into() } else { count.to_string() }
 }

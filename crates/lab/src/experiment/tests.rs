@@ -1,4 +1,4 @@
-//! Files of experiments, and small experiments on both kinds of drive.
+//! Experiment files, and small experiments on both kinds of drive.
 
 use tempfile::TempDir;
 use zonal_base::{Bytes, Nanos};
@@ -25,7 +25,7 @@ origin-latency = "40632us"
 hold-zone-during-fetch = [true, false]
 "#;
 
-/// The caches of a file that is right.
+/// Experiments of a valid file of caches.
 fn caches(text: &str) -> Vec<Experiment> {
     match File::parse(text).expect("it is right").experiments {
         Experiments::Caches(experiments) => experiments,
@@ -36,7 +36,7 @@ fn caches(text: &str) -> Vec<Experiment> {
 #[test]
 fn every_combination_is_an_experiment_and_none_is_there_twice() {
     let experiments = caches(FILE);
-    // 2 drives, 2 workloads, 2 ratios; the threads with and without the switch, Zonal without.
+    // 2 drives, 2 workloads and 2 ratios. ZNCache runs with and without the switch, Zonal without.
     assert_eq!(experiments.len(), 2 * 2 * 2 * 3);
     let first = &experiments[0];
     assert_eq!(first.keys, 17_232 * 40 * 2);
@@ -107,7 +107,7 @@ fn a_file_with_jobs_is_about_a_block_device() {
     let Experiments::Jobs(jobs) = File::parse(JOBS).expect("it is right").experiments else {
         panic!("a file of jobs")
     };
-    // A drive with zones alone is none, and no cache writes it in place.
+    // A zoned drive needs a buffer, and a write-back cache cannot write it in place.
     assert_eq!(jobs.len(), 2 * 3 * 4);
     let text = serde_json::to_string(&jobs[0]).expect("plain values");
     assert_eq!(serde_json::from_str::<Jobs>(&text).ok().as_ref(), jobs.first());
@@ -181,7 +181,7 @@ fn a_trace_is_a_workload_and_what_is_wrong_with_it_is_said_with_line_and_column(
     assert_eq!((experiments[0].keys, experiments[0].gets), (0, 0));
     let text = serde_json::to_string(&experiments[0]).expect("plain values");
     assert_eq!(serde_json::from_str::<Experiment>(&text).ok().as_ref(), experiments.first());
-    // The same behind the key, and beside another one.
+    // The same as an inline table, and next to another workload.
     let table = "[workload]\ntrace = \"w.oracleGeneral.bin.zst\"\npace = \"10x\"\n";
     let inline = "workload = { trace = \"w.oracleGeneral.bin.zst\", pace = \"10x\" }\n";
     assert_eq!(caches(&TRACED.replace(table, inline)), experiments);
@@ -217,7 +217,7 @@ fn a_trace_is_a_workload_and_what_is_wrong_with_it_is_said_with_line_and_column(
     );
 }
 
-/// A part of a drive, and as much as fills it a few times.
+/// A part of a drive, with enough gets to fill it a few times.
 fn small(cache: Engine, drive: &str) -> Experiment {
     Experiment {
         cache,
@@ -230,7 +230,7 @@ fn small(cache: Engine, drive: &str) -> Experiment {
         workload: Distribution::Zipf { theta: 0.9 }.into(),
         keys: 20 * 33 * 2,
         gets: 2_000,
-        // What they fetch together is less than the drive takes beside their reads.
+        // The fetches of 8 tasks are less than the drive takes next to their reads.
         tasks: 8,
         origin_latency: Nanos::millis(300),
         origin_sd: Nanos(0),
@@ -260,7 +260,7 @@ fn both_caches_run_on_both_kinds_of_drive_and_equal_experiments_have_equal_outco
     }
 }
 
-/// A small cache with a trace as its workload, which is written to a folder.
+/// A small cache whose workload is a trace in a directory.
 fn traced(cache: Engine, folder: &TempDir, (name, bytes): (&str, &[u8])) -> Experiment {
     let path = folder.path().join(name);
     std::fs::write(&path, bytes).expect("a temporary file");
@@ -278,7 +278,8 @@ fn traced(cache: Engine, folder: &TempDir, (name, bytes): (&str, &[u8])) -> Expe
 
 #[test]
 fn in_a_cache_that_holds_everything_all_but_the_first_get_of_each_object_is_a_hit() {
-    // Three objects, one of several chunks; then one that changes its size, and one that is removed.
+    // Three objects, one of them with several chunks. Then one changes its size, and one is
+    // removed.
     let lines =
         b"1,a,0,300000,1,get,0\n2,b,0,5000,1,get,0\n3,a,0,300000,1,get,0\n4,c,0,1,1,get,0\n\
                   5,b,0,5000,1,get,0\n6,c,0,9000,1,get,0\n7,c,0,9000,1,get,0\n8,a,0,0,1,delete,0\n\
@@ -286,11 +287,12 @@ fn in_a_cache_that_holds_everything_all_but_the_first_get_of_each_object_is_a_hi
     let folder = tempfile::tempdir().expect("a folder");
     let experiment = traced(Engine::Zonal, &folder, ("all.twitter", lines));
     let outcome = run(&experiment, &|_| ()).expect("every byte is right");
-    // Of a 3, b 2, c 3 and a 2 more gets, those of a new object or size are misses: a, b, c, c, a.
+    // The gets are 3 of a, 2 of b, 3 of c and 2 of a. Gets of a new object or size miss: a, b, c,
+    // c, a.
     assert_eq!((outcome.gets, outcome.hits), (9, 4), "{outcome:?}");
     let kib = |kib: u64| kib << 10;
     assert_eq!(outcome.bytes, 4 * kib(296) + 2 * kib(8) + kib(4) + 2 * kib(12));
-    // A new object costs a question of what it is and one for its bytes.
+    // A new object costs a head request and a request for its bytes.
     assert!(80_000_000 <= outcome.miss.p50_ns, "{outcome:?}");
     assert_eq!(run(&experiment, &|_| ()), Ok(outcome));
 }
@@ -311,7 +313,7 @@ fn what_is_paced_takes_as_long_as_it_was_recorded_and_waiting_for_a_task_counts(
     assert!((20.5..20.8).contains(&took(&real)), "{real:?}");
     let fast = paced(1, Pace::Full);
     assert!(took(&fast) < 0.4, "{fast:?}");
-    // A hundred times as fast, c and d are due while the only task is busy with b.
+    // At this pace c and d are due while the only task is busy with b.
     let late = paced(1, Pace::Times(1000.0));
     assert!(
         0.2 < late.get.p99_ns as f64 / 1e9 && late.get.mean_ns > 2 * real.get.mean_ns,
@@ -365,7 +367,7 @@ fn what_was_run_is_not_run_again_and_reports_are_alike() {
     let kept = Some(folder.join("runs"));
     let campaign = Campaign { experiments, at_once: 2, kept, commit: "a".into() };
     let done = campaign.run(&Progress::hidden()).expect("they can be run");
-    // What the file says is taken at its word: it was not run again.
+    // The stored result is changed, and used: the experiment does not run again.
     let path = std::fs::read_dir(folder.join("runs")).expect("it is there").next();
     let path = path.expect("two runs").expect("a file").path();
     let text = std::fs::read_to_string(&path).expect("it is there");
@@ -376,7 +378,7 @@ fn what_was_run_is_not_run_again_and_reports_are_alike() {
     .expect("it can be written");
     let again = campaign.run(&Progress::hidden()).expect("they can be run");
     assert_eq!(again.iter().filter(|one| one.outcome.gets == 1).count(), 1);
-    // Another program's is not.
+    // The result of another commit is not used.
     let other = Campaign { commit: "b".into(), ..campaign };
     let other = other.run(&Progress::hidden()).expect("they can be run");
     let outcomes =
@@ -426,14 +428,15 @@ tasks = 64
 origin-latency = "200ms"
 "#;
 
-/// With pieces that went to flash as they came, 0.8 % of gets were hits, and the others asked for 6.3 gaps each.
+/// When single pieces went to flash, 0.8 % of the gets were hits, and the others requested 6.3 gaps
+/// each.
 #[test]
 fn what_flash_has_no_time_for_is_whole_objects() {
     let outcome = run(&caches(OUTRUN)[0], &|_| ()).expect("it can be run");
     assert!(0.06 < outcome.hit_ratio(), "{outcome:?}");
     assert!(outcome.origin_requests < 5 * outcome.gets / 2, "{outcome:?}");
     assert!((0.13..0.16).contains(&outcome.written_for_got()), "{outcome:?}");
-    // All of it in its first minute, but for what was on its way at the end.
+    // All bytes arrive in the first minute, except those in flight at the end.
     let [first] = outcome.moved[..] else { panic!("{outcome:?}") };
     let left = outcome.drive.written - first.written;
     assert!(left < 64 << 20 && first.read < outcome.bytes && 0 < first.read, "{outcome:?}");

@@ -1,4 +1,4 @@
-//! Where a job writes.
+//! Order of a job's writes: uniform, Zipf or sequential.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,14 +7,14 @@ use zonal_base::Rng;
 
 use crate::{Distribution, Permutation, Zipf};
 
-/// In which order a job writes its part.
+/// Order in which a job writes its part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Order {
-    /// At random, all of it alike.
+    /// Random, every piece with the same probability.
     Uniform,
-    /// At random, by a Zipf distribution with this exponent.
+    /// Random, by a Zipf distribution with this exponent.
     Zipf(f64),
-    /// One piece after the other, over and over.
+    /// Sequential, over and over.
     Sequential,
 }
 
@@ -35,7 +35,7 @@ impl FromStr for Order {
 }
 
 impl fmt::Display for Order {
-    /// As it is read.
+    /// Writes the text form that [`FromStr`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Uniform => f.write_str("uniform"),
@@ -45,20 +45,20 @@ impl fmt::Display for Order {
     }
 }
 
-/// Units of a partition.
+/// Generator of write positions in a part, in units of a write.
 #[derive(Debug)]
 pub(super) enum Places {
     Uniform(u64),
-    /// One after the other, this one next.
+    /// Next unit, and the number of units.
     Sequential(u64, u64),
-    /// Ranks, how many of them are one unit, and which of these is which.
+    /// Ranks, number of ranks per unit, and the order of the units.
     Zipf(Zipf, u64, Permutation),
 }
 
 impl Places {
-    /// `units` there are, and so many ranks are one of them.
+    /// Positions among `units` units. For Zipf, `merged` ranks are one unit.
     ///
-    /// Requires: there are some.
+    /// Requires: `units` is above 0.
     pub(super) fn new(order: Order, (units, merged): (u64, u64), seed: u64) -> Self {
         match order {
             Order::Uniform => Self::Uniform(units),

@@ -1,14 +1,18 @@
-//! A set-associative write-back cache before a drive that is written in place: what paper 004 argues against (its Figure 4,
-//! left), as simple as such a cache can be.
+//! Set-associative write-back cache in front of a drive that is written in place.
 //!
-//! 1. Each block belongs to one set of [`WAYS`] lines, by a hash. A line holds one block, on the fast drive.
-//! 2. A write goes to the line of its block, or to the one of its set that was used longest ago, and is acknowledged when it is
-//!    there. What that line held is written back first, to its place on the drive, if it is dirty.
-//! 3. Dirty blocks right beside it are written back with it, in one write of [`CLEANED_MAX`] at most: a cache that cleans
-//!    in good order does no better with what it has.
-//! 4. A read takes from the fast drive what has a line, and the rest from the drive. It takes no line: this is a cache of writes.
+//! Paper 004 argues against such a cache (its Figure 4, left). This one is as simple as possible.
 //!
-//! Where each block lies is in memory, and nothing else is written to keep it.
+//! 1. A hash maps each block to one set of [`WAYS`] lines. A line holds one block, on the fast
+//!    drive.
+//! 2. A write goes to the line of its block, or to the least recently used line of its set. It is
+//!    acknowledged when it is in the line. If that line holds another block that is dirty, that
+//!    block is written back first, to its place on the drive.
+//! 3. Dirty neighbours are written back together with a block, in one write of at most
+//!    [`CLEANED_MAX`] blocks. A cache that cleans in good order does no better with what it has.
+//! 4. A read takes blocks with a line from the fast drive, and the rest from the drive. Reads claim
+//!    no line: this is a write cache.
+//!
+//! The map of the lines is in memory only. No metadata is written.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -23,40 +27,40 @@ use crate::tagged::tagged;
 
 type DeviceCall = Call<BlockCommand, Completion>;
 
-/// Lines of a set: enough that hardly anything is written back because its set is full and others are not.
+/// Lines per set: enough that a full set rarely forces a write-back while other sets have room.
 const WAYS: u64 = 16;
 
-/// Blocks that are written back together: 128 KiB, two units of the QLC drive's map.
+/// Blocks per write-back at most: 128 KiB, two units of the QLC drive's map.
 const CLEANED_MAX: u64 = 32;
 
-/// See the module.
+/// The write-back cache.
 pub(super) struct Sets {
     fast: Port<BlockCommand, Completion>,
     drive: Port<BlockCommand, Completion>,
     buffers: Buffers,
-    /// What is written: nobody looks at it.
+    /// Payload of every write. Its content is never read.
     data: Payload,
     lines: RefCell<Lines>,
-    /// A line was let go.
+    /// A line became idle.
     freed: Event,
 }
 
 struct Lines {
     all: Vec<Way>,
-    /// Counts uses.
+    /// Counter of uses.
     now: u32,
 }
 
-/// What a line holds.
+/// State of a line.
 #[derive(Clone, Copy, Default)]
 struct Way {
-    /// Its block, and one more: 0 is nothing.
+    /// Block number plus one. 0: the line is empty.
     holds: u32,
     used: u32,
     is_dirty: bool,
-    /// Writes to it under way: it keeps its block.
+    /// Writes to the line in flight. The line keeps its block meanwhile.
     writing: u16,
-    /// It is being written back: nobody writes to it meanwhile.
+    /// The line is being written back. No write goes to it meanwhile.
     is_cleaned: bool,
 }
 
@@ -66,23 +70,24 @@ impl Way {
     }
 }
 
-/// What a write has to do before it has a line.
+/// Next step of a write that needs a line.
 enum Claim {
     Has(usize),
-    /// These lie side by side from this block on, and are to be written back.
+    /// Write back these lines first. They hold consecutive blocks from this one on.
     Clean(u64, Vec<usize>),
-    /// Its line is being written back, or all lines of the set are busy.
+    /// Wait: the line is being written back, or all lines of the set are busy.
     Wait,
 }
 
 impl Sets {
-    /// A cache of so many blocks of the fast drive, for so many tasks that read at most `read` at a time.
+    /// A cache of `blocks` blocks on the fast drive, for `tasks` tasks that read at most `read` at
+    /// a time.
     pub(super) fn new(
         (fast, blocks): (Port<BlockCommand, Completion>, Blocks),
         drive: Port<BlockCommand, Completion>,
         (spawner, tasks, read): (&Spawner, u64, Blocks),
     ) -> Rc<Self> {
-        // Every one of them may read all its lines at once. What is not touched takes no memory.
+        // Every task may read all its lines at once. Untouched buffers take no memory.
         let class = |blocks: u64, each: u64| PoolClass {
             blocks: Blocks(blocks),
             count: low_u32(index(tasks * each)),
@@ -95,7 +100,7 @@ impl Sets {
         Rc::new(Self { fast, drive, buffers, data, lines, freed: Event::default() })
     }
 
-    /// Writes so many blocks from `at` on.
+    /// Writes `blocks` blocks from `at` on.
     pub(super) async fn write(&self, at: u64, blocks: u64) -> Result<(), String> {
         let mut under_way = Vec::with_capacity(index(blocks));
         for number in at..at + blocks {
@@ -104,7 +109,7 @@ impl Sets {
                 if let Claim::Has(line) = claim {
                     break line;
                 }
-                // Who waits holds no line for which others might.
+                // A waiting write holds no line that other writes may wait for.
                 self.end(&mut under_way).await?;
                 match claim {
                     Claim::Clean(from, lines) => self.write_back(from, &lines).await?,
@@ -117,7 +122,7 @@ impl Sets {
         self.end(&mut under_way).await
     }
 
-    /// Waits until everything is there that is being written.
+    /// Waits for the writes in flight and releases their lines.
     async fn end(&self, under_way: &mut Vec<(usize, DeviceCall)>) -> Result<(), String> {
         for (line, answer) in under_way.drain(..) {
             let answer = answer.await;
@@ -140,7 +145,7 @@ impl Sets {
         }
         let write = BlockCommand::Write { lba: Lba(from), data: self.data(lines.len()) };
         let answer = self.drive.call(write).await;
-        // It is what the drive has: nobody wrote to it meanwhile.
+        // The drive has the same data: no write went to the lines meanwhile.
         self.let_go(lines, |line| (line.is_dirty, line.is_cleaned) = (false, false));
         answer.map(drop).map_err(|error| format!("a block is not written back: {error:?}"))
     }
@@ -155,7 +160,7 @@ impl Sets {
         self.freed.notify_all();
     }
 
-    /// Reads so many blocks from `at` on.
+    /// Reads `blocks` blocks from `at` on.
     pub(super) async fn read(&self, at: u64, blocks: Blocks) -> Result<(), String> {
         let parts = self.lines.borrow_mut().parts(at..at + blocks.0);
         let mut under_way = Vec::with_capacity(parts.len());
@@ -186,7 +191,7 @@ impl Lines {
     fn claim(&mut self, number: u64) -> Claim {
         self.now = self.now.wrapping_add(1);
         if let Some(line) = self.find(number) {
-            // What is being written back is written once it is there.
+            // A line that is being written back is written after that.
             return if self.all[line].is_cleaned { Claim::Wait } else { self.take(line, number) };
         }
         let idle = self.set_of(number).filter(|line| self.all[*line].is_idle());
@@ -204,20 +209,21 @@ impl Lines {
         Claim::Has(line)
     }
 
-    /// Empty lines first, then by age.
+    /// Sort key for eviction: empty lines first, then by age.
     fn last_used(&self, line: usize) -> (bool, u32) {
         let Way { holds, used, .. } = self.all[line];
-        // The count goes round: what is old is far away.
+        // The counter wraps around: an old use is far away from it.
         (holds != 0, u32::MAX - self.now.wrapping_sub(used))
     }
 
-    /// The dirty blocks around one of them: being written back from now on.
+    /// Marks the dirty blocks around this one for write-back.
     fn clean(&mut self, number: u64) -> Claim {
         let dirty = |number: u64| {
             let idle = |line: &usize| self.all[*line].is_dirty && self.all[*line].is_idle();
             self.find(number).filter(idle)
         };
-        // Within one stretch of that length: neighbours that are cleaned meet there.
+        // Stays within an aligned range of that length, so that neighbouring write-backs meet at
+        // its ends.
         let stretch = number / CLEANED_MAX * CLEANED_MAX..(number / CLEANED_MAX + 1) * CLEANED_MAX;
         let before = (stretch.start..number).rev().take_while(|at| dirty(*at).is_some()).count();
         let from = number - before as u64;
@@ -226,7 +232,8 @@ impl Lines {
         Claim::Clean(from, lines)
     }
 
-    /// Stretches of a range, and whether they are on the fast drive: there each block is by itself.
+    /// Splits a range into reads, with true for the fast drive. There each block is a read of its
+    /// own.
     fn parts(&mut self, range: Range<u64>) -> Vec<(bool, Lba, Blocks)> {
         self.now = self.now.wrapping_add(1);
         let mut parts: Vec<(bool, Lba, Blocks)> = Vec::new();
@@ -271,7 +278,7 @@ mod tests {
             alike[..index(WAYS)].iter().map(|number| write(&mut lines, *number)).collect();
         assert!(held.iter().all(Option::is_some));
         assert_eq!(write(&mut lines, alike[0]), held[0], "it is written over in place");
-        // The next has to wait until the one that is oldest by now is written back.
+        // The next block must wait until the oldest line is written back.
         let last = alike[index(WAYS)];
         let Claim::Clean(from, cleaned) = lines.claim(last) else { panic!("all are dirty") };
         assert!((from..from + cleaned.len() as u64).contains(&alike[1]));
@@ -291,7 +298,7 @@ mod tests {
         }
         let Claim::Clean(from, cleaned) = lines.clean(4) else { panic!("it is dirty") };
         assert_eq!((from, cleaned.len()), (3, 3));
-        // What is being written back waits, and is not written back twice.
+        // A line that is being written back makes writes wait, and is not written back twice.
         assert!(matches!(lines.claim(5), Claim::Wait));
         let Claim::Clean(from, cleaned) = lines.clean(CLEANED_MAX) else { panic!("it is dirty") };
         assert_eq!((from, cleaned.len()), (CLEANED_MAX, 1));

@@ -1,4 +1,4 @@
-//! What is shown of jobs on block devices.
+//! Columns and charts for jobs on block devices.
 
 use super::Jobs;
 use crate::chart::{Along, Chart};

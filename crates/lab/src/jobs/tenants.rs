@@ -1,11 +1,13 @@
-//! Tenants on one device: four that write at once, each to an export of its own, whose data live for shorter or longer.
+//! Multi-tenant benchmark: four tenants write to one device, and their data have different
+//! lifetimes.
 //!
-//! 1. Each fills its export, in order, all four in turn.
-//! 2. They write what their [`Mix`] says until the device has been written over [`WARM`] times.
-//! 3. They go on, and what they wrote, and what the drive was given and programmed meanwhile, is the outcome.
+//! 1. Each tenant fills its own export in order, all four in turn.
+//! 2. The tenants write as their [`Mix`] says until the device has been overwritten [`WARM`] times.
+//! 3. They go on. The outcome is what they write, and what the drive receives and programs
+//!    meanwhile.
 //!
-//! Whose turn it is follows from the bytes that each is to have of all, so the same writes come in the same order on every [`Ground`],
-//! however fast it is.
+//! The turns follow from each tenant's share of the bytes. So the same writes come in the same
+//! order on every [`Ground`], however fast the device is.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -22,70 +24,72 @@ use super::writers::{FILL, Turnover, Writers};
 use crate::experiment::Run;
 use crate::tagged::tagged;
 
-/// Four tenants on one device. Equal settings, equal outcomes.
+/// Four tenants on one device. Equal settings give equal outcomes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tenants {
-    /// What they write.
+    /// Workload of the tenants.
     pub mix: Mix,
-    /// What they write to.
+    /// Device of the tenants.
     pub ground: Ground,
-    /// Blocks of a zone, in place of the 275,712 that a zone of the drive takes: everything is as much smaller.
+    /// Blocks per zone, instead of the 275,712 of the real drive. Everything is smaller by the same
+    /// factor.
     pub zone_blocks: u64,
-    /// Equal seeds, equal histories.
+    /// Seed of the random numbers. Equal seeds give equal histories.
     pub seed: u64,
 }
 
-/// What four tenants write.
+/// Workload of four tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mix {
-    /// All of them anywhere, as much each.
+    /// All write at random, with equal shares.
     AllAlike,
-    /// All of them over and over in order, one eight times as fast as another.
+    /// All write sequentially over and over, with shares of 8:4:2:1.
     InOrder,
-    /// Two of them in order, two anywhere.
+    /// Two write sequentially, two at random.
     TwoAndTwo,
-    /// One in order, one by a Zipf distribution, one anywhere; and one hardly ever.
+    /// One writes sequentially, one by a Zipf distribution, one at random, and one hardly ever.
     AllDifferent,
 }
 
-/// What tenants write to: all have as much room for as much data.
+/// Device of the tenants. All devices have the same room for the same data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ground {
-    /// Zonal's block device on the ZN540, each tenant in zones of its own.
+    /// Zonal's block device on the ZN540, with separate zones for each tenant.
     Isolated,
-    /// The same with all of them in the same zones.
+    /// Zonal's block device on the ZN540, with zones that all tenants share.
     Together,
-    /// Zonal's block device on the SN540, each tenant in zones of its own, of which that drive knows nothing.
+    /// Zonal's block device on the SN540, with separate zones for each tenant, which that drive
+    /// does not know.
     OnConventional,
     /// The SN540 alone.
     Conventional,
 }
 
-/// What came of it, once the device was in the state that it stays in. All in bytes.
+/// Result of a run in steady state, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TenantsOutcome {
-    /// What each tenant wrote.
+    /// Bytes that each tenant wrote.
     pub written: Vec<u64>,
-    /// What the drive was given for each, where it is known.
+    /// Bytes that the drive received for each tenant. Empty where this is unknown.
     pub given_for: Vec<u64>,
-    /// What the drive was given for all of them.
+    /// Bytes that the drive received for all tenants.
     pub given: u64,
-    /// Flash that it programmed.
+    /// Bytes that the drive programmed.
     pub programmed: u64,
 }
 
 impl TenantsOutcome {
-    /// Bytes of flash for each that was written.
+    /// Write amplification: bytes programmed for each byte that the tenants wrote.
     #[must_use]
     pub fn amplification(&self) -> f64 {
         self.programmed as f64 / self.written.iter().sum::<u64>() as f64
     }
 
-    /// Bytes that the drive was given for each that a tenant wrote, if it is known.
+    /// Bytes that the drive received for each byte of this tenant, if known.
     #[must_use]
     pub fn amplification_of(&self, tenant: usize) -> Option<f64> {
         let (given, written) = self.given_for.get(tenant).zip(self.written.get(tenant))?;
@@ -93,26 +97,27 @@ impl TenantsOutcome {
     }
 }
 
-/// How many tenants there are.
+/// Number of tenants.
 pub const TENANTS: usize = 4;
 
-/// Writes under way, of all of them together.
+/// Writes in flight, of all tenants together.
 const DEPTH: u64 = 128;
 
-/// What those write at a time who write in order, and the others.
+/// Bytes of a sequential write. `SHORT` is the size of the other writes.
 const LONG: Bytes = Bytes::kib(64);
 const SHORT: Bytes = Bytes::kib(4);
 
-/// Of the uneven one.
+/// Skew of the Zipf tenant.
 const THETA: f64 = 0.9;
 
-/// Of what the SN540 offers its user so many percent hold data, on either drive: what a block device offers on the SN540 with a tenth spare.
+/// Share of the SN540's user capacity that holds data, in percent, on either drive: what a block
+/// device on the SN540 offers with a tenth spare.
 const DATA_PERCENT: u64 = 88;
 
-/// Of the block device so many percent are not used.
+/// Unused share of the block device, in percent.
 const SPARE_PERCENT: u8 = 10;
 
-/// The buffer is so many times smaller than the drive behind it: as in Figures 6 to 9 of paper 004.
+/// The drive is this many times larger than the buffer, as in Figures 6 to 9 of paper 004.
 const BUFFER_PART: u64 = 20;
 const BUFFER_ZONES: u64 = 100;
 
@@ -120,14 +125,14 @@ const WARM: Turnover = Turnover { written: 3.0, given: 3.0, written_at_most: 6.0
 
 const MEASURED: Turnover = Turnover { written: 1.0, given: 1.0, written_at_most: 2.0 };
 
-/// What was reached is looked at after this part of the device.
+/// The turnover is checked after this fraction of the device.
 const ROUNDS: u64 = 8;
 
 impl Mix {
-    /// All of them.
+    /// All workloads.
     pub const ALL: [Self; 4] = [Self::AllAlike, Self::InOrder, Self::TwoAndTwo, Self::AllDifferent];
 
-    /// In words.
+    /// Name in words.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -138,7 +143,7 @@ impl Mix {
         }
     }
 
-    /// Of each tenant, how it writes, and its part of all that is written.
+    /// Order and share of the writes of each tenant.
     const fn orders(self) -> [(Order, u64); TENANTS] {
         const IN_ORDER: Order = Order::Sequential;
         const ANYWHERE: Order = Order::Uniform;
@@ -154,11 +159,11 @@ impl Mix {
 }
 
 impl Ground {
-    /// All of them.
+    /// All devices.
     pub const ALL: [Self; 4] =
         [Self::Isolated, Self::Together, Self::OnConventional, Self::Conventional];
 
-    /// In words.
+    /// Name in words.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -223,7 +228,7 @@ impl TenantsOutcome {
         let each = |now: Vec<u64>, then: &[u64]| -> Vec<u64> {
             now.iter().zip(then).map(|(now, then)| now - then).collect()
         };
-        // Those of one tenant say nothing of four.
+        // Bytes of a single tenant say nothing about four.
         let given_for = if self.given_for.len() == TENANTS { self.given_for } else { Vec::new() };
         Self {
             written: each(self.written, &earlier.written),
@@ -235,7 +240,7 @@ impl TenantsOutcome {
 }
 
 impl Tenants {
-    /// What they write to, with an export for each.
+    /// Opens the device with an export per tenant.
     fn open(&self) -> Result<Opened, String> {
         let zn540 = Profile::zn540();
         let full = zn540.geometry.zone_capacity.0;
@@ -244,7 +249,7 @@ impl Tenants {
         let sn540 = ConventionalProfile::sn540();
         let user = smaller(sn540.user_blocks().bytes());
         let sn540 = sn540.scaled_to(user);
-        // As much data everywhere.
+        // Every device holds the same amount of data.
         let all = user.0 / 100 * DATA_PERCENT;
         let each = Bytes(all / TENANTS as u64 / FILL.0 * FILL.0).blocks_ceil();
         if each == Blocks(0) || self.zone_blocks < ZONE_BLOCKS_MIN {
@@ -285,7 +290,7 @@ impl Tenants {
     }
 }
 
-/// Whose turn it is, and where he writes.
+/// Scheduler of the tenants' writes.
 struct Turns {
     tenants: [Tenant; TENANTS],
     written: [u64; TENANTS],
@@ -296,7 +301,7 @@ struct Tenant {
     first: u64,
     share: u64,
     places: Places,
-    /// What it writes at a time.
+    /// Payload of one write.
     data: Payload,
 }
 
@@ -318,7 +323,7 @@ impl Turns {
         }
     }
 
-    /// The next write, and so much less of what is left.
+    /// Next write of the tenant that is furthest behind its share. Its bytes are taken from `left`.
     fn next(&mut self, left: &Cell<u64>) -> Option<(u64, Payload)> {
         let due = |at: &usize| self.written[*at] / self.tenants[*at].share;
         let at = (0..TENANTS).min_by_key(due)?;
@@ -352,7 +357,7 @@ mod tests {
             isolated.amplification() < 0.9 * together.amplification(),
             "{isolated:?} {together:?}"
         );
-        // Whoever writes in order leaves whole zones behind, and little to be moved.
+        // A sequential writer leaves whole zones empty, and little to move.
         assert!(isolated.amplification_of(2) > isolated.amplification_of(0), "{isolated:?}");
         assert_eq!(together.amplification_of(0), None);
     }

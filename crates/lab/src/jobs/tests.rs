@@ -1,4 +1,4 @@
-//! Jobs against what must not depend on the scale.
+//! Jobs: results that must not depend on the scale.
 
 use super::*;
 use crate::simulated::Latency;
@@ -27,7 +27,8 @@ fn outcome(jobs: &Jobs) -> Outcome {
 fn what_a_buffer_absorbs_does_not_depend_on_the_scale() {
     let at =
         |smaller| Jobs { order: Order::Zipf(1.2), ..jobs("p5800x-optane", "p5316-qlc", smaller) };
-    // Both have a thousand zones, as the full drive is said to have: below, zones would be too small, and there are fewer.
+    // Both have a thousand zones, as the full drive is assumed to have. At smaller scales zones
+    // would be too small, so there are fewer.
     let [one, other] = [4096, 8192].map(|smaller| outcome(&at(smaller)));
     let ratio = one.amplification() / other.amplification();
     assert!((0.95..1.05).contains(&ratio), "{one:?} {other:?}");
@@ -57,7 +58,8 @@ fn a_drive_with_zones_may_keep_the_data_and_what_is_written_in_order_is_written_
 fn nobody_waits_until_whole_zones_are_empty() {
     let jobs = outcome(&jobs("p5800x-optane?size=44GiB", "zn540", 128));
     let Latency { mean_ns, p99_ns, .. } = jobs.write;
-    // Nine times the mean when compaction runs on until no zone is empty, and the more the larger zones are.
+    // The 99th percentile is nine times the mean when compaction runs until no zone is empty, and
+    // grows with the zone size.
     assert!(p99_ns < 6 * mean_ns, "{jobs:?}");
 }
 
@@ -94,7 +96,7 @@ fn a_device_may_be_too_small() {
         ("p5800x-optane", "p5316-qlc"),
         ("p5800x-optane", "p5510-tlc"),
     ] {
-        // What a check lets pass can be run.
+        // Every checked scale can run.
         let smallest = |spare_percent| {
             let jobs = Jobs { spare_percent, ..jobs(buffer, drive, 1) };
             Jobs { smaller: jobs.smaller_max(), ..jobs }
@@ -108,7 +110,8 @@ fn a_device_may_be_too_small() {
     }
 }
 
-/// What a log is for: of writes anywhere, a cache that writes back in place leaves a drive nearly all, each by itself.
+/// Purpose of a log: for random writes, a write-back cache in place leaves the drive nearly all of
+/// them, one by one.
 #[test]
 fn a_write_back_cache_gives_its_drive_random_writes_and_a_log_does_not() {
     let outcome = |buffer: &str| {
@@ -119,7 +122,7 @@ fn a_write_back_cache_gives_its_drive_random_writes_and_a_log_does_not() {
         ["none", "write-back:p5800x-optane", "p5800x-optane"].map(outcome);
     // A twentieth of the blocks is in the cache.
     assert!((0.9..1.0).contains(&cached.amplification()), "{cached:?}");
-    // A block of 4 KiB costs a unit of 64 KiB, as it does without a cache.
+    // A block of 4 KiB costs a unit of 64 KiB, as without a cache.
     let ratio = cached.flash_amplification() / alone.flash_amplification();
     assert!((0.8..1.1).contains(&ratio), "{cached:?} {alone:?}");
     // A quarter: 3.40 to 3.42 of 13.58, by seed.

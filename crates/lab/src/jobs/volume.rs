@@ -1,4 +1,4 @@
-//! What jobs and tenants run on: a drive as it is, Zonal's block device on the models of two, or what that is compared with.
+//! Device under the jobs: a drive alone, Zonal's block device on two drives, or a write-back cache.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,14 +23,15 @@ use super::writers::FILL;
 use super::{Buffer, Jobs};
 use crate::experiment::Drive;
 
-/// What the drive that keeps the data was given so far, and programmed: bytes.
+/// Bytes that the capacity drive has received and programmed so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given {
     pub(super) given: u64,
     pub(super) programmed: u64,
 }
 
-/// Where blocks are written and read: those of a block device's exports, which are all of one size, follow each other.
+/// Device that takes reads and writes. The exports of a block device have equal sizes and follow
+/// each other.
 #[derive(Clone)]
 pub(super) enum Volume {
     Shaped(Shaper, Blocks),
@@ -38,28 +39,28 @@ pub(super) enum Volume {
     Cached(Rc<Sets>),
 }
 
-/// All of it.
+/// An opened device with its simulation.
 pub(super) struct Opened {
     pub(super) world: World,
     pub(super) volume: Volume,
-    /// The part that may be used.
+    /// Blocks that the writers may use.
     pub(super) offered: Blocks,
-    /// What to ask about the drive.
+    /// Returns the counters of the capacity drive.
     pub(super) given: Box<dyn Fn() -> Given>,
 }
 
-/// Zones of the full drives' tiers: the buffer's, and what is written in one piece to the capacity tier.
+/// Zones of the full buffer. `CAPACITY_ZONES` are those of a conventional capacity drive.
 const BUFFER_ZONES: u64 = 100;
 const CAPACITY_ZONES: u64 = 1000;
 
-/// Zones are whole segments, and with them whole units of the largest map.
+/// A zone is a multiple of this many blocks: whole segments, and whole units of the largest map.
 const ZONE_MULTIPLE: u64 = 192;
 
-/// A smaller zone would be mostly headers.
+/// Smallest zone in blocks. A smaller zone would be mostly headers.
 pub(super) const ZONE_BLOCKS_MIN: u64 = 2 * ZONE_MULTIPLE;
 
 impl Jobs {
-    /// Ranks of a Zipf distribution that are one block of a device that is so many times smaller.
+    /// Ranks of a Zipf distribution that are one block at this scale.
     pub(super) const fn merged(&self) -> u64 {
         if matches!(self.buffer, Buffer::None) { 1 } else { self.smaller }
     }
@@ -67,7 +68,7 @@ impl Jobs {
     pub(super) fn open(&self) -> Result<Opened, String> {
         match (self.buffer, self.drive.model()) {
             (Buffer::None, Model::Conventional(profile)) => {
-                // With as much spare as the block device has.
+                // The same share is spare as on the block device.
                 let opened = alone(self.scaled(*profile), self.read, self.seed);
                 Ok(Opened { offered: self.used(opened.offered), ..opened })
             }
@@ -90,7 +91,7 @@ impl Jobs {
         }
     }
 
-    /// A write-back cache before a drive.
+    /// A write-back cache in front of a drive.
     fn cached(&self, buffer: ConventionalProfile, profile: ConventionalProfile) -> Opened {
         let mut opened = alone(self.scaled(profile), self.read, self.seed + 1);
         let Volume::Bare(drive, _) = opened.volume else { unreachable!("a drive alone") };
@@ -124,7 +125,8 @@ impl Jobs {
         profile.scaled_to(Bytes(user.0 / self.smaller))
     }
 
-    /// A drive with zones that are so many times smaller, or, if they would be too small, with fewer of the smallest.
+    /// A zoned drive at scale: with smaller zones, or with fewer zones of the smallest size if they
+    /// would be too small.
     fn with_fewer_blocks(&self, profile: Profile) -> Profile {
         let Geometry { zone_capacity: Blocks(capacity), zone_count, .. } = profile.geometry;
         let zone = (capacity / self.smaller / ZONE_MULTIPLE * ZONE_MULTIPLE).max(ZONE_BLOCKS_MIN);
@@ -143,7 +145,7 @@ pub(super) const IN_PLACE: &str = "buffer: a write-back cache writes the drive i
 
 pub(super) const BUFFER_HAS_ZONES: &str = "buffer: write none, or a drive without zones";
 
-/// A drive as it is, all of it.
+/// A drive alone, with its whole capacity.
 pub(super) fn alone(profile: ConventionalProfile, read: Bytes, seed: u64) -> Opened {
     let ((drive, all), port) = (in_place(profile, seed), Port::new());
     let mut world = World::new();
@@ -153,9 +155,9 @@ pub(super) fn alone(profile: ConventionalProfile, read: Bytes, seed: u64) -> Ope
     Opened { world, volume: Volume::Bare(port, buffers), offered: all, given: given_to(&drive) }
 }
 
-/// A drive that is written in place, and its blocks.
+/// A drive that is written in place, and its number of blocks.
 fn in_place(profile: ConventionalProfile, seed: u64) -> (Rc<RefCell<ConventionalDrive>>, Blocks) {
-    // One zone by agreement: what is written or read lies within it.
+    // The drive is one zone, so that every write and read lies within it.
     let all = Blocks(profile.user_blocks().0 / FILL.blocks_ceil().0 * FILL.blocks_ceil().0);
     let profile = profile.with_zones_of(all);
     let drive = ConventionalDrive::new(profile, OnReset::Nothing, seed, Box::new(Forgetful));
@@ -181,7 +183,7 @@ pub(super) fn given_to(drive: &Rc<RefCell<ConventionalDrive>>) -> Box<dyn Fn() -
     })
 }
 
-/// A drive in so many zones by agreement, of which it knows nothing; in fewer if they were too small.
+/// A drive divided into zones that it does not know: so many, or fewer if they would be too small.
 pub(super) fn in_zones(
     profile: ConventionalProfile,
     zones: u64,
@@ -193,8 +195,10 @@ pub(super) fn in_zones(
     Rc::new(RefCell::new(ConventionalDrive::new(profile, OnReset::Nothing, seed, medium)))
 }
 
-/// Zonal's block device on two drives, with so many percent spare: `exports` makes of the blocks that it can offer to so many tenants the exports, all of one
-/// size. What the drives were given is what the block device says of it.
+/// Zonal's block device on two drives, with `spare_percent` of the capacity drive unused.
+///
+/// `exports` divides the blocks that the device offers to `tenants` tenants into exports of equal
+/// size. The counters of the capacity drive are the block device's own.
 pub(super) fn on_tiers<D: ZonedDevice + 'static>(
     (buffer, capacity): (&Rc<RefCell<ConventionalDrive>>, &Rc<RefCell<D>>),
     (tenants, spare_percent): (u32, u8),
@@ -241,8 +245,10 @@ pub(super) fn on_tiers<D: ZonedDevice + 'static>(
 }
 
 impl Volume {
+    /// Checks that the device lost no block.
+    ///
     /// # Errors
-    /// When it lost anything: what it moved would be too little.
+    /// When it did: the counters would then be too low.
     pub(super) fn check(&self) -> Result<(), String> {
         match self {
             Self::Shaped(shaper, _) if 0 < shaper.stats().blocks_lost => {
@@ -252,8 +258,8 @@ impl Volume {
         }
     }
 
-    /// Bytes that the drive that keeps the data was given for each tenant, in the order of their exports. Nothing of a drive alone,
-    /// which knows of none.
+    /// Bytes that the capacity drive received for each tenant, in the order of their exports. Empty
+    /// for a drive alone, which knows no tenants.
     pub(super) fn given_by_tenant(&self) -> Vec<u64> {
         let Self::Shaped(shaper, _) = self else { return Vec::new() };
         let stats = shaper.tenant_stats();
@@ -278,7 +284,7 @@ impl Volume {
         }
     }
 
-    /// Reads so many blocks from `at` on.
+    /// Reads `blocks` blocks from `at` on.
     pub(super) async fn read(&self, at: u64, blocks: Blocks) -> Result<(), String> {
         match self {
             Self::Shaped(shaper, each) => {
@@ -297,7 +303,7 @@ impl Volume {
     }
 }
 
-/// Where a block lies that stands so far from the first of the first export.
+/// Export and address of a block. `at` counts from the first block of the first export.
 fn in_export(at: u64, each: Blocks) -> (ExportId, Lba) {
     let export = u16::try_from(at / each.0).expect("a block of an export");
     (ExportId(export), Lba(at % each.0))

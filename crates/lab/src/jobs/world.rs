@@ -1,4 +1,4 @@
-//! The host's loop: it turns tasks, drives and time.
+//! Event loop of the benchmark: runs tasks and drive models in virtual time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,29 +8,29 @@ use zonal_device::{Command, Completion, ZonedDevice};
 use zonal_emulator::{BlockCommand, ConventionalDrive};
 use zonal_runtime::{Executor, Port};
 
-/// Tasks of jobs, and the device's own.
+/// Limit of tasks: those of the jobs, and of the device.
 const TASKS_MAX: usize = 4096;
 
 const POLLS_PER_TURN: usize = 1024;
 
-/// Everything that happens.
+/// Executor, clock and drives of a simulation.
 pub(super) struct World {
     pub(super) executor: Executor,
     pub(super) now: Nanos,
     drives: Vec<Box<dyn Turned>>,
 }
 
-/// A drive and what it is asked through.
+/// A drive with its port.
 trait Turned {
-    /// Hands on questions and answers. True when there were any.
+    /// Submits commands and delivers completions. True when there were any.
     fn turn(&mut self, now: Nanos) -> bool;
     fn next_event(&self) -> Option<Nanos>;
 }
 
-/// A drive whose zones are used.
+/// A drive that is used through zones.
 struct Zoned<D>(Rc<RefCell<D>>, Port<Command, Completion>);
 
-/// A drive that knows of no zones.
+/// A drive that is written in place.
 struct InPlace(Rc<RefCell<ConventionalDrive>>, Port<BlockCommand, Completion>);
 
 impl World {
@@ -54,7 +54,7 @@ impl World {
         self.drives.push(Box::new(InPlace(drive.clone(), port)));
     }
 
-    /// Turns until `done`, or until nothing is left that could happen.
+    /// Runs iterations until `done`, or until no event is left.
     pub(super) fn run(&mut self, done: impl Fn() -> bool) {
         loop {
             let mut moved = 0 < self.executor.run(POLLS_PER_TURN);

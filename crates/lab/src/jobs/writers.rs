@@ -1,4 +1,4 @@
-//! Writers on a device: what they have written, and until when they go on.
+//! Writers on a device: run them until a turnover is reached, and count their bytes.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use super::world::World;
 use crate::simulated::{Latency, Measures, Timed};
 use crate::tagged::tagged;
 
-/// A device under way, and those who write to it.
+/// A device with its writers.
 pub(super) struct Writers {
     pub(super) world: World,
     pub(super) volume: Volume,
@@ -19,12 +19,12 @@ pub(super) struct Writers {
     pub(super) tally: Rc<Tally>,
 }
 
-/// What was done.
+/// Counters of the writers and readers.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) written: Cell<u64>,
     pub(super) read: Cell<u64>,
-    /// Writers that have not come to their end.
+    /// Writers that have not finished.
     pub(super) writers: Cell<u64>,
     pub(super) readers: Cell<u64>,
     measures: RefCell<Option<Measures>>,
@@ -49,8 +49,10 @@ impl Tally {
     }
 }
 
-/// Until when something goes on, in parts of the device: users wrote so much, and either the drive was given so much or they wrote
-/// that much more.
+/// End condition of a phase, in multiples of the device size.
+///
+/// The phase ends when the users wrote `written`, and the drive received `given` or the users wrote
+/// `written_at_most`.
 pub(super) struct Turnover {
     pub(super) written: f64,
     pub(super) given: f64,
@@ -64,7 +66,7 @@ impl Turnover {
         self.written <= written && (self.given <= given || self.written_at_most <= written)
     }
 
-    /// The part that is done.
+    /// Finished fraction.
     pub(super) fn done(&self, written: u64, given: u64, size: u64) -> f64 {
         let part = |bytes: u64, whole: f64| (bytes as f64 / size as f64 / whole).min(1.0);
         let enough = part(given, self.given).max(part(written, self.written_at_most));
@@ -72,32 +74,32 @@ impl Turnover {
     }
 }
 
-/// What came of writers, or of those of one part of a run.
+/// Result of writers, in a whole run or in a part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
-    /// How long it took, in virtual time.
+    /// Duration in nanoseconds of virtual time.
     pub took_ns: u64,
     /// Bytes that the jobs wrote.
     pub written: u64,
-    /// Bytes that they read.
+    /// Bytes that the jobs read.
     pub read: u64,
-    /// Bytes that the drive was given that keeps the data.
+    /// Bytes that the capacity drive received.
     pub given: u64,
-    /// Bytes of flash that it programmed.
+    /// Bytes that the capacity drive programmed.
     pub programmed: u64,
-    /// How long writes took: timed from when the device is in the state that it stays in.
+    /// Latency of writes in steady state.
     pub write: Latency,
 }
 
 impl Outcome {
-    /// What all jobs wrote, in MiB a second.
+    /// Write rate of all jobs in MiB/s.
     #[must_use]
     pub fn write_rate(&self) -> f64 {
         self.rate(self.written)
     }
 
-    /// What all jobs read, in MiB a second.
+    /// Read rate of all jobs in MiB/s.
     #[must_use]
     pub fn read_rate(&self) -> f64 {
         self.rate(self.read)
@@ -107,13 +109,13 @@ impl Outcome {
         bytes as f64 / f64::from(1 << 20) / (self.took_ns as f64 / 1e9)
     }
 
-    /// Bytes that the drive was given for each that was written.
+    /// Bytes that the drive received for each byte that the jobs wrote.
     #[must_use]
     pub fn amplification(&self) -> f64 {
         self.given as f64 / self.written as f64
     }
 
-    /// Bytes of flash for each that was written.
+    /// Write amplification: bytes programmed for each byte that the jobs wrote.
     #[must_use]
     pub fn flash_amplification(&self) -> f64 {
         self.programmed as f64 / self.written as f64
@@ -152,12 +154,13 @@ impl Writers {
         }
     }
 
-    /// Writes are timed from now on.
+    /// Starts to time writes.
     pub(super) fn measure(&self) {
         *self.tally.measures.borrow_mut() = Some(Measures::new(self.world.now, Nanos::MAX));
     }
 
-    /// So many tasks write where `next` says until it says no more: from which block on, and what.
+    /// Starts `tasks` tasks that write until `next` returns `None`. `next` returns the first block
+    /// and the data.
     pub(super) fn write_from(
         &self,
         tasks: u64,
@@ -184,7 +187,7 @@ impl Writers {
         }
     }
 
-    /// Writes pieces of [`FILL`], each where `place` says, so many under way.
+    /// Writes pieces of [`FILL`] at the blocks that `place` returns, with `tasks` in flight.
     pub(super) fn fill(
         &mut self,
         tasks: u64,
@@ -195,7 +198,7 @@ impl Writers {
         self.finish()
     }
 
-    /// Turns the world until all writers and readers have come to their end.
+    /// Runs the simulation until all writers and readers have finished.
     pub(super) fn finish(&mut self) -> Result<(), String> {
         let tally = self.tally.clone();
         let is_done = || tally.writers.get() == 0 && tally.readers.get() == 0;

@@ -1,5 +1,7 @@
-//! Pages that a B-tree asks for, as WiredTiger's does when its own memory is smaller than the tree: each lookup goes from the
-//! root to a leaf, and what is not among the pages used last is read.
+//! B-tree page reads, as WiredTiger's when its memory is smaller than the tree.
+//!
+//! Each lookup goes from the root to a leaf. A page that is not among the recently used pages is
+//! read.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +10,24 @@ use zonal_base::{Bytes, Rng, index, low_u32};
 use crate::Draw;
 use crate::trace::NumberMap;
 
-/// A tree, and the pages that its reader has in memory.
+/// A B-tree, and the LRU of pages in its reader's memory.
 #[derive(Clone, Debug)]
 pub struct BTree {
     draw: Draw,
     per_leaf: u64,
     fanout: u64,
-    /// Pages that lie in one chunk, and the bytes of a chunk.
+    /// Pages per chunk. `chunk` is the size of a chunk in bytes.
     per_chunk: u64,
     chunk: u32,
-    /// The first page of each level, leaves first, and the end of the last.
+    /// First page of each level, leaves first, and the end of the last level.
     levels: Vec<u64>,
     memory: Memory,
-    /// Pages of the lookup under way that have not been asked for, the next one last.
+    /// Pages that the current lookup still needs. The next one is last.
     path: Vec<u64>,
     lookups: u64,
 }
 
-/// The pages used last.
+/// LRU of pages.
 #[derive(Clone, Debug, Default)]
 struct Memory {
     most: usize,
@@ -34,26 +36,28 @@ struct Memory {
     order: BTreeMap<u64, u64>,
 }
 
-/// The shape of a tree.
+/// Sizes in a B-tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Of every page.
+    /// Bytes of a page.
     pub page: Bytes,
-    /// Of a record, with its key.
+    /// Bytes of a record with its key.
     pub record: Bytes,
-    /// Of a key and a pointer in a page that is no leaf.
+    /// Bytes of a key and a pointer in an inner page.
     pub entry: Bytes,
-    /// Of the reader.
+    /// Memory of the reader in bytes.
     pub memory: Bytes,
-    /// What the file of the tree is cut into: this is what is asked for. Pages, if it is as large as one.
+    /// Bytes of a chunk of the tree's file, the unit of requests. A chunk of one page requests
+    /// pages.
     pub chunk: Bytes,
 }
 
 impl BTree {
-    /// Lookups of the records that `draw` names, which stand in the order of their numbers.
+    /// A tree with lookups of the records that `draw` draws. Records are sorted by number.
     ///
     /// # Errors
-    /// When no record fits a page, fewer than two entries do, or a chunk is not so many pages.
+    /// When no record fits a page, fewer than two entries fit, or a chunk is not a whole number of
+    /// pages.
     pub fn new(draw: Draw, shape: Shape) -> Result<Self, String> {
         let Shape { page, record, entry, memory, chunk } = shape;
         let (per_leaf, fanout) = (page.0 / record.0.max(1), page.0 / entry.0.max(1));
@@ -88,23 +92,23 @@ impl BTree {
         })
     }
 
-    /// Pages that the tree has.
+    /// Number of pages of the tree.
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.levels.last().copied().unwrap_or(0)
     }
 
-    /// Lookups that were begun.
+    /// Lookups that were started.
     pub(crate) const fn lookups(&self) -> u64 {
         self.lookups
     }
 
-    /// The chunk of the next page that is not in memory, and its bytes.
+    /// Chunk of the next page that is not in memory, and its size in bytes.
     pub(super) fn next(&mut self, rng: &mut Rng) -> (u64, u32) {
         (self.next_page(rng) / self.per_chunk, self.chunk)
     }
 
-    /// The next page that is not in memory.
+    /// Next page that is not in memory.
     pub(crate) fn next_page(&mut self, rng: &mut Rng) -> u64 {
         loop {
             while let Some(page) = self.path.pop() {
@@ -123,7 +127,7 @@ impl BTree {
 }
 
 impl Memory {
-    /// From here on the page was used last. False: it had to be read.
+    /// Makes the page the most recent. False: the page was not in memory.
     fn has(&mut self, page: u64) -> bool {
         self.now += 1;
         let before = self.used.insert(page, self.now);
@@ -157,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_tree_has_its_leaves_and_what_leads_to_them() {
-        // 32 records in a leaf, 512 leaves below a page.
+        // A leaf has 32 records, and an inner page 512 children.
         assert_eq!(tree(32, shape(1)).pages(), 1);
         assert_eq!(tree(32 * 512, shape(1)).pages(), 512 + 1);
         assert_eq!(tree(32 * 512 * 3, shape(1)).pages(), 3 * 512 + 3 + 1);
@@ -165,7 +169,7 @@ mod tests {
 
     #[test]
     fn of_records_that_are_alike_as_many_leaves_are_read_as_do_not_fit_into_memory() {
-        // All that is no leaf stays: it is used in every lookup. Of 2048 leaves 512 - 5 fit.
+        // All inner pages stay in memory: every lookup uses them. Of 2048 leaves 512 - 5 fit.
         let (mut tree, mut rng) = (tree(32 * 2048, shape(512)), Rng::new(3));
         for _ in 0..20_000 {
             tree.next_page(&mut rng);
@@ -176,7 +180,7 @@ mod tests {
         for _ in 0..READS {
             others += u32::from(2048 <= tree.next_page(&mut rng));
         }
-        // Three pages in each lookup.
+        // Each lookup uses three pages.
         let lookups = (tree.memory.now - begun) as f64 / 3.0;
         let (missed, expected) = (f64::from(READS) / lookups, 1.0 - 507.0 / 2048.0);
         assert!((missed / expected - 1.0).abs() < 0.02, "{missed}, {expected}");

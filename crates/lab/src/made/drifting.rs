@@ -1,10 +1,10 @@
-//! Keys that are drawn, whose popularity moves: one after the other they are replaced by keys that nobody asked for before.
+//! Keys with drifting popularity: new keys replace old ones over time.
 
 use zonal_base::{Bytes, Rng, index, low_u32, mix64};
 
 use crate::{Distribution, Draw};
 
-/// Keys of equal size, each of which another one takes the place of after a while.
+/// Keys of equal size, each of which is replaced after a while.
 #[derive(Clone, Copy, Debug)]
 pub struct Drifting {
     draw: Draw,
@@ -12,12 +12,12 @@ pub struct Drifting {
     size: u32,
 }
 
-/// Requests after which `churn` of all keys are others.
+/// Number of requests over which `churn` of all keys are replaced.
 const CHURN_OVER: f64 = 1e6;
 
 impl Drifting {
-    /// So many keys of a distribution, with a seed. `churn`: the part of all keys that others have taken the place of after a million
-    /// requests, from 0 on. `size`: of each.
+    /// `keys` keys of a distribution, of `size` bytes each. `churn` is the fraction of all keys
+    /// that is replaced within a million requests, from 0 on.
     #[must_use]
     pub fn new(
         distribution: Distribution,
@@ -29,7 +29,8 @@ impl Drifting {
         Self { draw: Draw::new(distribution, keys, seed), churn, size }
     }
 
-    /// Each key is replaced at a moment of its own, and its successors after the same time, with its popularity.
+    /// Next key. Each key is replaced at its own time, and its successors after equal periods, with
+    /// the same popularity.
     pub(super) fn next(&self, number: u64, rng: &mut Rng) -> (u64, u32) {
         let key = self.draw.key(rng);
         let phase = mix64(key) as f64 / u64::MAX as f64;
@@ -60,7 +61,7 @@ mod tests {
             let first = (0..20_000).filter(|_| drifting.next(number, &mut rng).0 < keys).count();
             first as f64 / 20_000.0
         };
-        // A key is replaced at a moment of its own: 30 % after a million requests, 60 % after two.
+        // Each key is replaced at its own time: 30 % after a million requests, 60 % after two.
         for (number, share) in [(0, 1.0), (1_000_000, 0.7), (2_000_000, 0.4), (4_000_000, 0.0)] {
             assert!((old(number) - share).abs() < 0.03, "{} at {number}", old(number));
         }

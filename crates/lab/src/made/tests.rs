@@ -1,4 +1,4 @@
-//! What is made is what is read again.
+//! Generated traces are read back unchanged.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What paper 000 says follows from its tables, and whether it does here.
+//! Claims of paper 000, checked against the simulated results.
 
 use serde::Serialize;
 
@@ -6,34 +6,34 @@ use super::report::short;
 use super::zncache::{Outcomes, Part, ZnCache};
 use crate::experiment::{Experiment, Outcome};
 
-/// A claim, and what came of it.
+/// A claim of a paper, with its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
-    /// What is claimed.
+    /// Text of the claim.
     pub claim: String,
-    /// The published figures.
+    /// Published figures.
     pub published: String,
-    /// The same figures here.
+    /// The same figures in the simulation.
     pub here: String,
-    /// Whether it holds.
+    /// Whether the claim holds.
     pub verdict: Verdict,
-    /// Why it does not, or what it means.
+    /// Reason for the verdict, or its meaning.
     pub why: String,
 }
 
-/// Whether a claim holds.
+/// Verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// At least half of the published effect is there, in the same direction.
-    DeviceContents,
-    /// The direction is the same, the effect less than half.
+    /// Holds: at least half of the published effect, in the same direction.
+    Holds,
+    /// Holds weakly: the same direction, but less than half of the effect.
     HoldsWeaker,
-    /// The direction is another.
+    /// Does not hold: another direction.
     DoesNotHold,
 }
 
-/// Both drives' rows of a chunk size, ZNS first.
+/// Rows of the ZNS and the block drive with the same parameters.
 type Pair = (&'static str, &'static str);
 
 const LARGE: [Pair; 4] = [
@@ -50,7 +50,7 @@ const SMALL: [Pair; 4] = [
     ("ZNS-64K-ZIPF-2", "Block-64K-ZIPF-2"),
 ];
 
-/// The 64 KiB rows on the ZNS drive, but a zone is claimed when the bytes are there.
+/// The 64 KiB rows on the ZNS drive, with a zone that is claimed after the fetch.
 pub(super) fn without_hold() -> impl Iterator<Item = Experiment> {
     SMALL.into_iter().map(|(zns, _)| Experiment {
         hold_zone_during_fetch: false,
@@ -58,7 +58,7 @@ pub(super) fn without_hold() -> impl Iterator<Item = Experiment> {
     })
 }
 
-/// The claims whose runs are there.
+/// Claims of paper 000 whose runs are done.
 pub(super) fn of_paper_000<'a>(
     outcomes: &Outcomes<'_>,
     find: &dyn Fn(&Experiment) -> Option<&'a Outcome>,
@@ -71,7 +71,7 @@ pub(super) fn of_paper_000<'a>(
     claims
 }
 
-/// What the drives differ by, on average over the pairs: ZNS over block, less one.
+/// Mean difference between the drives over the pairs: ZNS divided by block, minus one.
 fn advantage(outcomes: &Outcomes<'_>, pairs: &[Pair], of: fn(&Outcome) -> f64) -> Option<f64> {
     let get = |row| outcomes.get(&ZnCache { row, part: Part::Parameters });
     let ratios: Option<Vec<f64>> =
@@ -87,7 +87,7 @@ fn p99_get(outcome: &Outcome) -> f64 {
     outcome.get.p99_ns as f64
 }
 
-/// A claim, the part by which ZNS is more or less than block, and of what.
+/// A claim, the published difference of ZNS to block as a fraction, and the compared value.
 type Effect = (&'static str, f64, fn(&Outcome) -> f64);
 
 fn large_chunks(outcomes: &Outcomes<'_>) -> Vec<Claim> {
@@ -102,7 +102,7 @@ fn large_chunks(outcomes: &Outcomes<'_>) -> Vec<Claim> {
     made.collect()
 }
 
-/// Below this the drives are alike: the paper has 3.3 % at most.
+/// Differences below this count as none: the paper has 3.3 % at most.
 const ALIKE: f64 = 0.05;
 
 fn small_chunks(outcomes: &Outcomes<'_>) -> Option<Claim> {
@@ -111,12 +111,12 @@ fn small_chunks(outcomes: &Outcomes<'_>) -> Option<Claim> {
         claim: "64 KiB: both drives are alike in throughput".into(),
         published: "-1.88 %".into(),
         here: percent(here),
-        verdict: if here.abs() <= ALIKE { Verdict::DeviceContents } else { Verdict::DoesNotHold },
+        verdict: if here.abs() <= ALIKE { Verdict::Holds } else { Verdict::DoesNotHold },
         why: String::new(),
     })
 }
 
-/// GiB per second that 14 active zones let through when each waits 40.632 ms for its 64 KiB.
+/// GiB/s through 14 active zones, when each waits 40.632 ms for its 64 KiB.
 const FOURTEEN_ZONES: f64 = 14.0 * 65536.0 / 0.040_632 / (1_u64 << 30) as f64;
 
 fn active_zones<'a>(
@@ -134,14 +134,14 @@ fn active_zones<'a>(
         claim: "64 KiB are too slow for garbage collection: 0.021 GiB/s are written".into(),
         published: "0.021 GiB/s in all eight rows".into(),
         here: format!("{} GiB/s; {} when the zone is claimed after the fetch", short(holding), short(without)),
-        verdict: if is_law { Verdict::DeviceContents } else { Verdict::DoesNotHold },
+        verdict: if is_law { Verdict::Holds } else { Verdict::DoesNotHold },
         why: "it is no property of the drives: a miss claims one of 14 active zones and then waits 40.6 ms for the origin. \
               Claimed after the fetch, all 64 threads fetch at once"
             .into(),
     })
 }
 
-/// What is written in the minutes before the drive is full, and from then on.
+/// Mean throughput per minute of gets before the drive is full, and from then on.
 fn before_and_after(outcome: &Outcome, run: &Experiment) -> Option<(f64, f64)> {
     let capacity = u64::from(run.zones) * (1077 << 20);
     let minutes = outcome.by_minutes(|moved| moved.got);
@@ -171,7 +171,7 @@ fn collection(outcomes: &Outcomes<'_>) -> Vec<Claim> {
             claim: "512 MiB, block, trimmed: no garbage collection is seen".into(),
             published: "no drop".into(),
             here: percent(here),
-            verdict: if -0.1 < here { Verdict::DeviceContents } else { Verdict::DoesNotHold },
+            verdict: if -0.1 < here { Verdict::Holds } else { Verdict::DoesNotHold },
             why: String::new(),
         });
     }
@@ -188,7 +188,7 @@ fn collection(outcomes: &Outcomes<'_>) -> Vec<Claim> {
             published: "+27 % and +1 %".into(),
             here: format!("{} and {}", percent(zns), percent(block)),
             verdict: match (0.13 < zns, block < zns / 2.0) {
-                (true, true) => Verdict::DeviceContents,
+                (true, true) => Verdict::Holds,
                 (_, true) => Verdict::HoldsWeaker,
                 _ => Verdict::DoesNotHold,
             },
@@ -201,7 +201,7 @@ fn collection(outcomes: &Outcomes<'_>) -> Vec<Claim> {
 impl Claim {
     pub(super) fn of_effect(claim: &str, published: f64, here: f64) -> Self {
         let verdict = match here / published {
-            part if 0.5 <= part => Verdict::DeviceContents,
+            part if 0.5 <= part => Verdict::Holds,
             part if 0.0 < part => Verdict::HoldsWeaker,
             _ => Verdict::DoesNotHold,
         };

@@ -1,5 +1,6 @@
-//! "A Media-Aware Cloud Storage Acceleration Layer (CSAL)" (Zhou and others, 2023): which of its runs are which here, what its
-//! figures show, and what it says follows from them.
+//! Replay of paper 004 (CSAL): maps its runs to jobs, and checks its figures and claims.
+//!
+//! The paper is "A Media-Aware Cloud Storage Acceleration Layer (CSAL)" (Zhou and others, 2023).
 
 use zonal_base::Bytes;
 
@@ -9,23 +10,25 @@ use super::{
 use crate::experiment::Done;
 use crate::jobs::{Jobs, Order, Outcome, Tenants};
 
-/// The drives alone are so many times smaller, and their superblocks have 16 units. Smaller ones would be emptied almost for nothing.
+/// Scale factor of the drives alone, whose superblocks have 16 units. Smaller superblocks would be
+/// emptied at almost no cost.
 const DRIVE_SMALLER: u64 = 1024;
 
-/// The block device is so many times smaller.
+/// Scale factor of the block device.
 const SHAPED_SMALLER: u64 = 2048;
 
-/// Jobs, each on its own eighth of the device, and how many writes of each are under way.
+/// Number of jobs, each on its own eighth of the device. `DEPTH` is the number of writes in flight
+/// per job.
 const JOBS: u64 = 8;
 const DEPTH: u64 = 32;
 
-/// Of each drive so many percent are not used.
+/// Unused share of each drive, in percent.
 const SPARE_PERCENT: u8 = 10;
 
-/// What each job of Figure 9 wants to read in a second.
+/// Read rate that each job of Figure 9 asks for, per second.
 const TARGET: Bytes = Bytes::mib(250);
 
-/// A run: the figure, and the row in it.
+/// A run of the paper: figure, and row in the figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     figure: &'static str,
@@ -37,7 +40,7 @@ impl Run {
         Self { figure: published.table, row: published.row }
     }
 
-    /// What is run for it.
+    /// Parameters of the run.
     fn jobs(self) -> Jobs {
         let (device, rest) = self.row.split_at(3);
         let (buffer, drive, smaller) = match device {
@@ -67,14 +70,14 @@ impl Run {
     }
 }
 
-/// The figures that were chosen.
+/// Published figures of the chosen places.
 fn published(choice: &Choice) -> Vec<Published> {
     let mut figures = Published::of(Paper::Csal);
     figures.retain(|figure| choice.has(figure.table));
     figures
 }
 
-/// What is run for a choice, each once.
+/// Runs for a choice, without duplicates.
 pub(super) fn experiments(choice: &Choice) -> Vec<Jobs> {
     let mut experiments: Vec<Jobs> = Vec::new();
     for figure in published(choice) {
@@ -109,7 +112,7 @@ pub(super) fn report(choice: &Choice, done: &[Done<Jobs>], tenants: &[Done<Tenan
     Report { notes: notes(choice), ..report }
 }
 
-/// What a run shows in a column.
+/// Value of a run in a column.
 fn value(published: &Published, outcome: &Outcome) -> f64 {
     match published.column {
         "write" => outcome.write_rate() / JOBS as f64,
@@ -118,7 +121,8 @@ fn value(published: &Published, outcome: &Outcome) -> f64 {
     }
 }
 
-/// What the paper counts: of CSAL what the drive is given, of a drive what it programs.
+/// Write amplification as the paper counts it: for CSAL the bytes that the drive receives, for a
+/// drive the bytes that it programs.
 fn wear(row: &str, outcome: &Outcome) -> f64 {
     match row.starts_with("O+Q") {
         true => outcome.amplification(),
@@ -126,7 +130,7 @@ fn wear(row: &str, outcome: &Outcome) -> f64 {
     }
 }
 
-/// What is to be known of the figures that were chosen.
+/// Notes on the chosen figures.
 fn notes(choice: &Choice) -> Vec<String> {
     let mut notes = Vec::new();
     if !published(choice).is_empty() {
@@ -152,7 +156,7 @@ fn notes(choice: &Choice) -> Vec<String> {
     notes
 }
 
-/// What a figure shows.
+/// Title of a figure.
 pub(super) fn title(table: &str) -> &'static str {
     match table {
         "figure 6" => "writes of 4 KiB, all blocks alike",
@@ -162,7 +166,7 @@ pub(super) fn title(table: &str) -> &'static str {
     }
 }
 
-/// What is compared, in which figure, of which rows, and what is printed of it.
+/// Claim, figure, the two compared rows, and the published ratio.
 type Ratio = (&'static str, &'static str, [&'static str; 2], f64);
 
 const RATES: [Ratio; 6] = [
@@ -193,7 +197,7 @@ const WEAR: [Ratio; 6] = [
     ("mixed: amplification of O+Q over QLC", "figure 9", ["O+Q", "QLC"], 0.087),
 ];
 
-/// What the paper says follows, as far as its runs are there.
+/// Claims of the paper whose runs are done.
 fn claims<'a>(find: &dyn Fn(&'static str, &'static str) -> Option<&'a Outcome>) -> Vec<Claim> {
     let of = |(claim, figure, rows, published): Ratio, value: fn(&str, &Outcome) -> f64| {
         let [one, other] = rows;
@@ -204,15 +208,15 @@ fn claims<'a>(find: &dyn Fn(&'static str, &'static str) -> Option<&'a Outcome>) 
     rates.chain(WEAR.into_iter().filter_map(|ratio| of(ratio, wear))).collect()
 }
 
-/// Nearer to 1 than this two devices are alike.
+/// Two devices count as equal when their ratio is this near to 1.
 const ALIKE: f64 = 0.05;
 
 fn of_ratio(claim: &str, published: f64, here: f64) -> Claim {
     let verdict = match here.ln() / published.ln() {
         _ if (published - 1.0).abs() <= ALIKE && (here - 1.0).abs() <= 2.0 * ALIKE => {
-            Verdict::DeviceContents
+            Verdict::Holds
         }
-        part if 0.5 <= part => Verdict::DeviceContents,
+        part if 0.5 <= part => Verdict::Holds,
         part if 0.0 < part => Verdict::HoldsWeaker,
         _ => Verdict::DoesNotHold,
     };

@@ -1,4 +1,4 @@
-//! What came out here of a figure without printed numbers, or of an experiment that a paper only calls for: a table of our own.
+//! Exhibit: results without published numbers to compare, as a table.
 
 use std::fmt;
 
@@ -6,25 +6,25 @@ use serde::Serialize;
 
 use super::report::short;
 
-/// A table without published figures beside it.
+/// A table of results without published numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Exhibit {
-    /// What it belongs to: `figure 10`.
+    /// Place in the paper: `figure 10`.
     pub place: String,
-    /// What it shows.
+    /// Title of the table.
     pub title: String,
-    /// What each column has, with its unit; the first is that of the rows' names.
+    /// Heading of each column, with its unit. The first column holds the row names.
     pub columns: Vec<String>,
-    /// In the order of the columns after the first.
+    /// Rows, with values in the order of the columns after the first.
     pub rows: Vec<Row>,
 }
 
-/// A row of an exhibit.
+/// Row of an exhibit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// Name of the row.
     pub name: String,
-    /// `None`: there is no such figure.
+    /// Values. `None`: the row has no value in this column.
     pub values: Vec<Option<f64>>,
 }
 
@@ -34,7 +34,7 @@ impl Exhibit {
         Self { place: place.into(), title: title.into(), columns, rows: Vec::new() }
     }
 
-    /// Requires: a value for each column but the first.
+    /// Adds a row. Requires: a value for each column except the first.
     pub(super) fn push(&mut self, name: impl Into<String>, values: Vec<Option<f64>>) {
         assert_eq!(values.len() + 1, self.columns.len());
         self.rows.push(Row { name: name.into(), values });
@@ -42,7 +42,7 @@ impl Exhibit {
 }
 
 impl fmt::Display for Exhibit {
-    /// Markdown.
+    /// Writes the table as Markdown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = self.place.replacen('f', "F", 1);
         writeln!(f, "\n{place}: {}\n", self.title)?;

@@ -1,8 +1,9 @@
-//! Figures 3 and 4 of paper 001: how many lookups a second a B-tree serves whose pages lie in a chunk cache, by the size of chunks, where
-//! the cache holds all of the tree and where it does not.
+//! Replay of paper 001's Figures 3 and 4: B-tree lookups per second through a chunk cache.
 //!
-//! The figures are WiredTiger's under its own workload. Here the tree is as large, and its reader has as much memory; its pages go through
-//! ZNSCCache, which does one thing after the other.
+//! The figures vary the chunk size, with a cache that holds the whole tree and one that does not.
+//! The paper's figures are WiredTiger's under its own workload. The tree here has the same size,
+//! and its reader the same memory. Its pages go through ZNSCCache, which does one step after the
+//! other.
 
 use serde::{Deserialize, Serialize};
 use zonal_base::{Bytes, Nanos};
@@ -16,42 +17,42 @@ use crate::made::{BTree, Shape};
 use crate::simulated::{Habits, Load, Sequential, SequentialSettings};
 use crate::{Distribution, Draw};
 
-/// Lookups in a tree behind a chunk cache. Equal settings, equal outcomes.
+/// Lookups in a B-tree behind a chunk cache. Equal settings give equal outcomes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Lookups {
-    /// What the tree's file is cut into.
+    /// Chunk size in bytes.
     #[serde(with = "text")]
     chunk: Bytes,
-    /// What it lies on.
+    /// Storage that holds the tree.
     home: Home,
-    /// Zones of the cache, 1 GiB of each.
+    /// Zones of the cache. 1 GiB of each is used.
     zones: u32,
-    /// Records of the tree, of 1 KiB.
+    /// Records of the tree, of 1 KiB each.
     records: u64,
-    /// So long it goes on.
+    /// Duration of the run.
     #[serde(with = "text")]
     length: Nanos,
-    /// Equal seeds, equal histories.
+    /// Seed of the random numbers. Equal seeds give equal histories.
     seed: u64,
 }
 
-/// What a tree lies on.
+/// Storage that holds the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Home {
     /// Another local SSD, as in the paper.
     Ssd,
-    /// A remote store, which such a cache is made for.
+    /// A remote store: the purpose of such a cache.
     Remote,
 }
 
-/// What came of them.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Served {
     lookups: u64,
-    /// Pages that were not in memory, and those of them that were in the cache.
+    /// Pages that were not in memory. `hits` of them were in the cache.
     reads: u64,
     hits: u64,
     /// Bytes that the cache wrote.
@@ -63,18 +64,18 @@ const PAGE: Bytes = Bytes::kib(32);
 const RECORD: Bytes = Bytes::kib(1);
 const ENTRY: Bytes = Bytes(64);
 
-/// As the paper has it: 35 GB of tree, 2 GB of memory, 1000 s.
+/// Parameters of the paper: a tree of 35 GB, 2 GB of memory, 1000 s.
 const RECORDS: u64 = 35_000_000_000 / RECORD.0;
 const MEMORY: Bytes = Bytes(2_000_000_000);
 const LENGTH: Nanos = Nanos::secs(1000);
 
-/// Of every run.
+/// Seed of every run.
 pub(super) const SEED: u64 = 1;
 
-/// Where nothing is emptied, and where something is: the paper's other runs have 10 GiB.
+/// Zones of the cache: without eviction, and with eviction. The paper's other runs have 10 GiB.
 const ZONES: [(&str, u32); 2] = [("figure 3", 40), ("figure 4", 10)];
 
-/// From a page to all that is used of a zone.
+/// Chunk sizes, from a page to the used part of a zone.
 const CHUNKS: [Bytes; 6] =
     [PAGE, Bytes::kib(256), Bytes::mib(2), Bytes::mib(16), Bytes::mib(128), Bytes::mib(1024)];
 
@@ -88,8 +89,8 @@ impl Home {
         }
     }
 
-    /// From the question to the last byte of a chunk. Assumed of the SSD: 0.1 ms, and as many bytes a second as the ZN540 is read
-    /// with. The store is paper 000's: 40.6 ms for 64 KiB, 5.41 s for 512 MiB.
+    /// Latency from the request to the last byte of a chunk. The SSD's is assumed: 0.1 ms, and the
+    /// ZN540's read bandwidth. The store's is paper 000's: 40.6 ms for 64 KiB, 5.41 s for 512 MiB.
     const fn answers_after(self, chunk: Bytes) -> Nanos {
         let (question, per_mib) = match self {
             Self::Ssd => (100_000, 400_000),
@@ -111,7 +112,7 @@ impl Run for Lookups {
     fn run(&self, on_progress: &dyn Fn(f64)) -> Result<Served, String> {
         let drive = ZonedDrive::new(Profile::zn540(), self.seed, Box::new(Forgetful));
         let draw = Draw::new(Distribution::Uniform, self.records, self.seed);
-        // The cache cuts it: the tree says pages.
+        // The cache cuts the tree into chunks, so the tree returns page numbers.
         let shape = Shape { page: PAGE, record: RECORD, entry: ENTRY, memory: MEMORY, chunk: PAGE };
         let tree = BTree::new(draw, shape)?;
         let settings = SequentialSettings {
@@ -144,14 +145,14 @@ impl Served {
     }
 }
 
-/// What is run for a choice.
+/// Runs for a choice.
 pub(super) fn runs(choice: &Choice) -> Vec<Lookups> {
     let chosen = ZONES.into_iter().filter(|(figure, _)| choice.has(figure));
     let homes = chosen.flat_map(|(_, zones)| Home::ALL.map(|home| (home, zones)));
     homes.flat_map(|(home, zones)| CHUNKS.map(|chunk| Lookups::new(chunk, home, zones))).collect()
 }
 
-/// What came of all chunks, if it was run.
+/// Results of all chunk sizes, if every one was run.
 fn served(done: &[Done<Lookups>], home: Home, zones: u32) -> Option<Vec<&Served>> {
     let of_chunk = |chunk| {
         let run = Lookups::new(chunk, home, zones);
@@ -160,7 +161,7 @@ fn served(done: &[Done<Lookups>], home: Home, zones: u32) -> Option<Vec<&Served>
     CHUNKS.into_iter().map(of_chunk).collect()
 }
 
-/// A table for each figure and home.
+/// A table for each figure and storage.
 pub(super) fn exhibits(done: &[Done<Lookups>]) -> Vec<Exhibit> {
     let of = |(figure, zones): (&str, u32), home: Home| {
         let all = served(done, home, zones)?;
@@ -180,7 +181,7 @@ pub(super) fn exhibits(done: &[Done<Lookups>]) -> Vec<Exhibit> {
     ZONES.into_iter().flat_map(of_figure).collect()
 }
 
-/// What the paper says of them, as far as they were run.
+/// Claims of the paper whose runs are done.
 pub(super) fn claims(done: &[Done<Lookups>]) -> Vec<Claim> {
     let [(_, roomy), (_, scarce)] = ZONES;
     Home::ALL
@@ -206,7 +207,7 @@ fn none_is_best(home: &str, rates: [&[f64]; 2]) -> Claim {
         claim: format!("Figures 3 and 4, {home}: no chunk size is best for both"),
         published: "no one size fits all".into(),
         here: format!("{roomy} without eviction, {scarce} with it"),
-        verdict: if scarce < roomy { Verdict::DeviceContents } else { Verdict::DoesNotHold },
+        verdict: if scarce < roomy { Verdict::Holds } else { Verdict::DoesNotHold },
         why: String::new(),
     }
 }
@@ -216,7 +217,7 @@ fn best(rates: &[f64]) -> usize {
     (0..rates.len()).reduce(better).unwrap_or(0)
 }
 
-/// Faster or slower by less is the same.
+/// Rates count as equal below this difference.
 const ALIKE: f64 = 0.03;
 
 fn larger_are_better(home: &str, rates: &[f64]) -> Claim {
@@ -227,7 +228,7 @@ fn larger_are_better(home: &str, rates: &[f64]) -> Claim {
         published: "well".into(),
         here: by_chunk(rates),
         verdict: match (ALIKE < gain, is_kept) {
-            (true, true) => Verdict::DeviceContents,
+            (true, true) => Verdict::Holds,
             (true, false) | (false, true) => Verdict::HoldsWeaker,
             (false, false) => Verdict::DoesNotHold,
         },
@@ -245,7 +246,7 @@ fn smaller_are_better(home: &str, rates: &[f64]) -> Claim {
         published: "better, poorly".into(),
         here: by_chunk(rates),
         verdict: match (falls, is_poor) {
-            (true, true) => Verdict::DeviceContents,
+            (true, true) => Verdict::Holds,
             (_, true) => Verdict::HoldsWeaker,
             _ => Verdict::DoesNotHold,
         },
@@ -264,7 +265,7 @@ mod tests {
     use super::*;
 
     fn rate(chunk: Bytes, home: Home) -> f64 {
-        // 3 zones of 1 GiB, and a tree of 8.
+        // The cache has 3 zones of 1 GiB, the tree 8 GiB.
         let lookups = Lookups::new(chunk, home, 3);
         let lookups = Lookups { records: 8 << 20, length: Nanos::secs(15), ..lookups };
         lookups.run(&|_| ()).expect("the drive takes everything").lookups_per_s()
@@ -283,8 +284,8 @@ mod tests {
         let rates = |falling: f64| (0..6).map(|at| 1000.0 * falling.powi(at)).collect::<Vec<_>>();
         let smaller = |falling| smaller_are_better("", &rates(falling)).verdict;
         let larger = |falling| larger_are_better("", &rates(falling)).verdict;
-        assert_eq!([0.5, 1.0].map(smaller), [Verdict::DeviceContents, Verdict::DoesNotHold]);
-        let expected = [Verdict::DeviceContents, Verdict::HoldsWeaker, Verdict::DoesNotHold];
+        assert_eq!([0.5, 1.0].map(smaller), [Verdict::Holds, Verdict::DoesNotHold]);
+        let expected = [Verdict::Holds, Verdict::HoldsWeaker, Verdict::DoesNotHold];
         assert_eq!([1.1, 1.0, 0.9].map(larger), expected);
         assert_eq!((best(&rates(0.5)), best(&rates(1.1))), (0, 5));
     }

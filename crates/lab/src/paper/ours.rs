@@ -1,4 +1,4 @@
-//! The paper's drives and workloads under Zonal's own defaults.
+//! Zonal's results: a paper's drives and workloads under Zonal's defaults.
 
 use std::fmt;
 
@@ -9,40 +9,41 @@ use super::report::short;
 use crate::experiment::{Engine, Experiment, Outcome};
 use crate::simulated::Habits;
 
-/// A row of the paper, and the same under Zonal.
+/// Result of one cache in a row of the paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ours {
-    /// The row's name.
+    /// Name of the row.
     pub row: String,
-    /// From a question to the origin to the last byte of a chunk.
+    /// Latency of the origin in milliseconds, from the request to the last byte of a chunk.
     pub origin_latency_ms: f64,
-    /// Which cache: the paper's, or `zonal`.
+    /// Cache: that of the paper, or `zonal`.
     pub cache: &'static str,
-    /// Gets that are under way together.
+    /// Gets in flight.
     pub tasks: usize,
-    /// Bytes got in a second.
+    /// Throughput of gets in GiB/s.
     pub get_gib_per_s: f64,
-    /// Of all gets.
+    /// 99th percentile of the get latency, in milliseconds.
     pub get_p99_ms: f64,
-    /// Hits of all gets.
+    /// Hit ratio of gets.
     pub hit_ratio: f64,
-    /// Bytes written to the drive for each that was got.
+    /// Bytes written to the drive for each byte that was got.
     pub written_for_got: f64,
-    /// Bytes programmed in the drive for each written to it.
+    /// Write amplification of the drive: bytes programmed for each byte written to it.
     pub write_amplification: f64,
 }
 
-/// Gets of small chunks that a front end of Zonal has under way: it needs no thread for each.
+/// Gets of small chunks in flight under Zonal: its front end needs no thread per get.
 const MANY: usize = 1024;
 
-/// Chunks below this are small.
+/// Chunks below this size are small.
 const SMALL: Bytes = Bytes::mib(1);
 
-/// Memory before flash of a shard that nobody gave another.
+/// Default memory of a shard.
 const DRAM: Bytes = Bytes::mib(64);
 
 impl Ours {
-    /// A run of a paper under Zonal: with as many gets under way as the paper had, and of small chunks with many.
+    /// Runs for a paper's run: Zonal with the paper's number of tasks, and for small chunks also
+    /// with [`MANY`].
     pub(super) fn experiments(theirs: &Experiment) -> Vec<Experiment> {
         let with = |tasks| Experiment {
             cache: Engine::Zonal,
@@ -61,7 +62,7 @@ impl Ours {
         all
     }
 
-    /// The row of this name: the paper's run, and what Zonal was asked for in its place. Nothing when Zonal was not run.
+    /// Results of a row: the paper's run, then Zonal's for `asked`. Empty when Zonal was not run.
     pub(super) fn of<'a>(
         row: &str,
         (theirs, asked): (&Experiment, &Experiment),

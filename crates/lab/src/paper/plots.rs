@@ -1,23 +1,25 @@
-//! The figures of paper 000 as charts. It prints no numbers in them but those of its tables, which are drawn beside what came
-//! out here; the others are curves of the same runs.
+//! Charts of paper 000's figures.
+//!
+//! The paper prints no numbers in them, except those of its tables. The charts draw those next to
+//! the results here. The other figures are curves of the same runs.
 
 use super::zncache::Outcomes;
 use super::{Paper, Part, Published, ZnCache};
 use crate::chart::{Along, Chart, ChartLine};
 use crate::experiment::Outcome;
 
-/// What a figure shows of its runs.
+/// Value that a figure shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
-    /// The mean latency of gets, one of Table 5.
+    /// Mean latency of gets, as in Table 5.
     MeanLatency,
-    /// The mean throughput of gets, one of Table 8.
+    /// Mean throughput of gets, as in Table 8.
     MeanRate,
-    /// Bytes got by minutes.
+    /// Throughput of gets per minute.
     Rate,
-    /// The mean latency of gets by minutes.
+    /// Mean latency of gets per minute.
     Latency,
-    /// Hits of all gets by minutes.
+    /// Hit ratio of gets per minute.
     Hits,
 }
 
@@ -27,7 +29,7 @@ struct Figure {
     number: u32,
     file: &'static str,
     title: &'static str,
-    /// What its rows are called behind the drive.
+    /// Row names without the drive.
     rows: &'static [&'static str],
     parts: &'static [Part],
     shown: Shown,
@@ -37,7 +39,7 @@ const LARGE: [&str; 4] = ["512M-UNIF-10", "512M-UNIF-2", "512M-ZIPF-10", "512M-Z
 const SMALL: [&str; 4] = ["64K-UNIF-10", "64K-UNIF-2", "64K-ZIPF-10", "64K-ZIPF-2"];
 const DRIVES: [&str; 2] = ["ZNS", "Block"];
 
-/// Of the parameter evaluation, unless said otherwise.
+/// A figure of the parameter evaluation.
 const fn figure(
     (number, file): (u32, &'static str),
     title: &'static str,
@@ -47,7 +49,7 @@ const fn figure(
     Figure { number, file, title, rows, parts: &[Part::Parameters], shown }
 }
 
-/// Those of the evaluation of garbage collection.
+/// A figure of the garbage collection evaluation.
 const fn collection(
     (number, file): (u32, &'static str),
     title: &'static str,
@@ -84,14 +86,14 @@ const FIGURES: [Figure; 15] = [
     hits(79, "figure-79", &["64K-ZIPF-2"]),
 ];
 
-/// The numbers of the figures.
+/// Numbers of the figures.
 pub(super) fn numbers() -> Vec<u32> {
     let mut numbers: Vec<u32> = FIGURES.iter().map(|figure| figure.number).collect();
     numbers.dedup();
     numbers
 }
 
-/// The runs that these figures are of, some more than once.
+/// Runs that these figures show. A run may appear twice.
 pub(super) fn runs(numbers: &[u32]) -> impl Iterator<Item = ZnCache> {
     let wanted = FIGURES.iter().filter(|figure| numbers.contains(&figure.number));
     wanted.flat_map(|figure| figure.lines().flat_map(|line| line.runs))
@@ -104,7 +106,7 @@ pub(super) fn charts(numbers: &[u32], outcomes: &Outcomes<'_>) -> Vec<Chart> {
 }
 
 impl Shown {
-    /// That has what was published.
+    /// Table with the published values.
     const fn table(self) -> Option<&'static str> {
         match self {
             Self::MeanLatency => Some("5"),
@@ -114,14 +116,14 @@ impl Shown {
     }
 }
 
-/// Runs of one drive, in the order of the rows.
+/// Runs of one drive, in row order.
 struct OfDrive {
     name: String,
     runs: Vec<ZnCache>,
 }
 
 impl Figure {
-    /// A line for each drive in each part.
+    /// One line per drive and part.
     fn lines(&self) -> impl Iterator<Item = OfDrive> {
         let parts = self.parts.iter();
         let drives = parts.flat_map(|part| DRIVES.into_iter().map(move |drive| (drive, *part)));
@@ -173,14 +175,14 @@ impl Figure {
     }
 }
 
-/// The row as the tables have it.
+/// Row name as in the tables.
 fn published(drive: &str, row: &str) -> &'static str {
     let name = format!("{drive}-{row}");
     let mut rows = Published::of(Paper::ZnCache).into_iter().map(|figure| figure.row);
     rows.find(|other| *other == name).expect("a row of the paper's tables")
 }
 
-/// The mean that a table has of a row.
+/// Published mean of a row in a table.
 fn mean(table: &str, row: &str) -> f64 {
     let figures = Published::of(Paper::ZnCache);
     let is_it = |one: &&Published| one.table == table && one.row == row && one.column == "mean";

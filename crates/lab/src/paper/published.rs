@@ -1,31 +1,31 @@
-//! Figures as they were published.
+//! Published figures, as the papers print them.
 
 use super::Paper;
 
 /// A number that a paper prints.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Published {
-    /// The table's number, or `figure 6`.
+    /// Number of the table, or `figure 6`.
     pub table: &'static str,
-    /// The row's name.
+    /// Name of the row.
     pub row: &'static str,
-    /// The column's.
+    /// Name of the column.
     pub column: &'static str,
-    /// `ms` or `GiB/s`; `MOPM`, `%` or `WA`; nothing of a ratio or a count.
+    /// `ms`, `GiB/s`, `MOPM`, `%` or `WA`. Empty for a ratio or a count.
     pub unit: &'static str,
-    /// The figure.
+    /// Published value, in `unit`.
     pub value: f64,
 }
 
 impl Published {
-    /// All that is compared of a paper, in the paper's order.
+    /// All published figures of a paper that are compared, in the paper's order.
     #[must_use]
     pub fn of(paper: Paper) -> Vec<Self> {
         let file = match paper {
             Paper::ZnCache => include_str!("../../data/paper000.csv"),
             Paper::ZnsCCache => include_str!("../../data/paper001.csv"),
             Paper::ZCacheLib => include_str!("../../data/paper002.csv"),
-            // Its figures are those that the drive's model is fitted to and compared with.
+            // The drive model is fitted to this paper's figures and compared with them.
             Paper::Zns => return Vec::new(),
             Paper::Csal => include_str!("../../data/paper004.csv"),
         };

@@ -1,5 +1,8 @@
-//! The five recommendations of paper 003, "Performance Characterization of NVMe Flash Devices with Zoned Namespaces (ZNS)", each as two runs of
-//! Zonal's engine on the model of the drive: as it is, which follows them, and with a drive that is asked as they advise against.
+//! Paper 003's five recommendations for ZNS drives, each tested against Zonal's cache engine.
+//!
+//! Paper 003 is "Performance Characterization of NVMe Flash Devices with Zoned Namespaces (ZNS)".
+//! The engine runs on the drive model as it is, and follows the recommendations. For each
+//! recommendation it also runs on a drive that is used against it.
 
 mod contrary;
 
@@ -14,7 +17,7 @@ use crate::simulated::{Habits, Load, OriginTimes, Settings, Simulated, Timed};
 use crate::{Distribution, Draw};
 use contrary::{Contrary, Way};
 
-/// The engine on a drive. Equal settings, equal outcomes.
+/// A run of the engine on a drive. Equal settings give equal outcomes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Advised {
@@ -23,47 +26,47 @@ pub(super) struct Advised {
     seed: u64,
 }
 
-/// What the engine runs on.
+/// Drive of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Ground {
-    /// The ZN540, asked so.
+    /// The ZN540, used in this way.
     Zoned(Way),
-    /// Its twin without zones, all of it written over before.
+    /// Its conventional twin, preconditioned with writes over the whole drive.
     Conventional,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Shown {
     took_ns: u64,
     hits: u64,
     gets: u64,
-    /// Bytes that the drive was given.
+    /// Bytes written to the drive.
     written: u64,
-    /// One get in a hundred takes longer, and one in a thousand.
+    /// Get latencies in nanoseconds: 99th and 99.9th percentile.
     p99_ns: u64,
     p999_ns: u64,
 }
 
-/// Of every run.
+/// Seed of every run.
 const SEED: u64 = 1;
 
-/// 33.7 GiB, and four times as many keys; gets write 100 GiB.
+/// 33.7 GiB, and four times as many keys. The gets write 100 GiB.
 const ZONES: u32 = 32;
 const CHUNK: Bytes = Bytes::kib(64);
 const KEYS: u64 = 4 * 32 * 1077 * 16;
 const GETS: u64 = 2_200_000;
-/// With these the misses come about as fast as the drive writes.
+/// With this many tasks, misses arrive about as fast as the drive writes.
 const TASKS: usize = 24;
 const ORIGIN: Nanos = Nanos::millis(1);
 const POLICY: &str = "zone-fifo";
 
-/// As large as the zones that are used, and a little more.
+/// Slightly larger than the zones in use.
 const TWIN: &str = "sn540?size=35GiB";
 
-/// What is recommended, and what against.
+/// Each recommendation, and the run against it.
 const RECOMMENDED: [(&str, Ground); 5] = [
     ("1: writes, no appends", Ground::Zoned(Way::Appends)),
     ("2: large requests, not of 4 KiB", Ground::Zoned(Way::SmallRequests)),
@@ -76,7 +79,7 @@ const fn run(ground: Ground) -> Advised {
     Advised { ground, gets: GETS, seed: SEED }
 }
 
-/// All of them.
+/// All runs: the engine as it is, then one run against each recommendation.
 pub(super) fn runs() -> Vec<Advised> {
     let against = RECOMMENDED.map(|(_, ground)| run(ground));
     std::iter::once(run(Ground::Zoned(Way::AsItIs))).chain(against).collect()
@@ -162,7 +165,7 @@ impl Shown {
         self.gib_per_s(self.written)
     }
 
-    /// What a table shows of it.
+    /// Values of a table row.
     fn figures(&self) -> [f64; 5] {
         let hits = self.hits as f64 / self.gets as f64 * 100.0;
         let millis = |nanos: u64| nanos as f64 / 1e6;
@@ -204,7 +207,7 @@ pub(super) fn report(done: &[Done<Advised>]) -> Report {
     report.beside(vec![exhibit], (done, SEED), &["zn540", "sn540"])
 }
 
-/// What a table shows: the paper has none here.
+/// Heading of the results. The paper has no table for them.
 pub(super) const TITLE: &str = "recommendations";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A paper's tables beside what came out here.
+//! Report of a paper: published figures next to the results here.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
@@ -11,48 +11,49 @@ use super::{Claim, Exhibit, Paper, Published, Variant, Verdict};
 use crate::chart::Chart;
 use crate::experiment::{Done, Run};
 
-/// A paper's tables, run again.
+/// Results of a paper's experiments.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The paper's number.
+    /// The paper.
     pub paper: Paper,
-    /// What the program was built from.
+    /// Commit of the program that ran it.
     pub commit: String,
-    /// The seed of every run.
+    /// Seed of every run.
     pub seed: u64,
-    /// The models of the drives.
+    /// Drive models of the runs.
     pub drives: Vec<DriveModel>,
-    /// The figures, in the order of the tables.
+    /// Compared figures, in the order of the tables.
     pub cells: Vec<Cell>,
-    /// What the paper says follows from them, as far as its tables were asked for.
+    /// Claims of the paper about the chosen tables, with verdicts.
     pub claims: Vec<Claim>,
-    /// The paper's cache with its habits and without, if that was asked for.
+    /// The paper's cache with and without its habits, if chosen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
-    /// What has no published figures: those of the paper that print none.
+    /// Tables of results without published numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exhibits: Vec<Exhibit>,
-    /// The same drives and workloads under Zonal's own defaults, if that was asked for.
+    /// The same drives and workloads under Zonal's defaults, if chosen.
     pub ours: Vec<Ours>,
-    /// The figures that are drawn, and not told.
+    /// Charts. They are drawn and not printed.
     #[serde(skip)]
     pub(super) charts: Vec<Chart>,
-    /// What is missing, scaled, fitted and assumed.
+    /// Notes on what is missing, scaled, fitted and assumed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// A model of a drive that was run on.
+/// Drive model of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DriveModel {
-    /// Its name.
+    /// Name of the model.
     pub name: String,
-    /// Its constants ([`zonal_emulator::Model::fingerprint`]), in 16 digits: those that `zonal-lab characterize` says of the model.
+    /// Fingerprint of the model's constants ([`zonal_emulator::Model::fingerprint`]) in 16 digits.
+    /// `zonal-lab characterize` prints the same.
     pub constants: String,
 }
 
 impl DriveModel {
-    /// Models by their names. Requires: there are such.
+    /// Models by name. Requires: the names exist.
     pub(super) fn named(names: &[&str]) -> Vec<Self> {
         let model = |name: &&str| {
             let model = Model::by_name(name).expect("a model");
@@ -62,20 +63,20 @@ impl DriveModel {
     }
 }
 
-/// A figure, as published and as it came out here.
+/// A published figure and the result here.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
-    /// The table's number, or `figure 6`.
+    /// Number of the table, or `figure 6`.
     pub table: String,
-    /// The row's name.
+    /// Name of the row.
     pub row: String,
-    /// The column's.
+    /// Name of the column.
     pub column: String,
-    /// Of both figures.
+    /// Unit of both values.
     pub unit: String,
-    /// As published.
+    /// Published value.
     pub published: f64,
-    /// As it came out here.
+    /// Result here.
     pub value: f64,
 }
 
@@ -91,7 +92,7 @@ impl Cell {
         }
     }
 
-    /// How far it is from what was published, as a part of that.
+    /// Deviation from the published value, as a fraction of it.
     #[must_use]
     pub fn deviation(&self) -> f64 {
         self.value / self.published - 1.0
@@ -99,13 +100,13 @@ impl Cell {
 }
 
 impl Report {
-    /// What all papers have alike. Requires: `done` are the runs of the paper.
+    /// The common parts of a report. Requires: `done` are the runs of the paper.
     pub(super) fn new(paper: Paper, cells: Vec<Cell>, claims: Vec<Claim>, done: &[Done]) -> Self {
         let seed = done.first().map_or(0, |done| done.experiment.seed);
         Self::on(drives(done), paper, (cells, claims), (done, seed))
     }
 
-    /// The same of runs that say themselves what they run on.
+    /// As [`Report::new`], for runs of any kind on the given drives.
     pub(super) fn on<E: Run>(
         drives: Vec<DriveModel>,
         paper: Paper,
@@ -127,7 +128,7 @@ impl Report {
         }
     }
 
-    /// The same with what runs of another kind, on these drives, showed beside it.
+    /// Adds the exhibits of runs of another kind on these drives.
     pub(super) fn beside<E: Run>(
         mut self,
         exhibits: Vec<Exhibit>,
@@ -147,10 +148,10 @@ impl Report {
         self
     }
 
-    /// Draws the figures that were chosen into this folder, as SVG, and names the files.
+    /// Draws the chosen figures as SVG files into a directory. Returns the paths.
     ///
     /// # Errors
-    /// When the folder or a file cannot be written.
+    /// When the directory or a file cannot be written.
     pub fn draw(&self, folder: &Path) -> Result<Vec<PathBuf>, String> {
         let made = fs::create_dir_all(folder);
         made.map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -161,7 +162,8 @@ impl Report {
         self.charts.iter().map(draw).collect()
     }
 
-    /// Of the cells that `which` picks, how many are within each of these deviations, and how many there are.
+    /// Number of cells within each deviation of `bounds`, and of all cells. `which` selects the
+    /// cells.
     #[must_use]
     pub fn within(&self, bounds: &[f64], which: impl Fn(&Cell) -> bool) -> (Vec<usize>, usize) {
         let cells: Vec<&Cell> = self.cells.iter().filter(|cell| which(cell)).collect();
@@ -171,7 +173,7 @@ impl Report {
     }
 }
 
-/// The models that were run on, each once.
+/// Drive models of the runs, without duplicates.
 fn drives(done: &[Done]) -> Vec<DriveModel> {
     let mut drives: Vec<DriveModel> = Vec::new();
     for Done { experiment, .. } in done {
@@ -184,11 +186,11 @@ fn drives(done: &[Done]) -> Vec<DriveModel> {
     drives
 }
 
-/// Bounds that cells are counted by: the goals are 15 % on the drive with zones and 30 % on the other.
+/// Deviations for the count of cells. The goals are 15 % on the zoned drive and 30 % on the other.
 const BOUNDS: [f64; 5] = [0.10, 0.15, 0.25, 0.30, 0.50];
 
 impl fmt::Display for Report {
-    /// Markdown, aligned so that it can be read as it is.
+    /// Writes the report as Markdown with aligned columns.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widths = self.cells.iter().map(|cell| cell.column.len());
         let width = widths.max().unwrap_or(0).max("column".len());
@@ -255,7 +257,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Three or four digits that matter.
+/// Formats a value with three or four significant digits.
 pub(super) fn short(value: f64) -> String {
     match value.abs() {
         value_abs if 100.0 <= value_abs => format!("{value:.0}"),
@@ -269,7 +271,7 @@ pub(super) fn short(value: f64) -> String {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::DeviceContents => "holds",
+            Self::Holds => "holds",
             Self::HoldsWeaker => "holds weaker",
             Self::DoesNotHold => "does not hold",
         })

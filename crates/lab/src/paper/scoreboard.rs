@@ -1,4 +1,4 @@
-//! How many of the cells of each paper came out how near to what was published.
+//! Scoreboard: per paper, how many cells are how near to the published figures.
 
 use std::fmt;
 use std::fs;
@@ -9,43 +9,43 @@ use serde::Serialize;
 use super::{Paper, Report};
 use crate::page;
 
-/// A row for each paper.
+/// A row per paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scoreboard {
-    /// In the order of the papers.
+    /// Rows, in the order of the papers.
     pub papers: Vec<Row>,
 }
 
-/// The cells of a paper.
+/// Counts of a paper's cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Which paper.
+    /// The paper.
     pub paper: Paper,
-    /// Cells that are compared.
+    /// Compared cells.
     pub cells: usize,
-    /// Those within 10 % of what was published.
+    /// Cells within 10 % of the published value.
     pub within_10: usize,
-    /// Those within 25 %.
+    /// Cells within 25 % of the published value.
     pub within_25: usize,
-    /// Those within 50 %.
+    /// Cells within 50 % of the published value.
     pub within_50: usize,
-    /// The others.
+    /// Cells further away than 50 %.
     pub not_reproduced: usize,
-    /// What the program was built from that ran it.
+    /// Commit of the program that ran the paper.
     pub commit: String,
 }
 
-/// Between these lines of a page stands the scoreboard.
+/// Lines of a page that enclose the scoreboard.
 const BEGIN: &str = "<!-- written by zonal-lab paper all --page: -->";
 const END: &str = "<!-- end of what is written -->";
 
-/// What the counts are.
+/// Explanation above the table.
 const WHAT: &str = "How many cells of each paper's tables came out how near to what was published; a cell within 10 % is one within 25 and 50 % as well.";
 
 const BOUNDS: [f64; 3] = [0.10, 0.25, 0.50];
 
 impl Scoreboard {
-    /// Of papers of which all that is compared is there.
+    /// Scoreboard of complete reports. Reports without cells are left out.
     #[must_use]
     pub fn of(reports: &[Report]) -> Self {
         let row = |report: &Report| {
@@ -61,10 +61,10 @@ impl Scoreboard {
         Self { papers: with_cells.map(row).collect() }
     }
 
-    /// Puts the scoreboard into a page: its rows take the place of those of the same papers, and others stay.
+    /// Writes the scoreboard into a page. Rows of the same papers are replaced, and others stay.
     ///
     /// # Errors
-    /// When the page cannot be read or written, or has no place for it.
+    /// When the page cannot be read or written, or lacks the two marker lines.
     pub fn write(&self, page: &Path) -> Result<(), String> {
         let name = page.display();
         let cannot = |error: std::io::Error| format!("{name}: {error}");
@@ -77,7 +77,7 @@ impl Scoreboard {
         fs::rename(half, page).map_err(cannot)
     }
 
-    /// Writes it as a page of HTML that needs no other file.
+    /// Writes the scoreboard as a self-contained HTML page.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -88,7 +88,7 @@ impl Scoreboard {
         fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// As text; the first row has the names of the columns.
+    /// Rows of text. The first row holds the column names.
     fn rows(&self) -> Vec<Vec<String>> {
         let row = |row: &Row| {
             let (number, title) = row.paper.name();
@@ -110,7 +110,7 @@ impl Scoreboard {
         let kept = old.lines().filter(is_row).filter(|line| !is_new(line)).map(ToOwned::to_owned);
         let [names, rows @ ..] = &self.rows()[..] else { unreachable!("names are there") };
         let mut lines: Vec<String> = kept.chain(rows.iter().map(|row| line(row))).collect();
-        // Each begins with its number.
+        // Each line begins with the paper's number.
         lines.sort();
         let lines = format!("{}\n{}\n{}", line(names), rule(names), lines.join("\n"));
         Some(format!("{before}{BEGIN}\n\n{lines}\n\n{END}{after}"))
@@ -120,7 +120,7 @@ impl Scoreboard {
 const COLUMNS: [&str; 7] =
     ["paper", "cells", "within 10 %", "within 25 %", "within 50 %", "not reproduced", "commit"];
 
-/// What the line of a paper begins with.
+/// Start of a paper's line.
 fn begin(paper: Paper) -> String {
     format!("| {} ", paper.name().0)
 }
@@ -129,13 +129,13 @@ fn line(row: &[String]) -> String {
     format!("| {} |", row.join(" | "))
 }
 
-/// Below the names of columns: those of counts are aligned to the right.
+/// Line below the column names. Counts are right-aligned.
 fn rule(names: &[String]) -> String {
     format!("| --- |{} --- |", " ---: |".repeat(names.len() - 2))
 }
 
 impl fmt::Display for Scoreboard {
-    /// Markdown.
+    /// Writes the table as Markdown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, row) in self.rows().iter().enumerate() {
             writeln!(f, "{}", line(row))?;
@@ -168,7 +168,7 @@ mod tests {
         let written = scoreboard.put_into(&page).expect("there is a place");
         assert!(written.starts_with("above\n") && written.ends_with("\nbelow\n"), "{written}");
         assert!(written.contains("| 5 | 2 | 3 | 3 | 2 |") && !written.contains("old"));
-        // What another paper came to stays, below.
+        // The other paper's row stays, below.
         let (first, _) = written.split_once(other).expect("it is still there");
         assert!(first.contains("| 000 ZNCache"), "{written}");
         assert_eq!(scoreboard.put_into(&written).as_ref(), Some(&written));

@@ -1,5 +1,7 @@
-//! Figure 10 of paper 004: four tenants of other lifetimes on a drive with zones, each in zones of its own or all in the same, and on
-//! a drive without.
+//! Replay of paper 004's Figure 10: write amplification of tenants with different data lifetimes.
+//!
+//! Four tenants write to a zoned drive, each in its own zones or all in shared zones. Other runs
+//! use a conventional drive.
 
 use super::exhibit::Exhibit;
 use super::report::short;
@@ -7,23 +9,23 @@ use super::{Choice, Claim, Verdict};
 use crate::experiment::Done;
 use crate::jobs::{Ground, Mix, TENANTS, Tenants, TenantsOutcome};
 
-/// The place in the paper.
+/// Place in the paper.
 pub(super) const FIGURE: &str = "figure 10";
 
-/// Of every run.
+/// Seed of every run.
 pub(super) const SEED: u64 = 1;
 
-/// Everything is 287 times smaller.
+/// Blocks per zone. Everything is 287 times smaller than the real drive.
 const ZONE_BLOCKS: u64 = 960;
 
-/// Lower than this by less is the same.
+/// Fractions count as equal below this difference.
 const ALIKE: f64 = 0.03;
 
 const fn run(mix: Mix, ground: Ground) -> Tenants {
     Tenants { mix, ground, zone_blocks: ZONE_BLOCKS, seed: SEED }
 }
 
-/// What is run for a choice.
+/// Runs for a choice.
 pub(super) fn runs(choice: &Choice) -> Vec<Tenants> {
     if !choice.has(FIGURE) {
         return Vec::new();
@@ -32,7 +34,7 @@ pub(super) fn runs(choice: &Choice) -> Vec<Tenants> {
     Mix::ALL.into_iter().flat_map(of_mix).collect()
 }
 
-/// Write amplification of all tenants on each ground, and of each of them in zones of its own.
+/// Tables: write amplification of all tenants on each drive, and of each tenant in its own zones.
 pub(super) fn exhibits(done: &[Done<Tenants>]) -> Vec<Exhibit> {
     if done.is_empty() {
         return Vec::new();
@@ -60,7 +62,7 @@ fn outcome(done: &[Done<Tenants>], mix: Mix, ground: Ground) -> Option<&TenantsO
     done.iter().find(|done| done.experiment == run).map(|done| &done.outcome)
 }
 
-/// What the paper says of the figure, as far as it was run.
+/// Claims of the paper about the figure whose runs are done.
 pub(super) fn claims(done: &[Done<Tenants>]) -> Vec<Claim> {
     let part = |other: Ground| {
         let of_mix = |mix| {
@@ -85,7 +87,7 @@ pub(super) fn claims(done: &[Done<Tenants>]) -> Vec<Claim> {
     claims
 }
 
-/// In every workload whose tenants are not all alike.
+/// Verdict over the workloads whose tenants differ.
 fn lower(claim: &str, parts: &[f64]) -> Claim {
     let count = |is: fn(f64) -> bool| parts[1..].iter().filter(|part| is(**part)).count();
     Claim {
@@ -93,7 +95,7 @@ fn lower(claim: &str, parts: &[f64]) -> Claim {
         published: "reduced".into(),
         here: here(parts),
         verdict: match (count(|part| part < 1.0 - ALIKE), count(|part| part <= 1.0 + ALIKE)) {
-            (lower, _) if lower == parts.len() - 1 => Verdict::DeviceContents,
+            (lower, _) if lower == parts.len() - 1 => Verdict::Holds,
             (1.., not_higher) if not_higher == parts.len() - 1 => Verdict::HoldsWeaker,
             _ => Verdict::DoesNotHold,
         },
@@ -101,7 +103,7 @@ fn lower(claim: &str, parts: &[f64]) -> Claim {
     }
 }
 
-/// Where every tenant is of another kind.
+/// Verdict on the workload in which every tenant differs from the others.
 fn most(parts: &[f64]) -> Claim {
     let (last, others) = parts.split_last().expect("a part for each mix");
     let is_most = others.iter().all(|other| last <= other);
@@ -110,7 +112,7 @@ fn most(parts: &[f64]) -> Claim {
         published: "the biggest reduction".into(),
         here: here(parts),
         verdict: match is_most {
-            true => Verdict::DeviceContents,
+            true => Verdict::Holds,
             false if *last < parts[0] - ALIKE => Verdict::HoldsWeaker,
             false => Verdict::DoesNotHold,
         },
@@ -130,11 +132,11 @@ mod tests {
     #[test]
     fn isolation_holds_where_it_lowers_what_is_programmed_in_every_mix_of_unlike_tenants() {
         let verdict = |parts: [f64; 4]| lower("", &parts).verdict;
-        assert_eq!(verdict([1.0, 0.9, 0.8, 0.7]), Verdict::DeviceContents);
+        assert_eq!(verdict([1.0, 0.9, 0.8, 0.7]), Verdict::Holds);
         assert_eq!(verdict([1.2, 0.9, 1.0, 0.7]), Verdict::HoldsWeaker);
         assert_eq!(verdict([1.0, 0.9, 1.1, 0.7]), Verdict::DoesNotHold);
         assert_eq!(verdict([0.5, 1.0, 1.0, 1.0]), Verdict::DoesNotHold);
-        assert_eq!(most(&[1.0, 0.9, 0.8, 0.7]).verdict, Verdict::DeviceContents);
+        assert_eq!(most(&[1.0, 0.9, 0.8, 0.7]).verdict, Verdict::Holds);
         assert_eq!(most(&[1.0, 0.6, 0.8, 0.7]).verdict, Verdict::HoldsWeaker);
         assert_eq!(most(&[1.0, 0.6, 0.8, 1.0]).verdict, Verdict::DoesNotHold);
     }

@@ -1,5 +1,8 @@
-//! "A Zoned Storage Optimized Flash Cache on ZNS SSDs" (Yang, Guo, Zhao and Cao, 2023): which of its runs are which here,
-//! what its tables show, and what it says follows from them.
+//! Replay of paper 002 (Z-CacheLib): maps its runs to simulations, and checks its tables and
+//! claims.
+//!
+//! The paper is "A Zoned Storage Optimized Flash Cache on ZNS SSDs" (Yang, Guo, Zhao and Cao,
+//! 2023).
 
 mod claims;
 mod figure_claims;
@@ -19,57 +22,60 @@ use crate::simulated::cachelib::{Eviction, Medium, Outcome, Placing, Settings};
 use room::{FileRoom, OTHER_LOGS, Room};
 pub(super) use served::{experiments as ours, rows as ours_rows};
 
-/// How CacheLib keeps its regions on a drive.
+/// Placement and eviction of CacheLib's regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scheme {
-    /// In place on the SN540, first in, first out.
+    /// Regions in place on the SN540, FIFO.
     RegFifo,
-    /// In place on the SN540, least recently used.
+    /// Regions in place on the SN540, LRU.
     RegLru,
-    /// In a file of F2FS on zones.
+    /// Regions in a file of F2FS on zones, LRU.
     ZnsF2fs,
-    /// A region is a zone.
+    /// Each region is a zone, LRU.
     ZnsDirect,
-    /// Regions are mapped to zones, and moved when a zone is emptied.
+    /// Regions are mapped to zones. Garbage collection moves them.
     ZnsMiddle,
-    /// Likewise, but dropped, and old regions of zones with many old ones go first.
+    /// Regions are mapped to zones. Garbage collection drops them, and old regions go first from
+    /// zones with many old ones.
     ZCacheLib,
 }
 
-/// A run: a cell of each table.
+/// A run: one cell of each table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZCacheLib {
-    /// How regions are kept.
+    /// Placement and eviction of the regions.
     pub scheme: Scheme,
-    /// What is asked for.
+    /// Workload of CacheBench.
     pub workload: CachePool,
-    /// Everything is so many times smaller: keys, memory, regions, zones.
+    /// Scale: keys, memory, regions and zones are this many times smaller.
     pub smaller: u32,
-    /// Objects that are one item here.
+    /// Objects that an item stands for.
     pub objects_per_item: u32,
-    /// Requests that say which regions are used, for each that changes anything.
+    /// Requests per changing request that only update the recency of a region.
     pub touches_per_change: u32,
 }
 
 const REGION: Bytes = Bytes::mib(16);
 
-/// The first zone is kept for what is stored when the cache stops.
+/// The first zone is reserved for the state that the cache stores at shutdown.
 const ZONES_KEPT: u32 = 1;
 
-/// `cacheSizeMB` of the configuration of `l2_wc`; those of the two others were not published in their last state.
+/// Memory for objects: `cacheSizeMB` in the configuration of `l2_wc`. The other two configurations
+/// were not published in their last state.
 const MEMORY: Bytes = Bytes::mib(24_000);
 
-/// Zones are emptied when fewer are free: 8 of 904 in the paper's code, and until as many are.
+/// Garbage collection starts below 8 free zones of 904, as in the paper's code, and stops at 8.
 const FREE_ZONES: (u32, u32) = (8, 8);
 
-/// The part of the regions that `zLRU` may evict out of turn, as the paper's code has it.
+/// Share of the regions that `zLRU` may evict out of order, as in the paper's code.
 const OLD_PART: f64 = 0.3;
 
-/// Regions of the oldest part in a zone, of all that it has, from which on they go first: 48 of 67 in the paper's code.
+/// Old regions in a zone, of all its regions, above which they go first: 48 of 67 in the paper's
+/// code.
 const OLD_IN_ZONE: (u64, u64) = (48, 67);
 
 impl Scheme {
-    /// All of them, in the order of the tables.
+    /// All schemes, in the order of the tables.
     pub const ALL: [Self; 6] = [
         Self::RegFifo,
         Self::RegLru,
@@ -98,7 +104,7 @@ impl fmt::Display for Scheme {
 }
 
 impl ZCacheLib {
-    /// The run as the tables are made from it.
+    /// The run behind the tables.
     #[must_use]
     pub const fn new(scheme: Scheme, workload: CachePool) -> Self {
         let (objects_per_item, touches_per_change) = match workload {
@@ -109,14 +115,14 @@ impl ZCacheLib {
         Self { scheme, workload, smaller: 1, objects_per_item, touches_per_change }
     }
 
-    /// All of the tables' runs.
+    /// All runs of the tables.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let of = |workload| Scheme::ALL.map(|scheme| Self::new(scheme, workload));
         CachePool::ALL.into_iter().flat_map(of).collect()
     }
 
-    /// What is simulated for it.
+    /// Settings of the simulation.
     #[must_use]
     pub fn settings(&self) -> Settings {
         self.settings_in(Room::WHOLE)
@@ -148,7 +154,7 @@ impl ZCacheLib {
             CachePool::Flat => (Nanos::secs(3), Nanos::secs(8)),
         };
         if placing == Placing::Zones {
-            // A zone takes seconds to be filled.
+            // A zone takes seconds to fill.
             (settle, window) = (settle.max(Nanos::secs(15)), window.max(Nanos::secs(40)));
         }
         Settings {
@@ -182,8 +188,8 @@ impl ZCacheLib {
     }
 }
 
-/// What a request costs a thread of the paper's machine, beyond the drive. Fitted to Reg-FIFO alone, one for each workload, so that
-/// its throughput is the published one; every other row is a prediction.
+/// CPU time of a request on the paper's machine. The value is fitted per workload so that Reg-FIFO
+/// alone has its published throughput. Every other row is a prediction.
 const fn request_cpu(workload: CachePool) -> Nanos {
     match workload {
         CachePool::L2Wc => Nanos(1_065_000),
@@ -202,13 +208,13 @@ impl Outcomes<'_> {
     }
 }
 
-/// The run that a published figure is of.
+/// Run that a published figure belongs to.
 fn run_of(figure: &Published) -> Option<(Scheme, CachePool)> {
     let scheme = Scheme::ALL.into_iter().find(|scheme| scheme.name() == figure.row)?;
     Some((scheme, figure.column.parse().ok()?))
 }
 
-/// A published figure. The tables have it, as a test sees to.
+/// A published figure. A test checks that the tables have it.
 fn published(unit: &str, scheme: Scheme, workload: CachePool) -> Option<f64> {
     let figures = Published::of(Paper::ZCacheLib);
     let found = figures
@@ -225,7 +231,7 @@ fn value(unit: &str, outcome: &Outcome) -> f64 {
     }
 }
 
-/// What is simulated for a choice, each once: both tables need all of theirs.
+/// Simulations for a choice, without duplicates. Each table needs all runs of the tables.
 pub(super) fn runs(choice: &Choice) -> Vec<Settings> {
     let tables = if has_tables(choice) { ZCacheLib::all() } else { Vec::new() };
     let mut runs: Vec<Settings> = tables.iter().map(ZCacheLib::settings).collect();
@@ -241,7 +247,7 @@ fn has_tables(choice: &Choice) -> bool {
     choice.has("1") || choice.has("2")
 }
 
-/// From what these runs gave.
+/// Report of these runs.
 pub(super) fn report(choice: &Choice, done: &[Done<Settings>]) -> Report {
     let find = |run: &ZCacheLib| {
         let settings = run.settings();
@@ -264,7 +270,7 @@ pub(super) fn report(choice: &Choice, done: &[Done<Settings>]) -> Report {
     Report { exhibits: shown.exhibits(), notes: notes(choice), ..report }
 }
 
-/// What a table shows.
+/// Title of a table.
 pub(super) fn title(table: &str) -> &'static str {
     match table {
         "1" => "throughput and hits once all zones are full",

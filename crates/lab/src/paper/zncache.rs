@@ -1,9 +1,10 @@
-//! "ZNCache - ZNS Workload Analysis" (Ramsden and Cheng, 2025): which of its runs are which experiments here.
+//! Replay of paper 000 (ZNCache): maps its runs to experiments, and compares its tables.
 //!
-//! A run has a name as the paper's tables have it, `ZNS-512M-UNIF-10`: the drive, the chunk, the distribution, and how many
-//! times the cache all keys are. Tables 5 to 10 are the parameter evaluation, on 200 zones (40 for chunks of 64 KiB) of
-//! drives that were written over; Tables 11 to 16 the evaluation of garbage collection, on whole drives that
-//! were trimmed, once with the origin's latency and once without.
+//! The paper is "ZNCache - ZNS Workload Analysis" (Ramsden and Cheng, 2025). A run is named as in
+//! the paper's tables, `ZNS-512M-UNIF-10`: drive, chunk, distribution, and the ratio of all keys to
+//! the cache. Tables 5 to 10 are the parameter evaluation on 200 zones (40 for chunks of 64 KiB) of
+//! overwritten drives. Tables 11 to 16 evaluate garbage collection on whole trimmed drives, with
+//! and without the origin's latency.
 
 use zonal_base::{Bytes, Nanos};
 
@@ -13,27 +14,27 @@ use crate::Distribution;
 use crate::experiment::{Done, Drive, Engine, Experiment, Outcome, Precondition};
 use crate::simulated::Habits;
 
-/// Which of the paper's runs.
+/// A run of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ZnCache {
-    /// The name of the row.
+    /// Name of the row.
     pub row: &'static str,
-    /// Which part of the evaluation.
+    /// Part of the evaluation.
     pub part: Part,
 }
 
-/// Parts of the paper's evaluation.
+/// Part of the paper's evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// Tables 5 to 10.
+    /// Parameters: Tables 5 to 10.
     Parameters,
-    /// Tables 11, 13 and 15.
+    /// Garbage collection with the origin's latency: Tables 11, 13 and 15.
     Collection,
-    /// Tables 12, 14 and 16.
+    /// Garbage collection without the origin's latency: Tables 12, 14 and 16.
     CollectionAtOnce,
 }
 
-/// What is timed in a table, or counted.
+/// Quantity that a table shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Figure {
     GetLatency,
@@ -44,17 +45,17 @@ enum Figure {
     WriteRate,
 }
 
-/// Zones of the larger drive; the block drive's 850 stretches are what fits.
+/// Zones of the larger drive. The block drive has room for 850.
 const WHOLE_DRIVE: u32 = 904;
 
-/// All the machine's hyperthreads.
+/// All hyperthreads of the paper's machine.
 const THREADS: usize = 64;
 
-/// As its generator made them.
+/// Skew of the paper's key generator.
 const THETA: f64 = 0.99;
 
 impl Part {
-    /// Of a table. `None`: the table has none of these runs.
+    /// Part that a table belongs to. `None`: the table has none of these runs.
     #[must_use]
     pub const fn of_table(table: u32) -> Option<Self> {
         match table {
@@ -67,7 +68,7 @@ impl Part {
 }
 
 impl ZnCache {
-    /// The runs of these tables, each once, in the order in which the tables name them.
+    /// Runs of these tables without duplicates, in the order of the tables.
     #[must_use]
     pub fn runs(tables: &[u32]) -> Vec<Self> {
         let mut runs = Vec::new();
@@ -80,7 +81,7 @@ impl ZnCache {
         runs
     }
 
-    /// The runs of the tables and figures that are chosen, each once.
+    /// Runs of the chosen tables and figures, without duplicates.
     fn chosen(choice: &Choice) -> Vec<Self> {
         let mut runs = Self::runs(&choice.of_tables(Paper::ZnCache));
         for run in plots::runs(&choice.figures) {
@@ -91,14 +92,14 @@ impl ZnCache {
         runs
     }
 
-    /// The run that a figure is of.
+    /// Run that a published figure belongs to.
     #[must_use]
     pub fn of(figure: &Published) -> Self {
         let part = Part::of_table(number(figure)).expect("a table of this paper");
         Self { row: figure.row, part }
     }
 
-    /// The run as an experiment: on the ZN540 in place of the ZNS drive, the SN540 in place of the block drive.
+    /// The run as an experiment, with the ZN540 as the ZNS drive and the SN540 as the block drive.
     ///
     /// # Panics
     /// When the row is not one of the paper's.
@@ -114,7 +115,7 @@ impl ZnCache {
         };
         let is_parameters = self.part == Part::Parameters;
         let zones = if is_parameters { parameter_zones } else { WHOLE_DRIVE };
-        // The same list of keys on both drives, made for the larger one.
+        // Both drives get the same list of keys, made for the larger one.
         let ratio: u64 = ratio.parse().expect("a number in the paper's tables");
         let keys = Bytes::mib(1077).0 / chunk.0 * u64::from(zones) * ratio;
         let bytes = match (is_parameters, zones) {
@@ -154,7 +155,7 @@ impl ZnCache {
     }
 }
 
-/// The experiments of what is chosen. With `ours` also the same under Zonal.
+/// Experiments of a choice. `ours` adds the same workloads under Zonal.
 pub(super) fn experiments(choice: &Choice, ours: bool) -> Vec<Experiment> {
     let runs: Vec<Experiment> = ZnCache::chosen(choice).iter().map(ZnCache::experiment).collect();
     let mut experiments = runs.clone();
@@ -167,7 +168,7 @@ pub(super) fn experiments(choice: &Choice, ours: bool) -> Vec<Experiment> {
     experiments
 }
 
-/// What came of them.
+/// Report of these runs.
 pub(super) fn report(choice: &Choice, done: &[Done]) -> Report {
     let find = |experiment: &Experiment| {
         let found = done.iter().find(|done| done.experiment == *experiment);
@@ -205,12 +206,12 @@ impl Outcomes<'_> {
     }
 }
 
-/// What this paper prints in numbers is all in tables.
+/// Number of the table. The paper prints numbers only in tables.
 fn number(figure: &Published) -> u32 {
     figure.table.parse().expect("the number of a table")
 }
 
-/// What a table of paper 000 shows.
+/// Title of a table of paper 000.
 pub(super) fn title(table: &str) -> &'static str {
     match table {
         "5" => "latency of gets",
@@ -228,7 +229,7 @@ pub(super) fn title(table: &str) -> &'static str {
     }
 }
 
-/// The figure of a run that the paper published, as it came out here.
+/// Value here of a published figure.
 fn value(figure: &Published, outcome: &Outcome) -> f64 {
     let of = match number(figure) {
         5 | 11 | 12 => Figure::GetLatency,
@@ -250,7 +251,8 @@ fn value(figure: &Published, outcome: &Outcome) -> f64 {
     nanos as f64 / 1e6
 }
 
-/// The mean of Table 8 is all bytes by all time; those of the other two are of minutes.
+/// The mean of Table 8 is all bytes divided by the whole time. Those of the other two tables are
+/// means of minutes.
 fn rate(of: Figure, column: &str, outcome: &Outcome) -> f64 {
     let minutes = match of {
         Figure::ReadRate => outcome.by_minutes(|moved| moved.read),
@@ -264,7 +266,7 @@ fn rate(of: Figure, column: &str, outcome: &Outcome) -> f64 {
     }
 }
 
-/// Linear between the two values that it lies between.
+/// First percentile, interpolated between its two neighbours.
 fn first_percentile(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let Some(last) = values.len().checked_sub(1) else { return 0.0 };

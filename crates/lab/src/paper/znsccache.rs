@@ -1,8 +1,9 @@
-//! "ZNSCCACHE: ZNS Based Chunk Cache" (Ramsden, 2024): which of its runs are which experiments here, and what it claims.
+//! Replay of paper 001 (ZNSCCache): maps its runs to experiments, and checks its claims.
 //!
-//! A run has a name as the paper's tables have it, `smallquery-evict`: objects of 32 KiB or 1 MiB, of 7 GiB of them, which fit into the
-//! cache, or of 400 GiB. Each is run as the published code works, and as the paper describes it, with finishes that a write waits
-//! for and without.
+//! The paper is "ZNSCCACHE: ZNS Based Chunk Cache" (Ramsden, 2024). A run is named as in the
+//! paper's tables, `smallquery-evict`: objects of 32 KiB or 1 MiB. The cache holds all 7 GiB of
+//! them, or a part of 400 GiB. Each run has several kinds: as the published code works, as the
+//! paper describes it, and with or without waits for finishes.
 
 use std::fmt;
 
@@ -17,64 +18,65 @@ use crate::Distribution;
 use crate::experiment::{Done, Engine, Experiment, Outcome, Precondition};
 use crate::simulated::{Habit, Habits};
 
-/// Which of the paper's runs.
+/// A run of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZnsCCache {
-    /// The name of the row.
+    /// Name of the row.
     pub row: &'static str,
-    /// How the cache works.
+    /// Behaviour of the cache.
     pub kind: Kind,
 }
 
-/// How the cache works.
+/// Behaviour of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// As the published code has it.
+    /// As in the published code.
     Code,
     /// As the paper describes it.
     Described,
-    /// The same, but nobody waits until a zone is finished: what the paper leaves to others.
+    /// As described, but finishes run in the background, which the paper leaves to others.
     Background,
-    /// As its code, before an origin whose answers are as far apart as those that the paper took its mean of.
+    /// As in the code, with origin latencies that have the standard deviation of the paper's
+    /// measurements.
     Spread,
-    /// As the paper describes it, with as many gets as its published script names, however long they take.
+    /// As described, with the number of gets of the published script and no time limit.
     Long,
 }
 
-/// A run of the paper in one of its kinds.
+/// A run of the paper in one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Variant {
-    /// The row's name.
+    /// Name of the row.
     pub row: String,
-    /// How the cache works.
+    /// Behaviour of the cache.
     pub kind: Kind,
-    /// What is got in a second.
+    /// Throughput of gets in MiB/s.
     pub mib_per_s: f64,
-    /// Hits of all gets.
+    /// Hit ratio of gets.
     pub hit_ratio: f64,
-    /// Of all gets.
+    /// Mean get latency in milliseconds.
     pub get_mean_ms: f64,
-    /// Of all gets.
+    /// 99th percentile of the get latency, in milliseconds.
     pub get_p99_ms: f64,
-    /// Writing a chunk, with a finish if it waits for one.
+    /// Mean time to write a chunk in milliseconds, with the finish if the write waits for one.
     pub write_mean_ms: f64,
-    /// The longest.
+    /// Longest time to write a chunk, in milliseconds.
     pub write_max_ms: f64,
-    /// What Figure 5 shows.
+    /// Shares of the run time, as in Figure 5.
     pub work: Work,
 }
 
-/// Parts of the time of a run.
+/// Shares of the run time, from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Work {
     /// Waiting for the origin.
     pub remote: f64,
     /// Reading chunks.
     pub read: f64,
-    /// Writing them.
+    /// Writing chunks.
     pub write: f64,
-    /// Anything else: emptying zones.
+    /// The rest: eviction of zones.
     pub other: f64,
 }
 
@@ -83,17 +85,17 @@ const ROWS: [&str; 4] =
 
 const LARGE_EVICT: &str = ROWS[3];
 
-/// Zones of the cache: 10 GiB, for 1 GiB of each is used.
+/// Zones of the cache: 10 GiB, because 1 GiB of each is used.
 const ZONES: u32 = 10;
 
 const GETS: u64 = 3_000_000;
 
-/// What the published script names.
+/// Number of gets in the published script.
 const GETS_LONG: u64 = 15_000_000;
 
 const LIMIT: Nanos = Nanos::secs(4 * 3600);
 
-/// As YCSB's generator has it unless told otherwise.
+/// Default skew of YCSB's generator.
 const THETA: f64 = 0.99;
 
 impl Kind {
@@ -122,7 +124,7 @@ impl fmt::Display for Kind {
 }
 
 impl ZnsCCache {
-    /// The run as an experiment, on the ZN540.
+    /// The run as an experiment on the ZN540.
     #[must_use]
     pub fn experiment(&self) -> Experiment {
         let (chunk, fetch, sd) = match self.row.starts_with("small") {
@@ -156,7 +158,8 @@ impl ZnsCCache {
     }
 }
 
-/// Tables are of the published code alone; figures from 5 on also show what its habits are worth. Figures 3 and 4 are of another cache.
+/// Kinds for a choice. Tables show only the published code. Figures from 5 on also show the effect
+/// of its habits. Figures 3 and 4 are of another cache.
 fn kinds(choice: &Choice) -> &'static [Kind] {
     let is_wanted = |figure: &u32| 4 < *figure;
     match choice {
@@ -171,7 +174,7 @@ fn runs(choice: &Choice) -> impl Iterator<Item = ZnsCCache> {
     ROWS.into_iter().flat_map(of_row)
 }
 
-/// The experiments of a choice.
+/// Experiments of a choice.
 pub(super) fn experiments(choice: &Choice, ours: bool) -> Vec<Experiment> {
     let mut experiments: Vec<Experiment> = runs(choice).map(|run| run.experiment()).collect();
     if ours {
@@ -180,7 +183,7 @@ pub(super) fn experiments(choice: &Choice, ours: bool) -> Vec<Experiment> {
     experiments
 }
 
-/// What Zonal is asked for: as much as there was time for in the paper.
+/// Zonal's run: as many gets as the paper's run had time for.
 fn theirs(row: &'static str) -> Experiment {
     let published = Published::of(Paper::ZnsCCache);
     let requests = published.iter().find(|figure| figure.row == row && figure.column == "requests");
@@ -191,7 +194,7 @@ fn theirs(row: &'static str) -> Experiment {
     experiment
 }
 
-/// What came of them.
+/// Report of these runs.
 pub(super) fn report(choice: &Choice, done: &[Done], lookups: &[Done<Lookups>]) -> Report {
     let find = |experiment: &Experiment| {
         let found = done.iter().find(|done| done.experiment == *experiment);
@@ -219,7 +222,7 @@ pub(super) fn report(choice: &Choice, done: &[Done], lookups: &[Done<Lookups>]) 
 
 const FITTED: &str = "fitted: what opening the device, asking for its zones and closing it costs with every read and write, to the geometric mean of smallquery-noevict in Table 5, which is no prediction; and what fresh memory costs a thread, to paper 000";
 
-/// A figure of the paper, as it came out here.
+/// Value here of a published figure.
 fn value(figure: &Published, outcome: &Outcome) -> f64 {
     let seconds = |nanos: u64| nanos as f64 / 1e9;
     let latency = if figure.column.starts_with("read") { outcome.read } else { outcome.get };
@@ -245,7 +248,7 @@ fn mib_per_s(outcome: &Outcome) -> f64 {
     outcome.get_gib_per_s() * 1024.0
 }
 
-/// What a table or figure shows.
+/// Title of a table or figure.
 pub(super) fn title(table: &str) -> &'static str {
     match table {
         "3" => "throughput, run time, requests, and when the first zone is emptied",
@@ -312,16 +315,16 @@ impl Work {
     fn of(outcome: &Outcome) -> Self {
         let part = |nanos: f64| nanos / outcome.took_ns.max(1) as f64;
         let (read, write) = (part(outcome.read.sum_ns()), part(outcome.write.sum_ns()));
-        // A miss waits and writes.
+        // A miss waits for the origin and writes.
         let remote = part(outcome.miss.sum_ns()) - write;
         Self { remote, read, write, other: (1.0 - remote - read - write).max(0.0) }
     }
 }
 
-/// A spike is a finish if it is as long as one, but for so much.
+/// A spike counts as a finish when its length differs by less than this fraction.
 const ALIKE: f64 = 0.2;
 
-/// What the paper says of its figures, as far as these runs are there.
+/// Claims of the paper about its figures whose runs are done.
 fn claims(variants: &[Variant], large_evict: Option<&Outcome>) -> Vec<Claim> {
     let of = |row: &str, kind| variants.iter().find(|one| one.row == row && one.kind == kind);
     let code: Vec<&Variant> = ROWS.iter().filter_map(|row| of(row, Kind::Code)).collect();
@@ -349,7 +352,7 @@ fn claims(variants: &[Variant], large_evict: Option<&Outcome>) -> Vec<Claim> {
             published: "below 4 %".into(),
             here: format!("{:.1} % at most", most_written * 100.0),
             verdict: match most_written {
-                part if part < 0.04 => Verdict::DeviceContents,
+                part if part < 0.04 => Verdict::Holds,
                 part if part < 0.08 => Verdict::HoldsWeaker,
                 _ => Verdict::DoesNotHold,
             },
@@ -405,7 +408,7 @@ fn spikes(outcome: &Outcome, background: Option<&Variant>) -> Vec<Claim> {
                 short(background.write_max_ms)
             ),
             verdict: match saved {
-                saved if saved < -0.5 => Verdict::DeviceContents,
+                saved if saved < -0.5 => Verdict::Holds,
                 saved if saved < 0.0 => Verdict::HoldsWeaker,
                 _ => Verdict::DoesNotHold,
             },
@@ -416,7 +419,7 @@ fn spikes(outcome: &Outcome, background: Option<&Variant>) -> Vec<Claim> {
 }
 
 const fn holds(holds: bool) -> Verdict {
-    if holds { Verdict::DeviceContents } else { Verdict::DoesNotHold }
+    if holds { Verdict::Holds } else { Verdict::DoesNotHold }
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count in a table")]
@@ -431,7 +434,8 @@ mod tests {
     #[test]
     fn rows_are_the_experiments_that_the_paper_describes() {
         let all = experiments(&Choice::default(), true);
-        // All kinds; under Zonal with as many tasks, and of small chunks with many.
+        // All kinds, and under Zonal one run per row, plus one with many tasks for each row of
+        // small chunks.
         assert_eq!(all.len(), 4 * Kind::ALL.len() + 2 * 2 + 2);
         for experiment in &all {
             experiment.check().expect("it can be run");

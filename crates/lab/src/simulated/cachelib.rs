@@ -1,18 +1,21 @@
-//! CacheLib's cache of large objects on a drive, as paper 002 ran it, in virtual time: objects lie in memory until they are
-//! pushed out, are then gathered into regions, and regions are written and evicted as a whole.
+//! CacheLib simulation in virtual time: its cache of large objects, as paper 002 ran it.
 //!
-//! 1. Threads do what a workload asks for, one request after the other (`serve`): what it does to the objects is
-//!    in `state`, with `items` (which objects are where) and `regions` (which goes next).
-//! 2. Regions become clean, are filled, and are written, by tasks of their own (`pipeline`).
-//! 3. A region has a place of its own on the drive, or a zone, or is mapped to room in a zone by `layout`; then
-//!    a task moves or drops what is left in the emptiest zones (`store`, `collect`).
+//! Objects that the LRU evicts from memory are gathered into regions. Regions are written and
+//! evicted as a whole.
 //!
-//! A drive's terabyte holds more small objects than a run can ask for. So an item stands for many objects
-//! ([`Settings::objects_per_item`]): it takes their room in memory, regions and zones, all of which have their full size. Of the requests,
-//! all take their time and read the drive as they are; one in so many changes what is where, and some more say which regions
-//! are used.
+//! 1. Threads run the workload, one request after the other (`serve`). `state` applies a request to
+//!    the objects, with `items` (object index) and `regions` (eviction order).
+//! 2. Background tasks evict, fill and write regions (`pipeline`).
+//! 3. A region has a fixed place on the drive, or is a zone, or is mapped to a slot in a zone by
+//!    `layout`. With mapped regions, a collector moves or drops the regions that are left in a
+//!    victim zone (`store`, `collect`).
 //!
-//! The cache comes to be as old as the paper's without waiting for its threads, then it is timed ([`Settings::window`]).
+//! A drive's terabyte holds more small objects than a run can request. So an item stands for many
+//! objects ([`Settings::objects_per_item`]) and takes their room in memory, regions and zones, all
+//! of which have their full size. Every request takes its time and reads the drive. One in
+//! `objects_per_item` changes the index, and some more update the recency of a region.
+//!
+//! Warm-up runs without the threads' time, then the cache is timed ([`Settings::window`]).
 
 mod collect;
 mod items;
@@ -41,176 +44,183 @@ use crate::cachebench::CachePool;
 use crate::experiment::Run;
 use state::{FlashRead, State};
 
-/// Which region is evicted.
+/// Eviction policy for regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Eviction {
-    /// The one that was written longest ago.
+    /// FIFO: evicts the region that was written first.
     Fifo,
-    /// The one of which nothing was read for the longest time.
+    /// LRU: evicts the region that was not read for the longest time.
     Lru,
-    /// Likewise, but of the oldest part those go first in whose zones most regions are old: `zLRU`.
+    /// `zLRU`: LRU, but evicts first those old regions whose zone holds mostly old regions.
     ZoneLru,
 }
 
-/// Where regions lie on the drive.
+/// Placement of regions on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placing {
-    /// Each where it always was, on a drive without zones.
+    /// Each region has a fixed place, on a drive without zones.
     InPlace,
-    /// Each is a zone.
+    /// Each region is a zone.
     Zones,
-    /// In any zone that has room; what is left of the emptiest zones is moved.
+    /// Regions fill any zone with a free slot. Garbage collection moves the live regions of a
+    /// victim zone.
     Moved,
-    /// Likewise, but dropped: `zDrop`.
+    /// `zDrop`: as [`Placing::Moved`], but garbage collection drops the live regions.
     Dropped,
-    /// Likewise, but only the oldest part is dropped ([`Settings::old_part`]), and the rest is moved: `zDrop` with less virtual
-    /// spare room.
+    /// `zDrop` with less virtual spare room: drops the oldest regions ([`Settings::old_part`]), and
+    /// moves the rest.
     OldDropped,
-    /// Likewise while zones are free, and everything is dropped when few are: `zDrop` that goes by the load.
+    /// As [`Placing::OldDropped`] while enough zones are free, else drops all.
     DroppedByLoad,
-    /// In a file of F2FS: one zone after the other is written, so is another with what is moved, and some are always kept free.
+    /// In a file of F2FS: one open zone for new data, another for moved data, and some zones are
+    /// always kept free.
     File,
 }
 
-/// What drive regions lie on.
+/// Drive under the regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Medium {
-    /// The ZN540.
+    /// The ZN540 (ZNS).
     Zoned,
-    /// The SN540. Where regions lie in zones, these are zones by agreement, of any size.
+    /// The SN540 (conventional). Where regions lie in zones, the drive is divided into zones of any
+    /// size.
     Conventional,
 }
 
-/// What is simulated besides the drive.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// What is asked for.
+    /// Workload of CacheBench.
     pub workload: CachePool,
-    /// One in so many of its keys exists, for a cache of which everything is so many times smaller.
+    /// Scale: the cache and its memory are this many times smaller, and one in so many keys exists.
     pub smaller: u32,
     /// Objects that an item stands for.
     pub objects_per_item: u32,
-    /// Requests for each that changes something which only say that a region was read: a region is read so often that the
-    /// order in which regions go depends on it. With one for every object of an item but the first all requests do.
+    /// Requests per changing request that only update the recency of a region. Regions are read so
+    /// often that the eviction order depends on it. With `objects_per_item - 1` all requests do.
     pub touches_per_change: u32,
-    /// Which region goes.
+    /// Eviction policy for regions.
     pub eviction: Eviction,
-    /// Where regions lie.
+    /// Placement of the regions.
     pub placing: Placing,
-    /// On what.
+    /// Drive that holds the regions.
     pub medium: Medium,
-    /// Bytes of a region.
+    /// Region size in bytes.
     #[serde(with = "crate::experiment::text")]
     pub region: Bytes,
-    /// Regions.
+    /// Number of regions.
     pub regions: u32,
-    /// Zones that are used.
+    /// Number of zones that are used.
     pub zones: u32,
-    /// Bytes of a zone.
+    /// Zone size in bytes.
     #[serde(with = "crate::experiment::text")]
     pub zone: Bytes,
-    /// Zones are emptied once fewer than the first are free, until the second are.
+    /// Garbage collection starts when fewer zones are free than the first number, and stops at the
+    /// second.
     pub free_zones: (u32, u32),
-    /// The oldest part, of all regions: that may be evicted out of turn.
+    /// Share of the regions that is the oldest part, and may be evicted out of order.
     pub old_part: f64,
-    /// With [`Eviction::ZoneLru`] regions of the oldest part go first in whose zone more are of it, or evicted.
+    /// For [`Eviction::ZoneLru`]: above this many old or evicted regions in a zone, its old regions
+    /// go first.
     pub old_in_zone: u32,
-    /// Memory for objects, before it is divided by `smaller`.
+    /// Memory for objects in bytes, before it is divided by `smaller`.
     #[serde(with = "crate::experiment::text")]
     pub memory: Bytes,
-    /// What a request costs a thread, beyond the drive.
+    /// CPU time of a request, without the drive.
     #[serde(with = "crate::experiment::text")]
     pub request_cpu: Nanos,
-    /// How many bytes of regions are written before the cache is timed; write amplification is that of these.
+    /// Bytes of regions that are written as warm-up, before the cache is timed. The write
+    /// amplification is that of these bytes.
     #[serde(with = "crate::experiment::text")]
     pub aged: Bytes,
-    /// From which on hits are counted.
+    /// Bytes of regions after which hits are counted: the start of the stable stage.
     #[serde(with = "crate::experiment::text")]
     pub stable: Bytes,
-    /// How long threads run before they are timed.
+    /// Time that the threads run before the window.
     #[serde(with = "crate::experiment::text")]
     pub settle: Nanos,
-    /// How long they are timed.
+    /// Duration of the measurement.
     #[serde(with = "crate::experiment::text")]
     pub window: Nanos,
-    /// Equal seeds, equal histories.
+    /// Seed of the random numbers. Equal seeds give equal histories.
     pub seed: u64,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Gets in the stable stage.
     pub gets: u64,
-    /// Those that were hits.
+    /// Gets that were hits.
     pub hits: u64,
-    /// Those of them that were found in memory.
+    /// Hits that were found in memory.
     pub memory_hits: u64,
-    /// Bytes of regions that the cache had written when it was aged.
+    /// Bytes of regions that the cache had written at the end of the warm-up.
     pub written: u64,
-    /// Bytes that were moved from zone to zone by then.
+    /// Bytes that garbage collection had moved by then.
     pub moved: u64,
     /// Requests in the window.
     pub requests: u64,
-    /// Bytes of regions written in the window.
+    /// Bytes of regions that were written in the window.
     pub window_written: u64,
     /// Reads of objects from the drive in the window.
     pub window_reads: u64,
-    /// Bytes that were moved in it.
+    /// Bytes that were moved in the window.
     pub window_moved: u64,
-    /// Zones that were emptied in it, and for how long that went on in all.
+    /// Zones that garbage collection emptied in the window.
     pub emptied: u64,
-    /// See there.
+    /// Time that garbage collection spent on them.
     #[serde(with = "crate::experiment::text")]
     pub emptying: Nanos,
-    /// Bytes of objects that were asked for in the stable stage, and in the window.
+    /// Bytes of objects that gets requested in the stable stage.
     pub got: u64,
-    /// See there.
+    /// Bytes of objects that gets requested in the window.
     pub window_got: u64,
-    /// Bytes written to the drive in it, with what was moved.
+    /// Bytes written to the drive in the stable stage, including moved bytes.
     pub stable_written: u64,
-    /// How long requests in the window took beyond their time on the processor: reading, and waiting for writes.
+    /// Latency of requests in the window without their CPU time: reads, and waits for writes.
     pub request: Latency,
-    /// How long the window was.
+    /// Duration of the window.
     #[serde(with = "crate::experiment::text")]
     pub window: Nanos,
 }
 
 impl Outcome {
-    /// Hits of all gets.
+    /// Hit ratio of gets in the stable stage.
     #[must_use]
     pub fn hit_ratio(&self) -> f64 {
         self.hits as f64 / self.gets.max(1) as f64
     }
 
-    /// Bytes that the host wrote to the drive for each that the cache wrote.
+    /// Write amplification of the host: bytes written to the drive for each byte that the cache
+    /// wrote.
     #[must_use]
     pub fn write_amplification(&self) -> f64 {
         (self.written + self.moved) as f64 / self.written.max(1) as f64
     }
 
-    /// Millions of requests in a minute.
+    /// Throughput in millions of requests per minute.
     #[must_use]
     pub fn mopm(&self) -> f64 {
         self.requests as f64 / 1e6 * 60e9 / self.window.0.max(1) as f64
     }
 
-    /// MiB of regions written in a second of the window.
+    /// Region writes in the window, in MiB/s.
     #[must_use]
     pub fn written_mib_per_s(&self) -> f64 {
         self.window_written as f64 / MIB * 1e9 / self.window.0.max(1) as f64
     }
 
-    /// MiB of zones that are emptied in a second, while any is.
+    /// Rate of garbage collection in MiB of zones per second, while it runs.
     #[must_use]
     pub fn emptied_mib_per_s(&self, zone: Bytes) -> f64 {
         self.emptied as f64 * zone.0 as f64 / MIB * 1e9 / self.emptying.0.max(1) as f64
     }
 
-    /// Bytes written to the drive for each that was asked for.
+    /// Bytes written to the drive for each byte that gets requested.
     #[must_use]
     pub fn written_for_got(&self) -> f64 {
         self.stable_written as f64 / self.got.max(1) as f64
@@ -220,23 +230,23 @@ impl Outcome {
 const MIB: f64 = (1 << 20) as f64;
 
 impl Placing {
-    /// Whether regions are mapped to room in zones, which then have to be emptied.
+    /// True when regions are mapped to slots in zones, so that zones need garbage collection.
     const fn is_mapped(self) -> bool {
         !matches!(self, Self::InPlace | Self::Zones)
     }
 }
 
-/// Requests that a thread does before it looks at the time, when none of them has to wait.
+/// Requests that a thread runs before it looks at the clock, while none has to wait.
 const REQUESTS_AT_ONCE: u32 = 16;
 
-/// How calls come to a drive with zones: what is longer than CacheLib's largest write there is cut.
+/// Calls to a zoned drive: cut at 256 KiB, CacheLib's largest write there.
 const CALLS_ZONED: Calls = Calls { request: Bytes::kib(256), reads: 256, host: Nanos(3_110) };
 
-/// And to one without: the largest request that Linux makes of a larger call.
+/// Calls to a conventional drive: cut at the largest request that Linux makes of a larger call.
 const CALLS_CONVENTIONAL: Calls =
     Calls { request: Bytes::kib(1280), reads: 256, host: Nanos(1_260) };
 
-/// A cache on a drive, and everything around it.
+/// A simulated CacheLib on a drive.
 struct CacheState {
     settings: Settings,
     geometry: Geometry,
@@ -245,12 +255,12 @@ struct CacheState {
     device: DevicePort,
     io: Io,
     state: RefCell<State>,
-    /// Requests take time, and what is read is read from the drive.
+    /// True once requests take time and read from the drive: after the warm-up.
     is_timed: Cell<bool>,
     is_over: Cell<bool>,
     requests: Cell<u64>,
     reads: Cell<u64>,
-    /// Of the window.
+    /// Latencies of the window.
     measures: RefCell<Measures>,
     emptied: Cell<u64>,
     emptying: Cell<Nanos>,
@@ -258,14 +268,14 @@ struct CacheState {
     room: Event,
     /// A region may have to be evicted.
     few_clean: Event,
-    /// There is a region to be filled, or written.
+    /// A region waits to be written.
     filled: Event,
     gathered: Event,
-    /// A zone can be written to.
+    /// A zone can be written.
     zone: Event,
     /// A region was evicted.
     evicted: Event,
-    /// Reads under way, of each zone of the drive.
+    /// Reads in progress, per zone of the drive.
     readers: RefCell<Vec<u32>>,
     reader_left: Event,
     outcome: Cell<Option<Outcome>>,
@@ -275,8 +285,7 @@ struct CacheState {
 impl Run for Settings {
     type Outcome = Outcome;
 
-    /// On the whole drive, or on one that is so many times smaller: the ZN540, or the SN540 for regions in place, both as they
-    /// come from the factory.
+    /// Runs on a new drive of `medium`, which is `smaller` times smaller than the real one.
     fn run(&self, on_progress: &dyn Fn(f64)) -> Result<Outcome, String> {
         let medium = Box::new(Forgetful);
         if self.medium == Medium::Conventional {
@@ -285,7 +294,8 @@ impl Run for Settings {
                 let bytes = profile.user_blocks().bytes().0 / u64::from(self.smaller);
                 profile = profile.scaled_to(Bytes(bytes));
             }
-            // A region is written over as a whole, where it is: that is a zone by agreement.
+            // A region in place is overwritten as a whole, so it is a zone of the conventional
+            // drive.
             let place = if self.placing == Placing::InPlace { self.region } else { self.zone };
             let profile = profile.with_zones_of(place.blocks_ceil());
             let drive = ConventionalDrive::new(profile, OnReset::Nothing, self.seed, medium);
@@ -300,7 +310,7 @@ impl Run for Settings {
 /// Runs a cache on a drive.
 ///
 /// # Errors
-/// When the drive refuses something, or the cache comes to a standstill.
+/// When the drive refuses a command, or the cache deadlocks.
 fn run<D: ZonedDevice>(
     ground: impl Into<Ground<D>>,
     settings: &Settings,
@@ -310,7 +320,7 @@ fn run<D: ZonedDevice>(
         Placing::InPlace => CALLS_CONVENTIONAL,
         _ => CALLS_ZONED,
     };
-    // Nobody asks an origin: what is missed is written at once, as the benchmark does.
+    // The run has no origin: a miss is written at once, as in the benchmark.
     let nobody = (OriginTimes::each(Nanos(0)), Wanted::default());
     let mut world = World::new(ground.into(), calls.request, nobody);
     let geometry = *world.geometry();
@@ -377,7 +387,7 @@ impl CacheState {
         });
     }
 
-    /// What goes wrong there ends the run.
+    /// Spawns a task. Its failure ends the run.
     fn spawn<F, R>(self: &Rc<Self>, task: F)
     where
         F: FnOnce(Rc<Self>) -> R,
@@ -391,12 +401,12 @@ impl CacheState {
         });
     }
 
-    /// Of all that is written before the cache is timed.
+    /// Finished fraction of the warm-up.
     fn done(&self) -> f64 {
         self.state.borrow().written as f64 / self.settings.aged.0.max(1) as f64
     }
 
-    /// Only requests that change something, without their time.
+    /// Warm-up: runs only requests that change the cache's state, without their time.
     async fn age(self: Rc<Self>) {
         while self.state.borrow().written < self.settings.aged.0 {
             self.state.borrow_mut().untimed_requests();
@@ -440,7 +450,7 @@ impl CacheState {
         Ok(())
     }
 
-    /// A thread. Requests that need not wait are done some at a time.
+    /// One thread of the workload. Requests that need not wait run in batches.
     async fn serve(self: Rc<Self>) -> Result<(), Failure> {
         while !self.is_over.get() {
             let (mut cost, mut read, mut count) = (0, None, 0);
@@ -462,7 +472,7 @@ impl CacheState {
         Ok(())
     }
 
-    /// Only the last of some requests had to wait.
+    /// Times a batch: only its last request had to wait.
     fn time_requests(&self, count: u32, waited: Nanos) {
         let mut measures = self.measures.borrow_mut();
         for _ in 1..count {

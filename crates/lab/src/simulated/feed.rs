@@ -1,4 +1,4 @@
-//! Where gets come from: keys that are drawn, or the requests of a trace, read as they are needed.
+//! Load generator: drawn keys, a trace replay, B-tree pages or CacheBench requests.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -11,48 +11,49 @@ use crate::made::BTree;
 use crate::trace::{self, Op, Reader, TraceError};
 use crate::{Draw, Pace, Recorded};
 
-/// What is asked of a cache by all of its readers together.
+/// Load that all readers of a cache share.
 pub(crate) enum Load {
-    /// So many keys.
+    /// Number of keys, and their distribution.
     Drawn(u64, Draw),
-    /// A trace.
+    /// Trace replay.
     Recorded(Box<Recording>),
-    /// The pages that a B-tree reads, without end.
+    /// Page reads of a B-tree, without end.
     Pages(Box<BTree>),
-    /// Requests as CacheBench draws them.
+    /// Requests of CacheBench.
     Pool(Box<Pool>),
 }
 
-/// Requests of CacheBench: a get asks for all of an object, and what is set is written somewhere else, so it is removed here.
+/// Requests of CacheBench. A get reads a whole object. A set writes elsewhere, so here it removes
+/// the object.
 pub(crate) struct Pool {
     pub(crate) requests: Requests,
     pub(crate) chance: Rng,
     pub(crate) all: u64,
     pub(crate) left: u64,
-    /// What each costs whoever asks, before it asks.
+    /// Time that each request costs the reader, before the reader sends it.
     pub(crate) cost: Nanos,
 }
 
-/// What a reader does next.
+/// Next request of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ask {
     pub(crate) what: What,
-    /// Not before so long after the beginning. `None`: at once.
+    /// Earliest start, as time since the start of the load. `None`: at once.
     pub(crate) due: Option<Nanos>,
 }
 
-/// See [`Ask`].
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// It gets a key.
+    /// Get of a key.
     Key(u64),
-    /// It gets all of an object of this size.
+    /// Get of a whole object of this size.
     Object(u64, Bytes),
-    /// It removes an object.
+    /// Removal of an object.
     Removal(u64),
 }
 
-/// A load, while readers take from it.
+/// A load, and the position of the readers in it.
 pub(crate) struct Feed(Source);
 
 enum Source {
@@ -84,7 +85,7 @@ impl Feed {
         })
     }
 
-    /// `chance` is whoever asks': keys are drawn by it.
+    /// Next request. `chance` is the random generator of the reader, and draws the keys.
     pub(crate) fn next(&self, chance: &mut Rng) -> Option<Ask> {
         match &self.0 {
             Source::Drawn { left, draw, .. } => {
@@ -100,7 +101,7 @@ impl Feed {
         }
     }
 
-    /// What each request costs whoever asks, before it asks.
+    /// Time that each request costs the reader, before the reader sends it.
     pub(crate) fn cost(&self) -> Option<Nanos> {
         match &self.0 {
             Source::Pool(pool) => Some(pool.borrow().cost),
@@ -108,7 +109,7 @@ impl Feed {
         }
     }
 
-    /// The part that was taken: from 0 to 1.
+    /// Finished fraction, from 0 to 1.
     pub(crate) fn done(&self) -> f64 {
         match &self.0 {
             Source::Drawn { all, left, .. } => 1.0 - left.get() as f64 / (*all).max(1) as f64,
@@ -121,7 +122,7 @@ impl Feed {
         }
     }
 
-    /// Why there was nothing more before the end.
+    /// Error that ended the load early.
     pub(crate) fn failure(&self) -> Option<String> {
         match &self.0 {
             Source::Drawn { .. } | Source::Pages(_) | Source::Pool(_) => None,
@@ -129,7 +130,7 @@ impl Feed {
         }
     }
 
-    /// Lookups in the tree whose pages are read. 0 without one.
+    /// Lookups in the B-tree whose pages are read. 0 for other loads.
     pub(crate) fn lookups(&self) -> u64 {
         match &self.0 {
             Source::Pages(tree) => tree.borrow().lookups(),
@@ -138,39 +139,39 @@ impl Feed {
     }
 }
 
-/// Requests that are read at a time.
+/// Requests per read of the file.
 const BATCH: usize = 32 << 10;
 
-/// Requests of one second that are held at most: those of a longer one are spread over it part by part.
+/// Largest number of requests held of one second. A longer second is spread part by part.
 const SECOND_MAX: usize = 1 << 20;
 
-/// A trace, read as far as it was asked for.
+/// Position in a trace, which is read as requests are needed.
 pub(crate) struct Recording {
     recorded: Recorded,
     reader: Reader,
-    /// Of all objects, where the format has no sizes.
+    /// Size of every object, where the format has no sizes.
     size_of_all: Option<Bytes>,
-    /// Requests of the file that may be read, and those of them that were not yet.
+    /// Requests of the file that may be read. `left` counts those not read yet.
     all: u64,
     left: u64,
     held: Vec<trace::Request>,
-    /// The next of them, and its next copy.
+    /// Index in `held` of the next request. `copy` is its next copy.
     at: usize,
     copy: u32,
-    /// The second that `at` lies in, in `held`.
+    /// Range in `held` of the second that contains `at`.
     second: Range<usize>,
-    /// Of the first request, and of the one that was read last.
+    /// Times of the first request and of the last one read, in seconds.
     times_s: Option<(u32, u32)>,
-    /// Nobody is due before whoever came before.
+    /// Due time of the previous request. No request is due before it.
     due: Nanos,
     failure: Option<String>,
 }
 
 impl Recording {
-    /// Where objects have no sizes, all have that of a chunk.
+    /// Opens a trace. Where the format has no sizes, every object has the size of a chunk.
     ///
     /// # Errors
-    /// When there is no such file, or it cannot be read.
+    /// When the file does not exist or cannot be read.
     pub(crate) fn open(recorded: &Recorded, chunk: Bytes) -> Result<Self, TraceError> {
         let all = recorded.requests.unwrap_or(u64::MAX);
         Ok(Self {
@@ -218,7 +219,7 @@ impl Recording {
         }
     }
 
-    /// When the next one is due: requests of a second are spread over it.
+    /// Due time of the next request. The requests of a second are spread evenly over it.
     fn due(&mut self, times: f64) -> Nanos {
         if self.second.end <= self.at {
             self.begin_second();
@@ -230,7 +231,7 @@ impl Recording {
         self.due
     }
 
-    /// Reads until all of the second is there that begins with the next request.
+    /// Reads until the whole second of the next request is in `held`.
     fn begin_second(&mut self) {
         let time_s = self.held[self.at].time_s;
         let mut end = self.at;
@@ -250,7 +251,7 @@ impl Recording {
         self.second = self.at..end;
     }
 
-    /// Forgets what was asked, and reads more. False: there is no more.
+    /// Drops finished requests and reads more. False at the end of the trace.
     fn read_on(&mut self) -> bool {
         self.held.drain(..self.at);
         self.at = 0;
@@ -273,7 +274,7 @@ impl Recording {
         is_more
     }
 
-    /// Nothing can be paced by times that are all the same.
+    /// Error for a paced replay in which all requests have the same time.
     fn without_times(&self) -> Option<String> {
         let (first, last) = self.times_s.filter(|_| self.recorded.pace != Pace::Full)?;
         let why = "all requests were made in the same second: leave pace out";
@@ -286,13 +287,13 @@ impl Recording {
     }
 }
 
-/// As an object lies on flash: in whole blocks, or packed with others if it is shorter than one. Those are bytes in a simulation as
-/// well, and no tags that stand for them: their memory is as much as their flash.
+/// Size of an object on flash: whole blocks, or packed with others if it is shorter than one.
+/// Packed objects are bytes in a simulation too, and no tags: they need as much memory as flash.
 fn as_stored(len: u32) -> Bytes {
     if Record::is_packed(len) { Bytes(len.into()) } else { whole_blocks(None, len) }
 }
 
-/// Bytes of objects, all of them in whole blocks.
+/// Size of an object, rounded up to whole blocks.
 pub(crate) fn whole_blocks(of_all: Option<Bytes>, own: u32) -> Bytes {
     let bytes = of_all.unwrap_or(Bytes(own.into()));
     Bytes(bytes.blocks_ceil().0.max(1) * BLOCK_BYTES as u64)

@@ -1,4 +1,4 @@
-//! How a thread reads and writes a chunk: calls that block it, cut into requests by the kernel.
+//! I/O of a simulated thread: blocking reads and writes, which the kernel splits into requests.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use zonal_runtime::{Buffers, Call, Clock, Port, Spawner};
 
 pub(super) type DevicePort = Port<Command, Completion>;
 
-/// What went wrong, and where.
+/// A device error with the operation that failed.
 #[derive(Clone, Debug)]
 pub(super) struct Failure(pub(super) String);
 
@@ -18,19 +18,19 @@ impl Failure {
     }
 }
 
-/// How a thread's calls come to the drive.
+/// Costs and limits of a thread's system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calls {
-    /// The largest request: what is longer is cut.
+    /// Largest request in bytes. Longer calls are split.
     pub request: Bytes,
-    /// Requests of one thread's read that are under way together. Of a write it is always one: the kernel lets one write
-    /// into a zone at a time, and without zones the thread itself writes piece by piece.
+    /// Requests of one read that are in flight together. A write has only one: the kernel allows
+    /// one write per zone at a time, and without zones the thread itself writes piece by piece.
     pub reads: usize,
-    /// What a call costs the host, beyond the drive.
+    /// Time of a call on the host, without the drive.
     pub host: Nanos,
 }
 
-/// Reads that the host has under way, of all threads: as many buffers.
+/// Read buffers of all threads: the most reads in flight.
 const READS_MAX: u32 = 2048;
 
 pub(super) struct Io {
@@ -38,7 +38,7 @@ pub(super) struct Io {
     device: DevicePort,
     clock: Clock,
     buffers: Buffers,
-    /// What is written: nobody looks at it.
+    /// Payload of every write. Its content is never read.
     data: Payload,
 }
 
@@ -52,7 +52,7 @@ impl Io {
         Self { calls, device, clock, buffers, data }
     }
 
-    /// Requires: the chunk lies within a zone.
+    /// Reads a chunk. Requires: the chunk lies within one zone.
     pub(super) async fn read(&self, at: Lba, blocks: Blocks) -> Result<(), Failure> {
         let mut under_way = VecDeque::with_capacity(self.calls.reads);
         for (lba, blocks) in self.requests(at, blocks) {
@@ -61,7 +61,8 @@ impl Io {
                 if let Some(buffer) = has_room.then(|| self.buffers.try_take(blocks)).flatten() {
                     break buffer;
                 }
-                // Answers that nobody has come for keep their buffers: first of all one's own.
+                // A completion that is not awaited keeps its buffer, so this read awaits its own
+                // first.
                 match under_way.pop_front() {
                     Some(first) => Self::read_ended(at, first).await?,
                     None => break self.buffers.take(blocks).await,
@@ -81,7 +82,7 @@ impl Io {
         answer.map(drop).map_err(|error| Failure::new(&format!("a read at {at}"), error))
     }
 
-    /// Requires: the zone's next chunk lies there.
+    /// Writes a chunk. Requires: `at` is the write pointer of the zone.
     pub(super) async fn write(&self, at: Lba, blocks: Blocks) -> Result<(), Failure> {
         for (lba, blocks) in self.requests(at, blocks) {
             let data = vec![self.data.slice(0..index(blocks.bytes().0))];

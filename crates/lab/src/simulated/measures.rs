@@ -1,29 +1,29 @@
-//! What gets showed: how long each thing took, and what came of each stretch of time.
+//! Measurements: latency histograms, and bytes and gets per interval of time.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use zonal_base::{Nanos, index};
 
-/// Decimal digits that a latency keeps.
+/// Significant decimal digits of a latency.
 const DIGITS: u8 = 3;
 
-/// The longest latency that is told apart: 28 hours. Longer ones count as that; a mean has them as they are.
+/// Longest latency of the histogram: 28 hours. Longer ones count as that, but the mean is exact.
 const LATENCY_MAX: Nanos = Nanos::secs(100_000);
 
-/// What is timed.
+/// Operation that is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timed {
-    /// A get, from the request to its last byte, whatever it took.
+    /// A get, from the request to its last byte.
     Get,
-    /// One that asked nothing of the origin.
+    /// A get that sent no request to the origin.
     Hit,
-    /// One that did.
+    /// A get that sent a request to the origin.
     Miss,
-    /// Reading a chunk from the drive.
+    /// Read of a chunk from the drive.
     Read,
-    /// Writing one to it.
+    /// Write of a chunk to the drive.
     Write,
-    /// Finishing a zone, while somebody waits for it.
+    /// Finish of a zone that the caller waits for.
     Finish,
 }
 
@@ -31,7 +31,7 @@ impl Timed {
     const COUNT: usize = 6;
 }
 
-/// Latencies and bytes, while they are collected.
+/// Latencies and bytes, while a run collects them.
 #[derive(Debug)]
 pub(crate) struct Measures {
     begun: Nanos,
@@ -46,49 +46,51 @@ struct Span {
     sum_ns: u128,
 }
 
-/// How long something took, in virtual time.
+/// Latency of an operation, in virtual time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Latency {
-    /// How often it was timed.
+    /// Number of operations.
     pub count: u64,
-    /// The mean, exactly.
+    /// Mean in nanoseconds, exact.
     pub mean_ns: u64,
-    /// The median; percentiles are within a thousandth.
+    /// 50th percentile in nanoseconds, within a thousandth.
     pub p50_ns: u64,
-    /// One in a hundred took longer.
+    /// 99th percentile in nanoseconds, within a thousandth.
     pub p99_ns: u64,
-    /// One in a thousand did.
+    /// 99.9th percentile in nanoseconds, within a thousandth.
     pub p999_ns: u64,
-    /// The longest; these are within a thousandth as well.
+    /// Longest latency in nanoseconds, within a thousandth.
     pub max_ns: u64,
-    /// The geometric mean.
+    /// Geometric mean in nanoseconds.
     pub geomean_ns: u64,
-    /// The standard deviation.
+    /// Standard deviation in nanoseconds.
     pub sd_ns: u64,
 }
 
-/// What came of a stretch of time: a byte counts when all of its chunk had moved, in Zonal when a get is answered next; a get when
-/// it was answered.
+/// Throughput of an interval of time.
+///
+/// A get counts in the interval of its answer. A byte counts when its whole chunk was moved, or in
+/// Zonal at the next answered get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Moved {
-    /// Bytes to whoever asked.
+    /// Bytes of answered gets.
     pub got: u64,
-    /// Bytes from the drive.
+    /// Bytes read from the drive.
     pub read: u64,
-    /// Bytes to the drive.
+    /// Bytes written to the drive.
     pub written: u64,
-    /// Gets.
+    /// Gets that were answered.
     pub gets: u64,
-    /// Those of them that asked nothing of the origin.
+    /// Gets that sent no request to the origin.
     pub hits: u64,
-    /// How long all of them took together.
+    /// Sum of the latencies of the gets, in nanoseconds.
     pub get_ns: u64,
 }
 
 impl Latency {
-    /// How long all of them took together.
+    /// Sum of all latencies, in nanoseconds.
     pub(crate) fn sum_ns(&self) -> f64 {
         self.mean_ns as f64 * self.count as f64
     }
@@ -111,7 +113,7 @@ impl Measures {
         span.sum_ns += u128::from(took.0);
     }
 
-    /// A get of so many bytes was answered.
+    /// Records an answered get of so many bytes.
     pub(crate) fn note_get(&mut self, bytes: u64, is_hit: bool, (begun, now): (Nanos, Nanos)) {
         let took = now.since(begun);
         self.time(Timed::Get, took);
@@ -123,7 +125,7 @@ impl Measures {
         stretch.get_ns += took.0;
     }
 
-    /// The stretch of time that `now` lies in.
+    /// Interval that contains `now`.
     pub(crate) fn stretch_at(&mut self, now: Nanos) -> &mut Moved {
         let at = index(now.since(self.begun).0 / self.stretch.0);
         if self.moved.len() <= at {
@@ -148,7 +150,8 @@ impl Measures {
         }
     }
 
-    /// Every whole stretch of time; the last, which was cut short, is left out unless it is the only one.
+    /// Every full interval. The last one was cut short, so it is left out unless it is the only
+    /// one.
     pub(crate) fn moved(mut self) -> Vec<Moved> {
         if 1 < self.moved.len() {
             self.moved.pop();
@@ -193,7 +196,7 @@ mod tests {
         assert_eq!((latency.count, latency.mean_ns), (1000, 500_500_000));
         assert!(latency.p99_ns.abs_diff(990_000_000) < 1_000_000, "{latency:?}");
         let near = |value: u64, millis: f64| (value as f64 / 1e6 / millis - 1.0).abs() < 0.002;
-        // The thousandth root of the factorial of a thousand; the root of (1000^2 - 1) / 12.
+        // The expected values are the thousandth root of 1000!, and the root of (1000^2 - 1) / 12.
         assert!(near(latency.geomean_ns, 369.49) && near(latency.sd_ns, 288.67), "{latency:?}");
         assert!(near(latency.max_ns, 1000.0), "{latency:?}");
         assert_eq!(measures.latency(Timed::Read), Latency::default());

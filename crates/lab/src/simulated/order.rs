@@ -1,9 +1,9 @@
-//! What was used longest ago, of things that have a number.
+//! LRU list of numbers.
 
-/// Numbers in the order of their last use. Each operation costs the same however many there are.
+/// Numbers in the order of their last use. Each operation takes constant time.
 pub(super) struct Order {
-    /// Of each number those before and behind it. The first one is the list's own, before the oldest and behind the
-    /// newest; those of number 0 come next.
+    /// Neighbours of each number in a doubly linked list. Entry 0 is the sentinel, before the
+    /// oldest and behind the newest. Number `n` has entry `n + 1`.
     links: Vec<Link>,
     len: usize,
 }
@@ -14,39 +14,39 @@ struct Link {
     behind: u32,
 }
 
-/// Of a number that is not in the order.
+/// Links of a number that is not in the list.
 const NOT_THERE: Link = Link { before: u32::MAX, behind: u32::MAX };
 
-/// Where the list's own links are.
+/// Entry of the sentinel.
 const OWN: u32 = 0;
 
 impl Order {
-    /// An empty one, of numbers below `count`.
+    /// An empty list for numbers below `count`.
     pub(super) fn new(count: u32) -> Self {
         let mut order = Self { links: vec![Link { before: OWN, behind: OWN }], len: 0 };
         order.take_numbers_below(count);
         order
     }
 
-    /// Numbers below `count` may come as well.
+    /// Grows the list to numbers below `count`.
     pub(super) fn take_numbers_below(&mut self, count: u32) {
         let links = (count as usize + 1).max(self.links.len());
         self.links.resize(links, NOT_THERE);
     }
 
-    /// Numbers that are there.
+    /// Count of the numbers in the list.
     pub(super) const fn len(&self) -> usize {
         self.len
     }
 
-    /// It was used now.
+    /// Makes the number the newest.
     pub(super) fn insert(&mut self, number: u32) {
         self.remove(number);
         let newest = self.links[OWN as usize].before;
         self.link(number + 1, newest, OWN);
     }
 
-    /// It goes first from now on.
+    /// Makes the number the oldest.
     pub(super) fn insert_oldest(&mut self, number: u32) {
         self.remove(number);
         let oldest = self.links[OWN as usize].behind;
@@ -64,7 +64,7 @@ impl Order {
         self.links[number as usize + 1].before != NOT_THERE.before
     }
 
-    /// True when it was there.
+    /// True when the number was in the list.
     pub(super) fn remove(&mut self, number: u32) -> bool {
         if !self.contains(number) {
             return false;
@@ -77,19 +77,19 @@ impl Order {
         true
     }
 
-    /// Puts `new` where `old` is. Requires: `old` is there, `new` is not.
+    /// Puts `new` in the place of `old`. Requires: `old` is in the list, `new` is not.
     pub(super) fn replace(&mut self, old: u32, new: u32) {
         let Link { before, behind } = self.links[old as usize + 1];
         self.remove(old);
         self.link(new + 1, before, behind);
     }
 
-    /// What was used longest ago.
+    /// Least recently used number.
     pub(super) fn oldest(&self) -> Option<u32> {
         self.links[OWN as usize].behind.checked_sub(1)
     }
 
-    /// Oldest first.
+    /// All numbers, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let next = move |number: u32| self.links[number as usize + 1].behind.checked_sub(1);
         std::iter::successors(self.oldest(), move |number| next(*number))

@@ -1,4 +1,4 @@
-//! An origin that has every object, and takes its time to answer.
+//! Origin model: has every object, and answers after a configured time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,17 +10,17 @@ use zonal_base::{
 };
 use zonal_cache::{Fetch, Fetched, ObjectName, OriginFault, OriginHead, StreamId};
 
-/// An object that keys lie in: 1 GiB, so that few heads stand for many chunks.
+/// Size of an object that holds keys: 1 GiB, so that few heads cover many chunks.
 pub(super) const OBJECT: Bytes = Bytes::mib(1024);
 
-/// Objects of a trace that somebody asks for now, with their sizes: all that the origin knows of them.
+/// Sizes of the trace objects that readers request now: all that the origin knows of them.
 ///
-/// A trace is read as it is asked for, and nobody keeps what its objects are.
+/// A trace is read as requests are needed, and the sizes of its objects are not kept.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted(Rc<RefCell<BTreeMap<u64, (Bytes, u32)>>>);
 
 impl Wanted {
-    /// From here on until it is [`Wanted::leave`]d the object has this size; whoever came last is right.
+    /// Sets the size of the object until [`Wanted::leave`]. The last caller wins.
     pub(super) fn enter(&self, id: u64, size: Bytes) {
         let mut objects = self.0.borrow_mut();
         let (known, count) = objects.entry(id).or_default();
@@ -42,12 +42,12 @@ impl Wanted {
     }
 }
 
-/// What an object is called.
+/// Identity of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Called {
-    /// One that keys lie in.
+    /// Object that holds drawn keys.
     OfKeys(u64),
-    /// One of a trace.
+    /// Object of a trace.
     Own(u64),
 }
 
@@ -69,7 +69,7 @@ impl Called {
         }
     }
 
-    /// What the bytes of the version with this size are, at a whole block.
+    /// Tag of the block at byte `at`, in the version with this size.
     pub(super) const fn tag_at(self, size: u64, at: u64) -> Tag {
         let source = match self {
             Self::OfKeys(number) => number,
@@ -79,37 +79,37 @@ impl Called {
     }
 }
 
-/// What a body sends at once.
+/// Bytes of one body frame.
 const FRAME: Bytes = Bytes::kib(64);
 
-/// Frames under way: 64 MiB of them.
+/// Most frames in flight: 64 MiB.
 const FRAMES_MAX: u32 = 1024;
 
-/// How long an origin takes.
+/// Response times of the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OriginTimes {
-    /// To say what an object is, or to begin with a body.
+    /// Time to the head of an object, or to the start of a body.
     pub question: Nanos,
-    /// For each 64 KiB of a body, once it has begun.
+    /// Time for each 64 KiB of a body, once the body has started.
     pub frame: Nanos,
 }
 
 impl OriginTimes {
-    /// Of whole objects: a body begins after `latency`, and comes as fast as from S3 in paper 000, which took 40.6 ms for
-    /// 64 KiB and 5.41 s for 512 MiB: 0.656 ms for each 64 KiB more.
+    /// Times for whole objects. A body starts after `latency` and has the bandwidth of S3 in paper
+    /// 000. S3 took 40.6 ms for 64 KiB and 5.41 s for 512 MiB: 0.656 ms for each further 64 KiB.
     #[must_use]
     pub const fn for_objects(latency: Nanos) -> Self {
         Self { question: latency, frame: Nanos::micros(656) }
     }
 
-    /// The same time for each of them.
+    /// The same time for the start and for each frame.
     #[must_use]
     pub const fn each(time: Nanos) -> Self {
         Self { question: time, frame: time }
     }
 
-    /// Whoever asks for a chunk has all of it after `latency`. What is longer than a frame comes evenly over that time, from
-    /// the first moment on.
+    /// A chunk is complete after `latency`. A chunk longer than a frame arrives evenly over that
+    /// time, from the first moment on.
     #[must_use]
     pub const fn for_chunks(chunk: Bytes, latency: Nanos) -> Self {
         if chunk.0 <= FRAME.0 {
@@ -122,10 +122,10 @@ impl OriginTimes {
 pub(super) struct Origin {
     times: OriginTimes,
     wanted: Wanted,
-    /// By when they are due, and by the order of the questions.
+    /// Pending answers by due time, then by request number.
     answers: BTreeMap<(Nanos, u64), (Ticket, Fetched)>,
     asked: u64,
-    /// By the number of their stream; those that are over are free.
+    /// Open bodies by stream number. `None`: the number is free.
     bodies: Vec<Option<Body>>,
     free: Vec<StreamId>,
     frames: Pool,
@@ -133,7 +133,7 @@ pub(super) struct Origin {
 
 struct Body {
     object: Called,
-    /// Of its version.
+    /// Size of the object's version in bytes.
     size: u64,
     rest: Range<u64>,
 }
@@ -208,7 +208,7 @@ impl Origin {
     fn more(&mut self, stream: StreamId) -> Fetched {
         let Some(body) = &mut self.bodies[index(stream.0)] else { return Fetched::End };
         let len = FRAME.0.min(body.rest.end - body.rest.start);
-        // Everybody else holds a frame: ask again later, as one does of a store that is busy.
+        // Other bodies hold all frames, so the origin answers like a busy store.
         let Some(mut frame) = self.frames.take(Bytes(len).blocks_ceil()) else {
             return Fetched::Failed(OriginFault::Busy);
         };

@@ -1,4 +1,5 @@
-//! Readers: each asks for some bytes, looks at what comes, and asks for the next, at once or when it is due.
+//! Readers: each requests bytes, verifies them, and sends the next request at once or when it is
+//! due.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -25,21 +26,21 @@ pub(super) struct Readers {
     seeds: RefCell<Rng>,
     lots: RefCell<Rng>,
     wanted: Wanted,
-    /// Of objects that keys lie in, by number; made when they are first asked for.
+    /// Names of the objects that hold keys, by number, created on first use.
     names: RefCell<Vec<ObjectName>>,
     tally: RefCell<Tally>,
     measures: RefCell<Option<Measures>>,
-    /// What the cache had read from the drive, and written to it, when a get was answered last.
+    /// Bytes that the cache had read from and written to the drive at the last answered get.
     of_drive: Cell<(u64, u64)>,
 }
 
-/// Readers that were started together.
+/// Readers that started together.
 pub(super) struct Entered {
     pub(super) feed: Feed,
     pub(super) running: Cell<usize>,
 }
 
-/// Objects that keys lie in whose names are kept: 1 PiB of keys.
+/// Names of key objects that are kept: 1 PiB of keys.
 const NAMES_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Default)]
@@ -47,30 +48,30 @@ struct Tally {
     gets: u64,
     hits: u64,
     bytes: u64,
-    /// The first thing that went wrong.
+    /// The first error.
     wrong: Option<String>,
 }
 
-/// What one get wants of a stripe, and where its bytes go: nowhere, once their tags were looked at.
+/// Consumer of a get's bytes in one stripe. It verifies their tags and drops them.
 struct Want {
     readers: Rc<Readers>,
-    /// What the get has come to.
+    /// State of the get.
     seen: Rc<Cell<GetOutcome>>,
     object: Called,
-    /// Of its version.
+    /// Size of the object's version in bytes.
     size: u64,
-    /// The next byte that is to come.
+    /// Offset of the next byte.
     at: u64,
 }
 
-/// Bytes that came, and whether the origin was asked nothing for them.
+/// Bytes of a get, and whether it was a hit: no request went to the origin.
 type Came = (u64, bool);
 
-/// What a get has come to.
+/// State of a get.
 #[derive(Clone, Copy, Debug, Default)]
 struct GetOutcome {
     asked_origin: bool,
-    /// Stripes that came to their end.
+    /// Stripes that are complete.
     ended: u64,
 }
 
@@ -98,7 +99,7 @@ impl Readers {
         self.measures.take()
     }
 
-    /// Starts all readers; together they ask for all of the load.
+    /// Starts all readers. Together they run the whole load.
     pub(super) fn enter(
         self: &Rc<Self>,
         executor: &Executor,
@@ -121,7 +122,7 @@ impl Readers {
                     if let Some(cost) = entered.feed.cost() {
                         clock.sleep_until(clock.now() + cost).await;
                     }
-                    // What came late has waited since it was due: nobody else was free to ask for it.
+                    // A late request has waited since it was due: no reader was free to send it.
                     let begun = due.unwrap_or_else(|| clock.now());
                     readers.answer(&cache, ask.what, (&clock, begun)).await;
                 }
@@ -131,7 +132,7 @@ impl Readers {
         entered
     }
 
-    /// Gets done, hits among them, and their bytes, since the last time.
+    /// Gets, hits and bytes since the last call.
     pub(super) fn take_tally(&self) -> Result<(u64, u64, u64), String> {
         let Tally { gets, hits, bytes, wrong } = self.tally.take();
         wrong.map_or(Ok((gets, hits, bytes)), Err)
@@ -163,7 +164,8 @@ impl Readers {
         }
     }
 
-    /// All of an object of this size. When another was known, the origin is asked what it is now.
+    /// Reads all of an object of this size. If the cache knows another size, it revalidates with
+    /// the origin.
     async fn whole(self: &Rc<Self>, cache: &Cache, object: Called, size: u64) -> Option<Came> {
         let name = object.name();
         let mut opened = self.open(cache, &name, Freshness::Immutable).await?;
@@ -175,7 +177,7 @@ impl Readers {
         Some((bytes, all_cached && opened.found == HeadSource::Hit))
     }
 
-    /// Some of an object that keys lie in.
+    /// Reads a range of an object that holds keys.
     async fn part(self: &Rc<Self>, cache: &Cache, number: u64, range: Range<u64>) -> Option<Came> {
         let name = self.name(number);
         let opened = self.open(cache, &name, Freshness::Immutable).await?;
@@ -192,7 +194,7 @@ impl Readers {
         }
     }
 
-    /// `None`: something went wrong, and was noted.
+    /// `None`: the read failed, and the error is in the tally.
     async fn read(
         self: &Rc<Self>,
         cache: &Cache,

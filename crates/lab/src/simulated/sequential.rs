@@ -1,10 +1,14 @@
-//! A cache that does one thing after the other, as ZNSCCache (paper 001) has it, in virtual time: it looks a chunk up, reads it,
-//! or waits for the origin and writes it, and only then takes the next get.
+//! ZNSCCache simulation (paper 001) in virtual time: a cache that does one step after the other.
 //!
-//! 1. Of each zone 1 GiB is used. One zone is filled from its first chunk to its last, then it is finished (`write`).
-//! 2. After every get, when only [`ZONES_LEFT`] zone is not full, the [`ZONES_EMPTIED`] zones that are oldest on average are emptied (`evict`).
-//! 3. What the published code does besides are [`Habits`]; without them the cache is as its paper describes it, and zones are
-//!    finished in the background, which the paper leaves to others.
+//! A get looks up a chunk and reads it. On a miss it waits for the origin and writes the chunk.
+//! Only then the next get starts.
+//!
+//! 1. The cache uses 1 GiB of each zone. It fills one zone from the first chunk to the last, then
+//!    finishes it (`write`).
+//! 2. After every get, if only [`ZONES_LEFT`] zone is not full, the cache empties the
+//!    [`ZONES_EMPTIED`] zones that are oldest on average (`evict`).
+//! 3. [`Habits`] are what the published code does besides. Without them the cache follows its
+//!    paper, and finishes zones in the background, which the paper leaves to others.
 
 mod answers;
 mod habits;
@@ -25,69 +29,70 @@ use answers::Answers;
 pub use habits::{Habit, Habits};
 use line::SerialDrive;
 
-/// What is simulated besides the drive.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct SequentialSettings {
-    /// All chunks have this size, a power of two up to 1 GiB.
+    /// Size of every chunk: a power of two up to 1 GiB.
     pub chunk: Bytes,
-    /// What a get gets: a chunk, or a part of one, of which so many follow each other in a chunk.
+    /// Bytes of one get: a chunk, or one of several equal parts of a chunk.
     pub get: Bytes,
-    /// Zones that are used, from the first on.
+    /// Number of zones that are used, from the first on.
     pub zones: u32,
-    /// From the question to the origin to the last byte of its answer: the geometric mean.
+    /// Geometric mean of the origin's latency, from the request to the last byte.
     pub origin_latency: Nanos,
-    /// The standard deviation of these times, which are lognormal. 0: all of them are the same.
+    /// Standard deviation of the latencies, which are lognormal. 0: all are equal.
     pub origin_sd: Nanos,
-    /// No get begins after so long.
+    /// Virtual time after which no get starts.
     pub limit: Nanos,
-    /// What it does besides.
+    /// Habits of the published code that the cache has.
     pub habits: Habits,
-    /// What calls cost.
+    /// Costs of calls.
     pub host: HostCosts,
-    /// Equal seeds, equal histories.
+    /// Seed of the random numbers. Equal seeds give equal histories.
     pub seed: u64,
 }
 
-/// What the host's part of a read or write takes.
+/// Costs of a read or write on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostCosts {
-    /// A call that reads or writes, beyond the drive.
+    /// Time of a read or write call, without the drive.
     pub call: Nanos,
-    /// The largest request that the kernel makes of a call.
+    /// Largest request in bytes that the kernel makes of a call.
     pub request: Bytes,
-    /// Fresh memory that is read into, for each MiB.
+    /// Time to fault in fresh memory for a read, per MiB.
     pub touching: Nanos,
-    /// Opening the device, asking for its zones, and closing it.
+    /// Time to open the device, query its zones and close it.
     pub reopening: Nanos,
 }
 
-/// What came of some gets.
+/// Result of a series of gets.
 pub(crate) struct SequentialOutcome {
     pub(crate) hits: u64,
     pub(crate) took: Nanos,
     pub(crate) measures: Measures,
     pub(crate) chunks_written: u64,
     pub(crate) zones_finished: u64,
-    /// When the first zone that held something was emptied.
+    /// When the first zone with data was emptied, since the start.
     pub(crate) first_emptied: Option<Nanos>,
-    /// Lookups in the tree whose pages were got. 0 without one.
+    /// Lookups in the B-tree whose pages were read. 0 for other loads.
     pub(crate) lookups: u64,
 }
 
-/// What is used of a zone: the published code has trouble with more.
+/// Bytes of a zone that are used: the published code has trouble with more.
 pub(crate) const ZONE_USED: Bytes = Bytes::mib(1024);
 
-/// Zones that are not full, at which some are emptied, and how many.
+/// Number of zones that are not full at which eviction starts. `ZONES_EMPTIED` zones are emptied
+/// each time.
 pub(crate) const ZONES_LEFT: u32 = 1;
 const ZONES_EMPTIED: usize = 2;
 
-/// What is written at a time by those who write little.
+/// Blocks per write call of [`Habit::SmallWrites`].
 const SMALL: Blocks = Blocks(1);
 
-/// A chunk's number: those of a zone follow each other.
+/// Number of a chunk slot. The slots of a zone are consecutive.
 type ChunkSlot = u32;
 
-/// A cache on a drive, and everything around it.
+/// A simulated ZNSCCache on a drive.
 pub(crate) struct Sequential<D> {
     settings: SequentialSettings,
     line: SerialDrive<D>,
@@ -99,7 +104,7 @@ pub(crate) struct Sequential<D> {
     chunks_per_zone: u32,
     places: NumberMap<u64, ChunkSlot>,
     zones: Vec<Zone>,
-    /// Zones that are not full; the last is written next.
+    /// Zones that are not full. The last one is written next.
     open: Vec<u32>,
     origin: Answers,
     measures: Measures,
@@ -108,19 +113,20 @@ pub(crate) struct Sequential<D> {
     first_emptied: Option<Nanos>,
 }
 
-/// What lies in a zone.
+/// Contents of a zone.
 #[derive(Clone, Debug, Default)]
 struct Zone {
-    /// Of each chunk, and when it was inserted, or used last: after the beginning.
+    /// Key of each chunk, and the time of its insertion or last use, since the start.
     chunks: Vec<(u64, Nanos)>,
-    /// Of all these times.
+    /// Sum of these times in nanoseconds.
     sum: u128,
 }
 
 impl<D: ZonedDevice> Sequential<D> {
-    /// A cache with nothing in it, on a drive with zones that has come to a moment.
+    /// An empty cache on a zoned drive.
     ///
-    /// Requires: more than [`ZONES_LEFT`] zones of the drive, each with [`ZONE_USED`].
+    /// Requires: `zones` is more than [`ZONES_LEFT`], the drive has as many, and each holds
+    /// [`ZONE_USED`].
     pub(crate) fn new(
         ground: Ground<D>,
         settings: SequentialSettings,
@@ -157,10 +163,11 @@ impl<D: ZonedDevice> Sequential<D> {
         }
     }
 
-    /// Gets all keys, or as many as there is time for. `on_progress` hears the part that is done, now and then.
+    /// Runs gets until the keys end or the limit passes. `on_progress` receives the finished
+    /// fraction from time to time.
     ///
     /// # Errors
-    /// When the drive refused something, or the keys cannot be read.
+    /// When the drive refuses a command, or the keys cannot be read.
     pub(crate) fn run(mut self, on_progress: &dyn Fn(f64)) -> Result<SequentialOutcome, String> {
         let turns = Turns::default();
         while self.since_begun() < self.settings.limit
@@ -286,7 +293,7 @@ impl<D: ZonedDevice> Sequential<D> {
         Ok(())
     }
 
-    /// Empties the oldest zones, if too few are not full.
+    /// Empties the oldest zones if too few zones are not full.
     fn evict(&mut self) -> Result<(), String> {
         if ZONES_LEFT < low_u32(self.open.len()) {
             return Ok(());
@@ -309,14 +316,15 @@ impl<D: ZonedDevice> Sequential<D> {
             let zone = ZoneId(number);
             self.line.settle(zone)?;
             self.line.call(Command::Manage { zone, action: ZoneAction::Reset })?;
-            // One that was empty is written before the others, as if it had just become so.
+            // A zone that was empty already is written before the others, as if it had just been
+            // emptied.
             self.open.retain(|open| *open != number);
             self.open.push(number);
         }
         Ok(())
     }
 
-    /// What every read and write begins with, if that is the habit.
+    /// Costs of [`Habit::Reopen`] at the start of a read or write.
     fn reopen(&mut self) -> Result<(), String> {
         match self.has(Habit::Reopen) {
             true => self.line.sleep(self.settings.host.reopening),
@@ -332,7 +340,7 @@ impl<D: ZonedDevice> Sequential<D> {
         u64::from(place / self.chunks_per_zone)
     }
 
-    /// The requests of a part of a chunk, none larger than `piece`: parts are so long.
+    /// Requests for one part of a chunk, each at most `piece` bytes. Every part has `length` bytes.
     fn requests(
         &self,
         place: ChunkSlot,

@@ -1,4 +1,5 @@
-//! The engine on the model of the ZN540: right bytes, reclaim, admission, restarts, and equal seeds.
+//! Cache engine on the ZN540 model: right bytes, garbage collection, admission, restarts, equal
+//! seeds.
 
 use zonal_base::{Bytes, Nanos};
 use zonal_cache::CacheStats;
@@ -9,7 +10,7 @@ use crate::{Distribution, Draw};
 
 const ZONES: u32 = 16;
 
-/// A part in 250 of the drive.
+/// 1/250 of the drive.
 const DRAM: Bytes = Bytes::mib(64);
 
 fn settings(seed: u64, policy: &str) -> Settings {
@@ -24,7 +25,7 @@ fn settings(seed: u64, policy: &str) -> Settings {
     }
 }
 
-/// Twice as many chunks as the drive holds are asked for four times, on the mean.
+/// Runs gets over twice as many chunks as the drive holds, four per chunk on average.
 fn run(seed: u64, policy: &str) -> (Outcome, Simulated<ZonedDrive>, Draw) {
     run_with(&settings(seed, policy))
 }
@@ -94,7 +95,7 @@ fn what_waits_has_a_bound_and_costs_no_hits() {
 fn a_budget_bounds_what_is_written() {
     let (stats, written) = stats_of("flow?admit=all&budget=15%");
     assert!(0 < stats.turned_away_bytes && 0 < stats.evicted, "{stats:?}");
-    // A zone whose turn has come is written again whatever that costs; then less is admitted.
+    // A victim zone is rewritten whatever the budget says. Then less is admitted.
     let most = stats.served_bytes / 100 * 15 + Bytes::mib(1077).0;
     assert!(written <= most, "{written} of {most}");
 }
@@ -131,7 +132,7 @@ fn hits_after_a_restart_are_those_of_before() {
         let mut simulated = simulated.restart(&settings(3, policy)).expect("it comes up");
         let stopped = gets(&mut simulated);
         println!("{policy}: {running}, after a kill {killed}, and after a stop {stopped}");
-        // Without what it knew last, `epoch` finds more than with it: what is unknown counts as just used.
+        // `epoch` has more hits without its last state: a chunk of unknown age counts as just used.
         let most = if policy == &"epoch" { 1200 } else { 800 };
         let is_far = running.abs_diff(killed).max(killed.abs_diff(stopped)) > most;
         far.extend(is_far.then_some((policy, running, killed, stopped)));

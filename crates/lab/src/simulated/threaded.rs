@@ -1,13 +1,16 @@
-//! A cache whose threads each do all of a get themselves, as ZNCache has it, in virtual time: a thread looks a key up,
-//! and either reads its chunk, or claims a zone, waits for the origin and writes the chunk there before it answers.
+//! ZNCache simulation in virtual time: a cache in which each thread runs a whole get.
+//!
+//! A thread looks up a key and reads its chunk. On a miss the thread claims a zone, waits for the
+//! origin and writes the chunk before it answers.
 //!
 //! 1. Threads take keys from one list and get them (`get`).
-//! 2. Of a zone that is claimed nobody else writes anything, also while the origin is slow
-//!    ([`Claim::BeforeFetch`]): no more misses are under way than zones may be active.
-//! 3. Full zones are promoted as a whole by every read; one task empties the one that was promoted longest ago
-//!    (`evict`). Or chunks are forgotten one by one ([`Lru::Chunks`]): then it moves what is left of the emptiest zones.
+//! 2. A claimed zone has one writer, also while the origin is slow ([`Claim::BeforeFetch`]). So no
+//!    more misses are in progress than zones may be active.
+//! 3. Every read promotes its zone as a whole, if the zone is full. One task empties the zone that
+//!    was promoted longest ago (`evict`). With [`Lru::Chunks`] single chunks are evicted instead,
+//!    and the task moves the live chunks of the emptiest zones.
 //!
-//! Nothing is kept in memory, and nothing survives.
+//! The cache has no memory tier and does not survive a restart.
 
 mod chunks;
 mod map;
@@ -31,73 +34,74 @@ use chunks::Chunks;
 use map::{ChunkAddress, Map};
 use zones::{Cut, Zones};
 
-/// When a miss claims room on the drive.
+/// Order of the two steps of a miss: claim a zone, and fetch from the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Before the origin is asked.
+    /// Claims the zone before the request to the origin.
     BeforeFetch,
-    /// When its bytes have come.
+    /// Claims the zone when the bytes have arrived.
     AfterFetch,
 }
 
-/// What is forgotten at a time: what was used longest ago.
+/// Unit of the LRU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lru {
-    /// A zone, with everything in it.
+    /// Evicts a whole zone.
     Zones,
-    /// A chunk. The host moves what is left in a zone before it is emptied.
+    /// Evicts a chunk. Garbage collection moves the live chunks of a zone before the reset.
     Chunks {
-        /// Of the zones' room, what holds nothing that is wanted.
+        /// Spare room for garbage collection, in percent of the zones.
         spare_percent: u64,
     },
 }
 
-/// What fresh memory for a chunk costs a thread, for each MiB.
+/// Time that a thread spends on fresh memory for a chunk, per MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryCosts {
-    /// Taking it and copying a chunk into it, before the origin answers; from half of this to half as much again.
+    /// Time to allocate it and copy a chunk into it before the origin answers. The time varies by
+    /// half in both directions.
     pub copying: Nanos,
-    /// Taking it while a chunk is read into it.
+    /// Time to fault it in while a chunk is read into it.
     pub touching: Nanos,
 }
 
-/// What is simulated besides the drive.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadedSettings {
-    /// What a get gets: all chunks have this size, and lie within a zone.
+    /// Size of every chunk in bytes. A get reads one chunk, which lies within a zone.
     pub chunk: Bytes,
-    /// Zones that are used, from the first on.
+    /// Number of zones that are used, from the first on.
     pub zones: u32,
-    /// Zones that may be active, where the drive has no limit of its own.
+    /// Limit of active zones, where the drive has none of its own.
     pub active_zones: u32,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// From the question to the origin to the last byte of its answer.
+    /// Latency of the origin, from the request to the last byte.
     pub origin_latency: Nanos,
     /// When a miss claims its zone.
     pub claim: Claim,
-    /// What is forgotten.
+    /// Unit of the LRU.
     pub lru: Lru,
-    /// Zones are emptied when no more than so many are free, until so many are.
+    /// Eviction starts when no more zones are free than the first number, and stops at the second.
     pub free_zones: (u32, u32),
-    /// How calls come to the drive.
+    /// Limits and costs of the threads' system calls.
     pub calls: Calls,
-    /// What memory costs a thread.
+    /// Costs of memory.
     pub memory: MemoryCosts,
-    /// Equal seeds, equal histories.
+    /// Seed of the random numbers. Equal seeds give equal histories.
     pub seed: u64,
 }
 
-/// Keys are places in a table of four bytes each.
+/// Limit of the keys: a key is an index of a table with four bytes per entry.
 const KEYS_MAX: u64 = 1 << 30;
 
-/// How often the free zones are counted.
+/// Interval at which the task counts the free zones.
 const EVICT_INTERVAL: Nanos = Nanos::millis(100);
 
-/// How soon they are counted again when no zone was full yet: the task spins.
+/// Interval while too few zones are free. The published task spins.
 const EVICT_AGAIN: Nanos = Nanos::millis(1);
 
-/// A cache of threads on a drive, and everything around it.
+/// A simulated ZNCache on a drive.
 pub(crate) struct Threaded<D> {
     world: World<D>,
     cache: Rc<ThreadedState>,
@@ -109,21 +113,21 @@ struct ThreadedState {
     clock: Clock,
     map: Map,
     zones: Zones,
-    /// If they are forgotten one by one.
+    /// LRU of chunks, for [`Lru::Chunks`].
     chunks: Option<RefCell<Chunks>>,
     io: Io,
-    /// Threads that read each zone.
+    /// Reads in progress per zone.
     readers: RefCell<Vec<u32>>,
     reader_left: Event,
     keys: Feed,
-    /// Draws keys.
+    /// Random generator that draws keys.
     key_chance: RefCell<Rng>,
     begun: Nanos,
-    /// Fetches that are found under way.
+    /// Number of first fetches that start as if they were in progress already.
     first_fetches: Cell<u32>,
     chance: RefCell<Rng>,
     running: Cell<usize>,
-    /// When the last thread so far had nothing more to do.
+    /// Time at which the last thread so far finished its work.
     ended: Cell<Nanos>,
     hits: Cell<u64>,
     moved: Cell<u64>,
@@ -131,28 +135,28 @@ struct ThreadedState {
     failure: RefCell<Option<Failure>>,
 }
 
-/// What came of some gets.
+/// Result of a series of gets.
 pub(crate) struct ThreadedOutcome {
     pub(crate) hits: u64,
     pub(crate) took: Nanos,
     pub(crate) measures: Measures,
     /// Zones that were finished.
     pub(crate) finished: u64,
-    /// Chunks that were moved.
+    /// Chunks that garbage collection moved.
     pub(crate) moved: u64,
 }
 
 impl<D: ZonedDevice> Threaded<D> {
-    /// A cache with nothing in it, on a drive that has come to a moment.
+    /// An empty cache on a drive.
     ///
-    /// Requires: zones of the drive that hold a chunk each.
+    /// Requires: each zone of the drive holds at least one chunk.
     pub(crate) fn new(
         ground: Ground<D>,
         settings: ThreadedSettings,
         load: Load,
         stretch: Nanos,
     ) -> Self {
-        // Nobody asks the origin by its port: threads sleep instead.
+        // The port of the origin is unused: threads sleep instead.
         let nobody = (OriginTimes::each(Nanos(0)), Wanted::default());
         let world = World::new(ground, settings.calls.request, nobody);
         let geometry = *world.geometry();
@@ -202,10 +206,10 @@ impl<D: ZonedDevice> Threaded<D> {
         Self { world, cache: Rc::new(cache) }
     }
 
-    /// Gets all keys. `on_progress` hears the part that is done, now and then.
+    /// Runs all gets. `on_progress` receives the finished fraction from time to time.
     ///
     /// # Errors
-    /// When the drive refused something, or the keys cannot be read.
+    /// When the drive refuses a command, or the keys cannot be read.
     pub(crate) fn run(
         mut self,
         on_progress: &dyn Fn(f64),
@@ -269,7 +273,7 @@ impl ThreadedState {
         self.get(key, due.unwrap_or_else(|| self.clock.now())).await
     }
 
-    /// It was asked for at `begun`.
+    /// Runs one get. `begun` is the time of its request.
     async fn get(&self, key: u64, begun: Nanos) -> Result<(), Failure> {
         let pin = |place| self.readers.borrow_mut()[self.zone_of(place)] += 1;
         let found = self.map.find(key, pin).await;
@@ -327,11 +331,14 @@ impl ThreadedState {
         Ok(())
     }
 
-    /// The fetches that begin the run are found under way, at any moment: threads that began together would write together
-    /// for a long time, and all wait together. Then the thread takes fresh memory and copies the chunk into it, and sleeps as long as the origin would take.
+    /// Waits as long as a fetch takes: the thread copies the chunk into fresh memory, and the
+    /// origin answers.
+    ///
+    /// The first fetches start at a random point of this time. Threads that start together would
+    /// write together for a long time, and wait together.
     async fn fetch(&self) {
         let mean = self.of_chunk(self.settings.memory.copying).0;
-        // From half of it to half as much again: threads that are in step with each other would stay so for ever.
+        // The time varies by half in both directions: threads in step would stay in step.
         let copying = mean / 2 + self.chance.borrow_mut().below(mean.max(1));
         let mut left = self.settings.origin_latency + Nanos(copying);
         if let Some(rest) = self.first_fetches.get().checked_sub(1) {
@@ -341,12 +348,12 @@ impl ThreadedState {
         self.clock.sleep_until(self.clock.now() + left).await;
     }
 
-    /// What takes so long for each MiB takes this for a chunk.
+    /// Converts a time per MiB to the time of a chunk.
     const fn of_chunk(&self, for_each_mib: Nanos) -> Nanos {
         Nanos((for_each_mib.0 * self.settings.chunk.0) >> 20)
     }
 
-    /// Empties zones in the background.
+    /// Background task that empties zones.
     async fn evict(self: Rc<Self>) {
         let (high, low) = self.settings.free_zones;
         while self.running.get() != 0 {
@@ -376,7 +383,8 @@ impl ThreadedState {
         Ok(())
     }
 
-    /// Forgets what is too much, then moves what is left of the emptiest zones, until so many are free.
+    /// Evicts surplus chunks. Then empties the zones with the fewest live chunks until `until_free`
+    /// zones are free.
     async fn collect(&self, chunks: &RefCell<Chunks>, until_free: u32) -> Result<(), Failure> {
         while let Some(surplus) = self.take(chunks, Chunks::take_surplus) {
             self.map.clear(surplus..surplus + 1);
@@ -384,7 +392,7 @@ impl ThreadedState {
         while self.zones.free_count() < until_free {
             let left_in = |zone| chunks.borrow().left_in(zone);
             let Some(zone) = self.zones.take_victim_by(left_in) else { break };
-            // Nothing would be won by moving all of a zone.
+            // Moving every chunk of a zone would free no room.
             while u64::from(left_in(zone)) == self.chunks() {
                 let Some(oldest) = self.take(chunks, Chunks::take_oldest) else { break };
                 self.map.clear(oldest..oldest + 1);
@@ -405,7 +413,7 @@ impl ThreadedState {
         which(&mut chunks.borrow_mut())
     }
 
-    /// Reads a chunk that is wanted and writes it elsewhere; forgets it if there is no room.
+    /// Moves a live chunk to another zone.
     async fn relocate(&self, chunks: &RefCell<Chunks>, from: ChunkAddress) -> Result<(), Failure> {
         let Some(key) = self.map.key_at(from) else { return Ok(()) };
         let blocks = self.settings.chunk.blocks_ceil();
@@ -419,7 +427,7 @@ impl ThreadedState {
         Ok(())
     }
 
-    /// Requires: nothing in the zone is found any more.
+    /// Resets a zone after its last read. Requires: no lookup finds a chunk of the zone.
     async fn empty(&self, zone: ZoneId) -> Result<(), Failure> {
         while self.readers.borrow()[zone.0 as usize] != 0 {
             self.reader_left.wait().await;

@@ -1,4 +1,5 @@
-//! The host's loop: it turns the engine, the drive and the origin, and time.
+//! Event loop of the simulation: runs the engine, the drive model and the origin model in virtual
+//! time.
 
 use zonal_base::{Bytes, Checksum, Contents, Nanos, PoolClass};
 use zonal_cache::Ports;
@@ -9,23 +10,23 @@ use zonal_zonelog::Generations;
 use super::OriginTimes;
 use super::origin::{Origin, Wanted};
 
-/// A drive, and the moment that it has come to.
+/// A drive with its current time.
 #[derive(Debug)]
 pub struct Ground<D> {
-    /// The drive, with nothing under way.
+    /// The drive, with no command in flight.
     pub drive: D,
-    /// Nothing that it did is later.
+    /// Current time. Every event of the drive is earlier or now.
     pub now: Nanos,
 }
 
 impl<D> From<D> for Ground<D> {
-    /// A drive at the beginning of time.
+    /// A drive at time 0.
     fn from(drive: D) -> Self {
         Self { drive, now: Nanos(0) }
     }
 }
 
-/// Everything but the cache itself.
+/// Everything in a simulation except the cache.
 pub(super) struct World<D> {
     pub(super) executor: Executor,
     pub(super) ports: Ports,
@@ -34,20 +35,21 @@ pub(super) struct World<D> {
     origin: Origin,
 }
 
-/// Headers are checked for real; of payloads, their tags.
+/// The real checksum. It covers headers, and the tags of payloads.
 const CHECKSUM: Checksum = Checksum(crc32c::crc32c_append);
 
-/// Tasks of the engine, and readers.
+/// Limit of tasks: those of the engine, and the readers.
 const TASKS_MAX: usize = 1 << 16;
 
-/// Memory for payloads, of each size. A tag touches a page of its own: more would only be slower.
+/// Memory for payload buffers of each size. A tag touches a page of its own, so more memory would
+/// only be slower.
 const BUFFERS: Bytes = Bytes::mib(64);
 
-/// Polls of tasks in one turn.
+/// Polls of tasks per iteration.
 const POLLS_PER_TURN: usize = 1024;
 
 impl<D: ZonedDevice> World<D> {
-    /// `piece` is the largest of what tasks need buffers for.
+    /// `piece` is the largest buffer that tasks need.
     pub(super) fn new(
         ground: Ground<D>,
         piece: Bytes,
@@ -56,7 +58,7 @@ impl<D: ZonedDevice> World<D> {
         let Ground { drive, now } = ground;
         let executor = Executor::new(TASKS_MAX);
         executor.advance(now);
-        // Heads and footers need buffers as well: those of 64 KiB.
+        // Heads and footers need buffers of 64 KiB as well.
         let sizes = [Bytes::kib(8), Bytes::kib(64).max(piece)];
         let classes = sizes.map(|size| {
             let count = zonal_base::low_u32(zonal_base::index(BUFFERS.0 / size.0));
@@ -78,7 +80,7 @@ impl<D: ZonedDevice> World<D> {
         self.drive.geometry()
     }
 
-    /// What the drive was told to do it does; nobody hears of it any more.
+    /// Returns the drive after its last command. The completions are dropped.
     pub(super) fn into_ground(mut self) -> Ground<D> {
         loop {
             while self.drive.poll(self.now).is_some() {}
@@ -89,7 +91,7 @@ impl<D: ZonedDevice> World<D> {
         }
     }
 
-    /// Turns until `done`, or until nothing is left that could happen.
+    /// Runs iterations until `done`, or until no event is left.
     pub(super) fn run(&mut self, done: impl Fn() -> bool) {
         while !done() {
             self.turn();
@@ -99,7 +101,7 @@ impl<D: ZonedDevice> World<D> {
         }
     }
 
-    /// What has come by now, what tasks make of it, and what they ask for.
+    /// One iteration: deliver completions, run ready tasks, submit new commands.
     fn turn(&mut self) {
         while let Some((ticket, completion)) = self.drive.poll(self.now) {
             self.ports.device.complete(ticket, completion);
@@ -119,12 +121,12 @@ impl<D: ZonedDevice> World<D> {
         }
     }
 
-    /// True when nothing more happens now, unless an answer takes no time.
+    /// True when no task is ready. A completion that takes no time may still follow.
     fn is_idle(&self) -> bool {
         !self.executor.has_ready()
     }
 
-    /// Moves on to the next thing that happens, if there is one.
+    /// Advances the clock to the next event. False when there is none.
     fn wait(&mut self) -> bool {
         let of_tasks = self.executor.next_deadline();
         let of_ports = sooner(self.drive.next_event(), self.origin.next_event());

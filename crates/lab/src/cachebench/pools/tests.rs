@@ -1,10 +1,10 @@
-//! The workloads are those of the files that they come from.
+//! The built-in workloads match the files that they come from.
 
 use std::collections::HashSet;
 
 use super::*;
 
-/// Means of the files' sizes, in bytes, and the shares of gets in all requests.
+/// Mean sizes of the files in bytes, and the share of gets in all requests.
 #[test]
 fn sizes_and_operations_are_those_of_the_files() {
     for (workload, key, mean, gets) in [

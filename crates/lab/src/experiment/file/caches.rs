@@ -1,4 +1,4 @@
-//! Caches on drives: the keys of a file, and what they make.
+//! Cache experiments in a file: its keys, and the experiments that they make.
 
 use serde::Deserialize;
 use zonal_base::{Bytes, Nanos};
@@ -8,7 +8,7 @@ use crate::Workload;
 use crate::experiment::{Drive, Engine, Experiment, Precondition};
 use crate::simulated::Habits;
 
-/// As it is written.
+/// Keys of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Raw {
@@ -25,10 +25,11 @@ pub(super) struct Raw {
     #[serde(default = "no_memory")]
     dram: Several<Text<Bytes>>,
     workload: Several<Workload>,
-    /// Bytes of all keys, as a multiple of the cache. A trace says it itself, and how much is got.
+    /// Bytes of all keys, as a multiple of the cache. A trace defines this, and the bytes of its
+    /// gets.
     #[serde(default = "by_trace")]
     ratio: Several<u64>,
-    /// What all gets get together.
+    /// Bytes of all gets together.
     #[serde(default = "by_trace_bytes")]
     bytes: Several<Text<Bytes>>,
     tasks: Several<usize>,
@@ -61,7 +62,7 @@ fn no_memory() -> Several<Text<Bytes>> {
     only(Text(Bytes(0)))
 }
 
-/// Only a trace can do without: [`Experiment::check`] says so of others.
+/// Only a trace can omit the key: [`Experiment::check`] refuses 0 for other workloads.
 fn by_trace() -> Several<u64> {
     only(0)
 }
@@ -90,7 +91,7 @@ fn first_seed() -> Several<u64> {
     only(1)
 }
 
-/// What ratios are of: the bytes of chunks that fit into a zone.
+/// Bytes of a zone, the unit of ratios.
 const ZONE: Bytes = Bytes::mib(1077);
 
 impl Raw {
@@ -130,11 +131,11 @@ impl Raw {
         spread(&mut all, &self.tasks, |one, tasks| one.tasks = *tasks);
         spread(&mut all, &self.origin_latency, |one, value| one.origin_latency = value.0);
         spread(&mut all, &self.hold_zone_during_fetch, |one, hold| {
-            // Zonal never does; a list for both caches is one experiment for it.
+            // Zonal never holds a zone. In a list, both values are one experiment for Zonal.
             let is_list = 1 < self.hold_zone_during_fetch.0.len() || 1 < self.cache.0.len();
             one.hold_zone_during_fetch = *hold && !(is_list && one.cache == Engine::Zonal);
         });
-        // None of these has any but ZNSCCache.
+        // Only ZNSCCache has these keys.
         let has_none = |one: &Experiment| 1 < self.cache.0.len() && one.cache != Engine::Znsccache;
         spread(&mut all, &self.origin_sd, |one, sd| {
             one.origin_sd = if has_none(one) { Nanos(0) } else { sd.0 };
@@ -147,7 +148,8 @@ impl Raw {
         });
         spread(&mut all, &self.seed, |one, seed| one.seed = *seed);
         for one in &mut all {
-            // So does the policy: the published caches have one or two.
+            // In a list of caches, a published cache that does not know the policy takes its own
+            // first one.
             let known = one.cache.policies();
             if 1 < self.cache.0.len()
                 && let Some(first) = known.first()
@@ -155,7 +157,7 @@ impl Raw {
             {
                 one.policy = (*first).into();
             }
-            // And what a trace says of keys and gets, in a list with workloads that do not.
+            // In a list of workloads, a trace keeps its own keys and gets.
             if 1 < self.workload.0.len() && matches!(one.workload, Workload::Recorded(_)) {
                 (one.keys, one.gets) = (0, 0);
             }

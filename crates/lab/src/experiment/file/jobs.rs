@@ -1,4 +1,4 @@
-//! Jobs on block devices: the keys of a file, and what they make.
+//! Jobs in a file: its keys, and the experiments that they make.
 
 use serde::Deserialize;
 use zonal_base::Bytes;
@@ -7,7 +7,7 @@ use super::several::{Several, Text, only, spread};
 use crate::experiment::Drive;
 use crate::jobs::{Buffer, Jobs, Order};
 
-/// As it is written.
+/// Keys of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Raw {
@@ -92,7 +92,8 @@ impl Raw {
         spread(&mut all, &self.spare_percent, |one, percent| one.spare_percent = *percent);
         spread(&mut all, &self.smaller, |one, smaller| one.smaller = *smaller);
         spread(&mut all, &self.seed, |one, seed| one.seed = *seed);
-        // A list of buffers with none among them is, for a drive that needs one, a list of the others.
+        // In a list of buffers, those without a buffer or with a write-back cache are left out for
+        // a zoned drive.
         all.retain(|one| self.buffer.0.len() == 1 || one.can_be_written());
         all
     }

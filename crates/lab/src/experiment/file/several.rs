@@ -1,4 +1,4 @@
-//! Values of keys: one, or a list of some, of which each makes experiments of its own.
+//! Values of a key: one value, or a list whose values each make their own experiments.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 
-/// Every experiment once with each of the values.
+/// Multiplies the experiments: each of them with each of the values.
 pub(super) fn spread<E: Clone, T>(all: &mut Vec<E>, values: &Several<T>, set: impl Fn(&mut E, &T)) {
     let with = |one: &E, value: &T| {
         let mut one = one.clone();
@@ -17,12 +17,12 @@ pub(super) fn spread<E: Clone, T>(all: &mut Vec<E>, values: &Several<T>, set: im
     *all = all.iter().flat_map(|one| values.0.iter().map(|value| with(one, value))).collect();
 }
 
-/// One value.
+/// A single value.
 pub(super) fn only<T>(value: T) -> Several<T> {
     Several(vec![value])
 }
 
-/// A value, or a list of some.
+/// One value or a list of values.
 pub(super) struct Several<T>(pub(super) Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Several<T> {
@@ -65,7 +65,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for SeveralVisitor<T> {
     }
 }
 
-/// A value that is written as text, with its unit.
+/// A value that is written as text with its unit.
 pub(super) struct Text<T>(pub(super) T);
 
 impl<'de, T: std::str::FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {

@@ -1,4 +1,4 @@
-//! What a drive holds after it was written over: nothing that anybody will read, so nothing of it is kept.
+//! Medium of a drive under preconditioning: drops those writes, because no read returns them.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use zonal_base::{Blocks, Buffer, Lba, Payload, ZoneId};
 use zonal_device::DeviceError;
 use zonal_emulator::Medium;
 
-/// Keeps what is written from the moment on in which the switch is set.
+/// Keeps writes only once the switch is set.
 #[derive(Debug)]
 pub(super) struct Overwritten {
     medium: Box<dyn Medium>,
@@ -15,7 +15,7 @@ pub(super) struct Overwritten {
 }
 
 impl Overwritten {
-    /// With its switch.
+    /// A medium that drops writes, and its switch.
     pub(super) fn new(medium: Box<dyn Medium>) -> (Self, Rc<Cell<bool>>) {
         let is_kept = Rc::new(Cell::new(false));
         (Self { medium, is_kept: is_kept.clone() }, is_kept)

@@ -1,4 +1,4 @@
-//! A drive with zones that is asked otherwise than the engine asks it: as a paper advises against.
+//! Antipattern drive: sends the engine's commands to a zoned drive against a paper's advice.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,60 +7,60 @@ use zonal_base::{BLOCK_BYTES, Blocks, Lba, Nanos, Payload, Ticket, ZoneId};
 use zonal_device::{Answer, Command, Completion, DeviceError, Geometry, ZoneAction, ZonedDevice};
 use zonal_emulator::ZonedDrive;
 
-/// How the drive is asked.
+/// How commands reach the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Way {
-    /// As the engine does.
+    /// As the engine sends them.
     AsItIs,
-    /// Every write is an append.
+    /// Every write becomes a zone append.
     Appends,
-    /// Every write is cut into requests of one block, one after the other as fast as the drive takes them.
+    /// Every write becomes requests of one block, as fast as the drive takes them.
     SmallRequests,
     /// Zones are finished when half of each is written.
     HalfZones,
-    /// Nothing else is under way while a zone is reset.
+    /// No other command is in flight during a zone reset.
     QuietResets,
 }
 
-/// The drive. Its answers are those that the engine expects.
+/// The drive. Its completions are those that the engine expects.
 pub(super) struct Contrary {
     drive: ZonedDrive,
     way: Way,
     geometry: Geometry,
-    /// Commands of its own, beyond the engine's tickets.
+    /// Last ticket of the wrapper's own commands, above the engine's tickets.
     own: u64,
-    /// Requests that the drive has not taken yet.
+    /// Requests that the drive has not accepted yet.
     waiting: VecDeque<(Ticket, Command)>,
-    /// Which write a request is a part of.
+    /// Write that each request belongs to.
     parts: BTreeMap<Ticket, Ticket>,
     writes: BTreeMap<Ticket, Write>,
-    /// Writes that end a zone, and which.
+    /// Writes that fill a zone, with the zone.
     ends: BTreeMap<Ticket, ZoneId>,
     in_flight: usize,
     reset: Reset,
 }
 
-/// A write that was cut.
+/// A write that was split.
 struct Write {
     lba: Lba,
     left: usize,
     failed: Option<DeviceError>,
 }
 
-/// Where a reset is that wants to be alone.
+/// State of a reset that runs alone.
 enum Reset {
     None,
-    /// Until nothing is under way.
+    /// Waits until no command is in flight.
     Waiting(Ticket, Command),
     UnderWay(Ticket),
 }
 
-/// Tickets of its own begin here.
+/// First ticket of the wrapper's own commands.
 const OWN: u64 = 1 << 63;
 
 impl Contrary {
-    /// Uses so many zones of the drive.
+    /// Uses this many zones of the drive.
     pub(super) fn new(drive: ZonedDrive, zones: u32, way: Way) -> Self {
         let mut geometry = *drive.geometry();
         assert!(zones <= geometry.zone_count);
@@ -87,7 +87,7 @@ impl Contrary {
         Ticket(self.own)
     }
 
-    /// The drive takes what waits, as far as it can.
+    /// Submits waiting requests until the drive refuses one.
     fn pump(&mut self, now: Nanos) {
         while let Some((ticket, command)) = self.waiting.pop_front() {
             if let Err(command) = self.drive.submit(now, ticket, command) {
@@ -108,7 +108,7 @@ impl Contrary {
         }
     }
 
-    /// The answer to the whole write, when its last part has one.
+    /// Completion of the whole write, after its last part.
     fn gathered(&mut self, whole: Ticket, completion: &Completion) -> Option<(Ticket, Completion)> {
         let write = self.writes.get_mut(&whole)?;
         write.left -= 1;
@@ -208,7 +208,7 @@ impl Contrary {
         Ok(())
     }
 
-    /// An answer has come: a reset that waited for it may begin, or what waited for the reset.
+    /// Counts a completion. A waiting reset may start, or a finished reset lets other commands in.
     fn rest(&mut self, now: Nanos, answered: Ticket) {
         if self.way != Way::QuietResets {
             return;
@@ -241,7 +241,7 @@ mod tests {
         Contrary::new(ZonedDrive::new(profile, 1, Box::new(Forgetful)), 3, way)
     }
 
-    /// Answers to what is under way, and when the last came.
+    /// Completions of all commands in flight, and the time of the last one.
     fn answers(drive: &mut Contrary, mut now: Nanos) -> (Vec<Ticket>, Nanos) {
         let mut tickets = Vec::new();
         loop {

@@ -1,17 +1,18 @@
-//! What paper 002 says follows from its tables, and whether it does here.
+//! Claims of paper 002 about its tables, checked against the simulated results.
 
 use super::super::{Choice, Claim, Verdict};
 use super::{Outcome, Outcomes, Scheme, published, value};
 use crate::CachePool;
 
-/// Write amplification that is as good as none, and how far off that of ZNS-Middle and ZNS-F2FS may be.
+/// Largest difference to the published write amplification of schemes with almost none.
+/// `MIDDLE_OFF` is the relative one for ZNS-Middle and ZNS-F2FS.
 const WA_OFF: f64 = 0.1;
 const MIDDLE_OFF: f64 = 0.15;
 
-/// Points by which hit ratios differ that the paper calls similar.
+/// Percentage points within which the paper calls hit ratios similar.
 const SIMILAR: f64 = 1.0;
 
-/// Schemes that evict what was used longest ago.
+/// Schemes with LRU eviction.
 const LRU: [Scheme; 5] =
     [Scheme::RegLru, Scheme::ZnsF2fs, Scheme::ZnsDirect, Scheme::ZnsMiddle, Scheme::ZCacheLib];
 
@@ -31,7 +32,7 @@ pub(super) fn of(choice: &Choice, outcomes: &Outcomes<'_>) -> Vec<Claim> {
     claims
 }
 
-/// The schemes from the fastest to the slowest.
+/// Schemes from the fastest to the slowest.
 fn order(outcomes: &Outcomes<'_>, workload: CachePool) -> Option<Claim> {
     let sorted = |of: &dyn Fn(Scheme) -> Option<f64>| -> Option<Vec<Scheme>> {
         let mut with: Vec<(Scheme, f64)> = Scheme::ALL
@@ -62,7 +63,7 @@ fn order(outcomes: &Outcomes<'_>, workload: CachePool) -> Option<Claim> {
         published: names(&theirs, published_mopm),
         here: names(&ours, mopm),
         verdict: match kept {
-            15 => Verdict::DeviceContents,
+            15 => Verdict::Holds,
             8..15 => Verdict::HoldsWeaker,
             _ => Verdict::DoesNotHold,
         },
@@ -70,7 +71,7 @@ fn order(outcomes: &Outcomes<'_>, workload: CachePool) -> Option<Claim> {
     })
 }
 
-/// Z-CacheLib against Reg-LRU.
+/// Throughput of Z-CacheLib compared with Reg-LRU.
 fn faster(outcomes: &Outcomes<'_>, workload: CachePool) -> Option<Claim> {
     let of = |scheme| Some(outcomes.get(scheme, workload)?.mopm());
     let theirs = published("MOPM", Scheme::ZCacheLib, workload)?
@@ -84,7 +85,7 @@ fn hit_ratio(outcome: &Outcome) -> f64 {
     value("%", outcome)
 }
 
-/// The schemes that evict by use.
+/// Hit ratios of the LRU schemes.
 fn similar(outcomes: &Outcomes<'_>, workload: CachePool) -> Option<Claim> {
     let spread = |values: Vec<f64>| {
         let (low, high) = values
@@ -101,21 +102,21 @@ fn similar(outcomes: &Outcomes<'_>, workload: CachePool) -> Option<Claim> {
         claim: format!("{workload}: hit ratios of all schemes but Reg-FIFO are similar"),
         published: format!("{theirs:.2} points apart"),
         here: format!("{here:.2} points apart"),
-        verdict: if here <= SIMILAR { Verdict::DeviceContents } else { Verdict::DoesNotHold },
+        verdict: if here <= SIMILAR { Verdict::Holds } else { Verdict::DoesNotHold },
         why: String::new(),
     })
 }
 
-/// What first in, first out costs.
+/// Hit ratio of Z-CacheLib compared with Reg-FIFO.
 fn against_fifo(outcomes: &Outcomes<'_>, workload: CachePool) -> Option<Claim> {
     let theirs =
         published("%", Scheme::ZCacheLib, workload)? - published("%", Scheme::RegFifo, workload)?;
     let of = |scheme| outcomes.get(scheme, workload).map(hit_ratio);
     let here = of(Scheme::ZCacheLib)? - of(Scheme::RegFifo)?;
-    // Below half a tenth of a point there is no difference to find again.
+    // Below 0.05 points there is no difference to reproduce.
     let verdict = match (theirs.abs() < 0.05, here / theirs) {
-        (true, _) if here.abs() < SIMILAR => Verdict::DeviceContents,
-        (false, part) if 0.5 <= part => Verdict::DeviceContents,
+        (true, _) if here.abs() < SIMILAR => Verdict::Holds,
+        (false, part) if 0.5 <= part => Verdict::Holds,
         (false, part) if 0.0 < part => Verdict::HoldsWeaker,
         _ => Verdict::DoesNotHold,
     };
@@ -137,7 +138,7 @@ fn amplification(outcomes: &Outcomes<'_>, workload: CachePool) -> Vec<Claim> {
             claim: format!("{workload}: write amplification of {scheme}"),
             published: format!("{theirs:.2}"),
             here: format!("{here:.2}"),
-            verdict: if is_within { Verdict::DeviceContents } else { Verdict::DoesNotHold },
+            verdict: if is_within { Verdict::Holds } else { Verdict::DoesNotHold },
             why: String::new(),
         })
     };

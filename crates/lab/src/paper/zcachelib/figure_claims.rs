@@ -1,4 +1,4 @@
-//! What paper 002 says of its figures, and of the spare room that is enough, and whether it does here.
+//! Claims of paper 002 about its figures and the spare room, checked against the simulated results.
 
 use super::super::claims::percent;
 use super::super::report::short;
@@ -26,10 +26,10 @@ fn claim(claim: &str, (published, here): (&str, String), verdict: Verdict) -> Cl
     Claim { claim, published, here, verdict, why: String::new() }
 }
 
-/// All of it, some of it, or nothing of it.
+/// Verdict when all of a claim holds, some of it, or none.
 const fn verdict(all: bool, some: bool) -> Verdict {
     match (all, some) {
-        (true, _) => Verdict::DeviceContents,
+        (true, _) => Verdict::Holds,
         (_, true) => Verdict::HoldsWeaker,
         _ => Verdict::DoesNotHold,
     }
@@ -43,10 +43,10 @@ fn list(values: &[f64]) -> String {
     values.iter().map(|value| short(*value)).collect::<Vec<_>>().join(", ")
 }
 
-/// Two figures this near are alike.
+/// Two values count as equal within this difference.
 const ALIKE: f64 = 0.02;
 
-/// Each is at most a little below the one before.
+/// True when no value is clearly below the previous one.
 fn rises(values: &[f64]) -> bool {
     values.windows(2).all(|pair| pair[0] * (1.0 - ALIKE) <= pair[1])
 }
@@ -55,7 +55,7 @@ fn ends<T: Copy>(values: &[T]) -> Option<(T, T)> {
     Some((*values.first()?, *values.last()?))
 }
 
-/// What `scheme` is against `other`, less one.
+/// Throughput of `scheme` divided by that of `other`, minus one.
 fn effect(shown: &Shown<'_>, place: &str, [scheme, other]: [&str; 2]) -> Option<f64> {
     let of = |name| mopm(&shown.along(place, name)).first().copied();
     Some(of(scheme)? / of(other)? - 1.0)
@@ -207,8 +207,10 @@ fn middle_rises(along: &Along<'_>) -> Option<Claim> {
     ))
 }
 
-/// The paper's bound: spare room below which writes have to wait for cleaning, by how fast the cache writes, how fast zones are
-/// emptied, and how many times as much as on average is invalid in the zone that is.
+/// The paper's bound: spare room below which writes wait for garbage collection.
+///
+/// The bound depends on the write rate of the cache, the rate of garbage collection, and `k`. `k`
+/// is the garbage in a victim zone divided by the average.
 fn bound(shown: &Shown<'_>) -> Option<Claim> {
     let middle = shown.along("figure 8", &Scheme::ZnsMiddle.to_string());
     let full = shown.along("figure 8", &Scheme::ZCacheLib.to_string());

@@ -1,5 +1,6 @@
-//! The runs of paper 002's figures, which print no numbers, and of what it leaves to others: at a declared scale, one after another
-//! along an axis.
+//! Runs of paper 002's figures, which print no numbers, and of its future work.
+//!
+//! The runs have a declared scale. Each figure is a series of runs along an axis.
 
 use zonal_base::{Bytes, Nanos};
 
@@ -9,27 +10,28 @@ use super::{Choice, Done, Outcome, REGION, Scheme, Settings, ZCacheLib};
 use crate::CachePool;
 use crate::simulated::cachelib::{Eviction, Medium, Placing};
 
-/// A point of a figure, and what is run for it.
+/// A point of a figure, with its run.
 #[derive(Clone, Debug)]
 pub(super) struct FigureRun {
     pub(super) place: &'static str,
-    /// Along the axis, as it is written.
+    /// Label on the axis.
     pub(super) along: String,
     pub(super) scheme: String,
     pub(super) settings: Settings,
 }
 
-/// What is there of the chosen figures.
+/// Results of the chosen figures.
 pub(super) struct Shown<'a>(Vec<(FigureRun, &'a Outcome)>);
 
-/// Objects that an item stands for on much of the drive, and on a tenth of it, where a region would have few items.
+/// Objects that an item stands for on most of the drive. On a tenth of the drive a region would
+/// have few items, so an item stands for `OBJECTS_OF_FEW`.
 const OBJECTS: u32 = 8;
 const OBJECTS_OF_FEW: u32 = 4;
 
-/// Requests for each that changes something which only say what is read.
+/// Requests per changing request that only update recency.
 const TOUCHES: u32 = 3;
 
-/// Half as long as the tables'.
+/// Half of the tables' window.
 const WINDOW: Nanos = Nanos::secs(60);
 
 const REGION_SIZES: [Bytes; 5] = [REGION, Bytes::mib(64), Bytes::mib(256), Bytes::mib(512), ZONE];
@@ -40,27 +42,29 @@ const ZONES: [u32; 4] = [200, 400, 600, 800];
 
 const ZONE_SIZES: [u64; 4] = [128, 256, 512, 1024];
 
-/// The part of the regions that GC may drop, in percent: what the paper calls the vOP ratio.
+/// Share of the regions that garbage collection may drop, in percent: the paper's vOP ratio.
 const DROPPED: [u32; 5] = [0, 25, 50, 75, 100];
 
-/// When fewer zones are free, and until when: of 100 zones.
+/// Free zones at which garbage collection starts and stops, of 100 zones.
 const WATERMARKS: [(u32, u32); 4] = [(2, 3), (4, 6), (8, 8), (12, 12)];
 
 /// Schemes that Figures 8 and 9 compare.
 pub(super) const COMPARED: [Scheme; 4] =
     [Scheme::ZnsF2fs, Scheme::ZnsMiddle, Scheme::ZnsDirect, Scheme::ZCacheLib];
 
-/// Zones that Figures 7 and 10 have, and what of their regions is spare: 88 GiB of regions, and 13 %.
+/// Zones of Figures 7 and 10, and their spare room as a fraction of the regions: 88 GiB of regions,
+/// and 13 %.
 const FEW_ZONES: u32 = 100;
 const FEW_SPARE: f64 = 0.195;
 const RATIO_SPARE: f64 = 0.13;
 
-/// The paper's text has them at 1 and 3 % of the zones; one is always kept for what is moved.
+/// The paper's text starts and stops garbage collection at 1 and 3 % of the zones. One zone is
+/// always reserved for moved regions.
 const FEW_FREE: (u32, u32) = (2, 3);
 
 pub(super) const ALL: [&str; 5] = ["figure 2", "figure 7", "figure 8", "figure 9", "figure 10"];
 
-/// What the paper leaves to others, on the zones of Figure 7.
+/// Future work of the paper, on the zones of Figure 7.
 pub(super) const WATERMARK: &str = "watermarks";
 pub(super) const BY_LOAD: &str = "dropping by the load";
 
@@ -80,7 +84,7 @@ pub(super) fn title(place: &str) -> &'static str {
     }
 }
 
-/// What is run for the chosen figures, in their order.
+/// Runs for the chosen figures, in their order.
 pub(super) fn runs(choice: &Choice) -> Vec<FigureRun> {
     let of = |place| match place {
         "figure 2" => region_sizes(),
@@ -111,7 +115,7 @@ fn run(place: &'static str, along: String, scheme: &str, settings: Settings) -> 
     FigureRun { place, along, scheme: scheme.into(), settings }
 }
 
-/// Figure 2b, and the scheme that it explains.
+/// Figure 2b, and the scheme that the figure explains.
 fn region_sizes() -> Vec<FigureRun> {
     let of_size = |scheme: Scheme| {
         let settings = of(CachePool::L2Wc, scheme, Room::WHOLE, OBJECTS);
@@ -146,8 +150,11 @@ fn components() -> Vec<FigureRun> {
     code.into_iter().chain(text).map(of).collect()
 }
 
-/// The paper's text has another rule than its code: regions of the oldest part go first in whose zone fewer than on average are
-/// neither of it nor evicted. How many that are on average is known: all but the oldest part, over all zones.
+/// The rule of the paper's text, which differs from its code.
+///
+/// An old region goes first when its zone holds fewer young regions than the average. Young regions
+/// are neither old nor evicted. The average is known: all regions except the oldest part, divided
+/// by the zones.
 fn as_described(settings: Settings) -> Settings {
     let slots = zonal_base::low_u32(zonal_base::index(settings.zone.0 / settings.region.0));
     let old = (f64::from(settings.regions) * settings.old_part).ceil();
@@ -252,13 +259,13 @@ impl<'a> Shown<'a> {
         Self(runs(choice).into_iter().filter_map(find).collect())
     }
 
-    /// Those of a figure under a name, in the order of the axis.
+    /// Runs of a figure with this name, in the order of the axis.
     pub(super) fn along(&self, place: &str, scheme: &str) -> Vec<(&FigureRun, &'a Outcome)> {
         let is_it = |(run, _): &&(FigureRun, &Outcome)| run.place == place && run.scheme == scheme;
         self.0.iter().filter(is_it).map(|(run, outcome)| (run, *outcome)).collect()
     }
 
-    /// A table for each figure that was chosen.
+    /// A table for each chosen figure.
     pub(super) fn exhibits(&self) -> Vec<Exhibit> {
         let mut exhibits: Vec<Exhibit> = Vec::new();
         for (run, outcome) in &self.0 {
@@ -279,7 +286,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// What the cache wrote does not count what was moved.
+/// The cache's writes do not include moved bytes.
 const COLUMNS: [&str; 5] = ["at, scheme", "MOPM", "hits, %", "WA", "written by the cache, MiB/s"];
 
 pub(super) fn notes(choice: &Choice) -> Option<String> {

@@ -1,15 +1,15 @@
-//! How many zones a cache has, how much of them its regions take, and what F2FS leaves of them.
+//! Room of a cache: its zones, the part that regions take, and what F2FS leaves of the zones.
 
 use zonal_base::Bytes;
 
-/// Zones, and regions in them.
+/// Zones of a cache, and the size of its regions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     pub(super) zones: u32,
     pub(super) zone: Bytes,
-    /// All regions together.
+    /// Bytes of all regions together.
     pub(super) regions: Bytes,
-    /// What is written before anything is measured.
+    /// Bytes that are written as warm-up.
     pub(super) aged: Bytes,
 }
 
@@ -19,7 +19,7 @@ const ZONES: u32 = 904;
 pub(super) const ZONE: Bytes = Bytes::mib(1077);
 
 impl Room {
-    /// That of the tables: what is written is what Table 2 is made after.
+    /// Room of the tables. Table 2 is taken after `aged` bytes.
     pub(super) const WHOLE: Self = Self {
         zones: ZONES,
         zone: ZONE,
@@ -27,13 +27,14 @@ impl Room {
         aged: Bytes::mib(1400 << 10),
     };
 
-    /// So many zones with regions that leave `spare` of their own size; twice the zones are written.
+    /// Room of `zones` zones whose regions leave `spare` of their own size free. Warm-up writes
+    /// twice the zones.
     pub(super) fn with_spare(zones: u32, spare: f64) -> Self {
         let all = u64::from(zones) * ZONE.0;
         Self { zones, regions: part(all, 1.0 / (1.0 + spare)), aged: Bytes(2 * all), zone: ZONE }
     }
 
-    /// The same drive cut into other zones.
+    /// The same drive with zones of another size.
     pub(super) fn with_zones_of(self, zone: Bytes) -> Self {
         let all = u64::from(self.zones) * self.zone.0;
         Self { zones: zonal_base::low_u32(zonal_base::index(all / zone.0)), zone, ..self }
@@ -44,7 +45,7 @@ impl Room {
     }
 }
 
-/// What mkfs.f2fs makes of zones.
+/// Division of the zones by mkfs.f2fs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct FileRoom {
     /// Zones that are always kept free for cleaning.
@@ -53,15 +54,17 @@ pub(super) struct FileRoom {
     pub(super) files: u32,
 }
 
-/// Zones that F2FS writes to besides the two of a large file's data, new and moved: nodes, folders, hot data.
+/// Zones that F2FS writes besides the two of a large file's data (new and moved): nodes,
+/// directories, hot data.
 pub(super) const OTHER_LOGS: u32 = 4;
 
 const LOGS: f64 = 6.0;
 
 impl FileRoom {
-    /// As `get_best_overprovision` and the lines around it compute it (f2fs-tools 1.15 and 1.16): of all parts that may be spare, up
-    /// to a tenth, the one that leaves most room to files. Of 128 zones it leaves 90; docs/results/f2fs.md saw 86.7, of which
-    /// the file system uses some itself.
+    /// Computes the division as `get_best_overprovision` and the lines around it do (f2fs-tools
+    /// 1.15 and 1.16). Of all shares of spare room up to a tenth, it takes the one that leaves most
+    /// to files. Of 128 zones it leaves 90. `docs/results/f2fs.md` measured 86.7, of which the file
+    /// system uses some itself.
     pub(super) fn of(zones: u32) -> Self {
         let of_part = |hundredths: u32| {
             let percent = f64::from(hundredths) / 100.0;

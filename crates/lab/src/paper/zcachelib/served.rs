@@ -1,9 +1,9 @@
-//! The engine that serves users under paper 002's workloads, on its drive: what of the paper is Zonal's to do.
+//! Zonal's cache engine under paper 002's workloads, on its drive.
 //!
-//! CacheBench writes to the cache; Zonal is written to by nobody, it fetches what it misses. So a get asks for an object, which is one
-//! chunk of its own size if it has no more than 256 KiB, and comes from an origin that takes no time; and what CacheBench sets is
-//! written to the origin, so it is removed here. As many threads ask as there, and a request costs them what it cost
-//! CacheLib's, so that both are asked as much.
+//! CacheBench writes to the cache. Zonal takes no writes and fetches what it misses. So a get
+//! requests an object, which is one chunk of its own size up to 256 KiB, from an origin that takes
+//! no time. A set of CacheBench writes to the origin, so here it removes the object. The number of
+//! threads and the CPU time per request are CacheLib's, so that both caches get the same load.
 
 use serde::{Deserialize, Serialize};
 use zonal_base::{Blocks, Bytes, Nanos, Rng};
@@ -23,16 +23,16 @@ use crate::simulated::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct Served {
     workload: CachePool,
-    /// The zones are so many times fewer.
+    /// The number of zones is divided by this.
     fewer: u32,
-    /// And each so many times shorter. Memory and keys are fewer by both.
+    /// The size of each zone is divided by this. Memory and keys are divided by both.
     shorter: u32,
-    /// Requests before anything is measured, and those that are.
+    /// Requests of the warm-up, and of the measurement.
     requests: (u64, u64),
     seed: u64,
 }
 
-/// What came of the requests that are measured.
+/// Result of the measured requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct Came {
     gets: u64,
@@ -40,22 +40,23 @@ pub(in super::super) struct Came {
     got: u64,
     /// Bytes written to the drive.
     written: u64,
-    /// And before.
+    /// Bytes written to the drive during the warm-up.
     written_before: u64,
     took_ns: u64,
     get: Latency,
 }
 
-/// What Zonal keeps unless it is told otherwise.
+/// Zonal's default policy.
 const POLICY: &str = "flow";
 
-/// What is run.
+/// All runs.
 pub(in super::super) fn experiments() -> Vec<Served> {
     let of = |workload| {
         let (fewer, shorter, requests) = match workload {
             CachePool::L2Wc => (16, 1, (6_000_000, 2_000_000)),
             CachePool::L2Reg => (16, 1, (10_000_000, 2_000_000)),
-            // Its objects have 335 bytes on the mean. In a simulation they are bytes, too: a larger drive would not fit into memory.
+            // Objects have 335 bytes on average. They are real bytes in a simulation too: a larger
+            // drive would not fit into memory.
             CachePool::Flat => (8, 32, (30_000_000, 5_000_000)),
         };
         Served { workload, fewer, shorter, requests, seed: 1 }
@@ -127,7 +128,7 @@ impl Run for Served {
     }
 }
 
-/// Each workload under Z-CacheLib and under Zonal.
+/// Rows: each workload under Z-CacheLib and under Zonal.
 pub(in super::super) fn rows(done: &[Done<Settings>], served: &[Done<Served>]) -> Vec<Ours> {
     let of = |one: &Done<Served>| {
         let Served { workload, .. } = one.experiment;
@@ -163,7 +164,7 @@ fn of_ours(workload: CachePool, came: &Came) -> Ours {
         get_p99_ms: came.get.p99_ns as f64 / 1e6,
         hit_ratio: came.hits as f64 / came.gets.max(1) as f64,
         written_for_got: came.written as f64 / came.got.max(1) as f64,
-        // A drive with zones programs what it is given.
+        // A zoned drive programs exactly the bytes it receives.
         write_amplification: 1.0,
     }
 }
@@ -172,7 +173,7 @@ fn of_ours(workload: CachePool, came: &Came) -> Ours {
 mod tests {
     use super::*;
 
-    /// A 226th of the drive, and requests enough to go round; of small objects, a 4096th.
+    /// 1/150 of the drive with enough requests to fill it. For small objects 1/4096.
     #[test]
     fn zonal_serves_what_cachebench_asks_for() {
         let of = |workload, (fewer, shorter), requests| {
@@ -182,7 +183,7 @@ mod tests {
             assert_eq!(served.run(&|_| ()), Ok(came));
             came.gets as f64 / requests.1 as f64
         };
-        // 74 of 100 requests are gets; the others are of objects that nobody asks for.
+        // 74 % of the requests are gets. The others go to objects that are never read.
         let part = of(CachePool::L2Wc, (150, 1), (60_000, 20_000));
         assert!((0.72..0.76).contains(&part), "{part}");
         of(CachePool::Flat, (64, 64), (60_000, 20_000));

@@ -1,4 +1,4 @@
-//! The runs are those of the paper.
+//! The runs of paper 002 have the paper's parameters.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn runs_are_as_large_as_the_paper_says() {
     assert_eq!(all.len(), 18);
     for settings in &all {
         let bytes = settings.region.0 * u64::from(settings.regions);
-        // F2FS has not as much room for a file.
+        // F2FS leaves less room for a file.
         let is_file = settings.placing == Placing::File;
         let expected = if is_file { 850..=856 } else { 886..=887 };
         assert!(expected.contains(&(bytes >> 30)), "{settings:?}");

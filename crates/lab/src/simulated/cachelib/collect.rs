@@ -1,5 +1,6 @@
-//! Emptying zones: one task looks every 20 ms whether too few are free, and then moves what is left in one of them, or
-//! drops it.
+//! Garbage collection: every 20 ms, a task empties a victim zone when too few zones are free.
+//!
+//! The collector moves or drops the regions that are left in the zone.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,16 +11,17 @@ use super::layout::RegionSlot;
 use super::regions::Stage;
 use super::{CacheState, Failure, Placing};
 
-/// How often it is looked at whether too few zones are free.
+/// Period of the check for free zones.
 const INTERVAL: Nanos = Nanos::millis(20);
 
-/// Ten minutes in which no zone has anything that could go: nothing will have.
+/// Checks without a victim before the run fails: ten minutes. After so long no zone will have a
+/// region that could go.
 const TURNS_IN_VAIN_MAX: u32 = 30_000;
 
-/// Regions of a zone that are dropped at a time: as many as there are buffers for it.
+/// Regions of a zone that are dropped in parallel: as many as there are buffers for them.
 const DROPS: usize = 8;
 
-/// What the tasks that drop the regions of one zone share.
+/// Work list of the tasks that drop the regions of one zone.
 struct Drops {
     regions: RefCell<Vec<u32>>,
     running: Cell<usize>,
@@ -61,7 +63,8 @@ impl CacheState {
         Ok(())
     }
 
-    /// The cache knows which regions it evicted; a layer below it learns that when they are written again.
+    /// Picks a victim zone. The cache knows which regions it evicted. A layer below the cache
+    /// learns that only when they are written again.
     fn victim(&self) -> Option<u32> {
         let state = self.state.borrow();
         let count = |zone: u32, is_it: &dyn Fn(&u32) -> bool| {
@@ -72,7 +75,7 @@ impl CacheState {
         let is_young = |region: &u32| is_wanted(region) && !state.regions.is_old(*region);
         match self.settings.placing {
             Placing::Dropped => state.layout.victim(|zone| count(zone, &is_wanted)),
-            // What may be dropped counts as nothing, unless zones are alike in the rest.
+            // Regions that may be dropped cost nothing. They break ties only.
             Placing::OldDropped | Placing::DroppedByLoad => {
                 let counts = |zone| (count(zone, &is_young), count(zone, &is_wanted));
                 state.layout.least((0, 0), counts)
@@ -81,13 +84,15 @@ impl CacheState {
         }
     }
 
-    /// Which of a zone's regions are dropped, and which are moved; none, if emptying it would make no room.
+    /// Splits the regions of a zone into dropped and moved ones. `None`: emptying the zone would
+    /// free no slot.
     fn fates(&self, zone: u32) -> Option<(Vec<u32>, Vec<u32>)> {
         let state = self.state.borrow();
         let all = state.layout.valid_in(zone).into_iter();
         let (low, _) = self.settings.free_zones;
         let are_few_free = state.layout.free_count() < low as usize / 2;
-        // Somebody else may be evicting one of them: whoever knows waits for that, and moves nothing that is evicted.
+        // An evictor may be at work on one of them. Policies that drop wait for it and move no
+        // evicted region.
         let is_dropped = |region: &u32| {
             let is_young =
                 state.regions.stage(*region) == Stage::Written && !state.regions.is_old(*region);
@@ -101,7 +106,8 @@ impl CacheState {
         (moved.len() < state.layout.slots() as usize).then_some((dropped, moved))
     }
 
-    /// Region by region, to `to` or to another zone once that is full. Returns the zone that is written to then.
+    /// Moves regions one by one to `to`, or to another zone once `to` is full. Returns the zone
+    /// that is open at the end.
     async fn move_regions(
         &self,
         zone: u32,
@@ -123,7 +129,7 @@ impl CacheState {
             let is_full = {
                 let mut state = self.state.borrow_mut();
                 state.moved += self.settings.region.0;
-                // It may have been written anew meanwhile.
+                // The region may have been rewritten during the move.
                 if is_there(state.layout.place(region)) {
                     state.regions.was_moved(region, place.zone);
                     state.layout.put(region, place)
@@ -144,7 +150,7 @@ impl CacheState {
         if regions.is_empty() {
             return Ok(());
         }
-        // Somebody else may be reading one of them for the last time.
+        // An evictor may still read one of the regions.
         for region in &regions {
             while self.state.borrow().regions.stage(*region) == Stage::Evicting {
                 self.evicted.wait().await;
@@ -166,7 +172,7 @@ impl CacheState {
             let next = drops.regions.borrow_mut().pop();
             let Some(region) = next else { break };
             {
-                // A region that was evicted, or is written anew elsewhere, is nothing that is dropped here.
+                // Skips a region that was evicted, or was rewritten elsewhere.
                 let mut state = self.state.borrow_mut();
                 let is_here = state.layout.place(region).is_some_and(|place| place.zone == zone);
                 if !is_here || state.regions.stage(region) != Stage::Written {

@@ -1,15 +1,15 @@
-//! Objects: which are in memory, in which order they were used, and in which regions they are.
+//! Object index: which objects are in memory, in LRU order, and which region holds each.
 
 use crate::simulated::order::Order;
 use crate::trace::NumberMap;
 
-/// Of an item that is in no region.
+/// Region of an item that is in no region.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
-/// Of an item that waits for a region to be put in.
+/// Region of an item that waits in the queue for a region.
 pub(super) const QUEUED: u32 = u32::MAX - 1;
 
-/// Items by their keys. An item is known as long as it is in memory or in a region.
+/// Items by key. An item is known as long as it is in memory or in a region.
 pub(super) struct Items {
     by_key: NumberMap<u64, u32>,
     items: Vec<Item>,
@@ -23,20 +23,20 @@ pub(super) struct Items {
 struct Item {
     key: u64,
     region: u32,
-    /// In memory, with what goes with it there.
+    /// Bytes in memory, including the overhead per object.
     bytes: u32,
 }
 
-/// Where an item was found.
+/// Location of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ItemLocation {
     Memory,
-    /// In a region, or on its way to one.
+    /// In a region, or in the queue for one.
     Region(u32),
 }
 
 impl Items {
-    /// Nothing, and room for so many bytes in memory.
+    /// An empty index, with memory for so many bytes.
     pub(super) fn new(bytes_max: u64) -> Self {
         Self {
             by_key: NumberMap::default(),
@@ -63,12 +63,12 @@ impl Items {
         self.items[item as usize].region
     }
 
-    /// It is in that region now, and in no other.
+    /// Sets the only region that holds the item.
     pub(super) fn set_region(&mut self, item: u32, region: u32) {
         self.items[item as usize].region = region;
     }
 
-    /// A key that is not known yet; it is neither in memory nor in a region so far.
+    /// Adds an unknown key. The item is in no region and not in memory yet.
     pub(super) fn add(&mut self, key: u64, bytes: u32) -> u32 {
         let new = Item { key, region: NOWHERE, bytes };
         let item = if let Some(item) = self.free.pop() {
@@ -77,7 +77,7 @@ impl Items {
         } else {
             self.items.push(new);
             let count = zonal_base::low_u32(self.items.len());
-            // More at a time, as the vector does.
+            // The vector grows by more than one at a time, and the order with it.
             self.memory.take_numbers_below(zonal_base::low_u32(self.items.capacity()).max(count));
             count - 1
         };
@@ -85,7 +85,7 @@ impl Items {
         item
     }
 
-    /// It was used, and is in memory.
+    /// Moves the item to the recent end of the LRU, and into memory if needed.
     pub(super) fn use_in_memory(&mut self, item: u32) {
         if !self.memory.contains(item) {
             self.bytes += u64::from(self.items[item as usize].bytes);
@@ -93,8 +93,8 @@ impl Items {
         self.memory.insert(item);
     }
 
-    /// Pushes an item out of memory if there is too much. It is still known: its region is its own, or has to be found
-    /// now.
+    /// Evicts the oldest item from memory, if memory is over its limit. The item stays known: it
+    /// has a region, or the caller must find one for it.
     pub(super) fn push_out(&mut self) -> Option<u32> {
         if self.bytes <= self.bytes_max {
             return None;
@@ -105,7 +105,7 @@ impl Items {
         Some(oldest)
     }
 
-    /// Its region is gone. It stays known if it is in memory.
+    /// Its region was evicted. The item stays known if it is in memory.
     pub(super) fn lose_region(&mut self, item: u32) {
         self.items[item as usize].region = NOWHERE;
         if !self.memory.contains(item) {

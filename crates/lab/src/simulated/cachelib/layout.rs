@@ -1,8 +1,8 @@
-//! Where regions lie that are mapped to zones, and which zones are free, written to, or full.
+//! Region map: the slot of each region, and which zones are free, open or full.
 
 use std::collections::VecDeque;
 
-/// A place for a region in a zone.
+/// Slot for a region in a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RegionSlot {
     pub(super) zone: u32,
@@ -10,27 +10,27 @@ pub(super) struct RegionSlot {
 }
 
 pub(super) struct Layout {
-    /// Of each region.
+    /// Slot of each region.
     places: Vec<Option<RegionSlot>>,
-    /// Of each zone, what was written to it, in that order.
+    /// Per zone, the regions written to it, in write order.
     written: Vec<Vec<u32>>,
-    /// Of each zone, those that are still there.
+    /// Per zone, the number of regions that are still valid.
     valid: Vec<u32>,
     slots: u32,
     free: VecDeque<u32>,
-    /// Begun, and nobody writes to them now.
+    /// Open zones that no task writes to now.
     begun: Vec<u32>,
-    /// Begun or written to.
+    /// Number of open zones, without the zone of the collector.
     open: u32,
     open_max: u32,
-    /// Free zones that only the collector may have.
+    /// Free zones that only the collector may take.
     kept_free: usize,
     full: Vec<bool>,
 }
 
 impl Layout {
-    /// Of so many zones with so many slots each, of which `open_max` are written to at a time, and `kept_free` are for the
-    /// collector.
+    /// An empty map of `zones` zones with `slots` slots each. At most `open_max` zones are open at
+    /// a time, and `kept_free` zones are for the collector.
     pub(super) fn new(
         regions: u32,
         (zones, slots): (u32, u32),
@@ -59,7 +59,8 @@ impl Layout {
         self.free.len()
     }
 
-    /// The next slot of a zone, which is the caller's until it was written. The zone that was begun last goes first.
+    /// Takes the next slot for the caller, which writes it and calls [`Layout::give_back`]. The
+    /// zone that was returned last is used first.
     pub(super) fn take_slot(&mut self) -> Option<RegionSlot> {
         let zone = match self.begun.pop() {
             Some(zone) => zone,
@@ -72,7 +73,7 @@ impl Layout {
         Some(self.next_slot(zone))
     }
 
-    /// For the collector: of `zone`, or of a free one.
+    /// Takes the next slot for the collector: in `zone`, or in a free zone.
     pub(super) fn take_slot_to_move(&mut self, zone: Option<u32>) -> Option<RegionSlot> {
         let zone = zone.or_else(|| self.free.pop_front())?;
         Some(self.next_slot(zone))
@@ -82,7 +83,7 @@ impl Layout {
         RegionSlot { zone, slot: zonal_base::low_u32(self.written[zone as usize].len()) }
     }
 
-    /// The region lies there now, and nowhere else. True when the zone is full.
+    /// Maps the region to this slot only. True when the zone is full.
     pub(super) fn put(&mut self, region: u32, place: RegionSlot) -> bool {
         if let Some(old) = self.places[region as usize].replace(place) {
             self.valid[old.zone as usize] -= 1;
@@ -91,7 +92,7 @@ impl Layout {
         self.fill(region, place)
     }
 
-    /// The slot was written for nothing. True when the zone is full.
+    /// The slot was written but holds no valid region. True when the zone is full.
     pub(super) fn waste(&mut self, region: u32, place: RegionSlot) -> bool {
         self.fill(region, place)
     }
@@ -104,7 +105,7 @@ impl Layout {
         is_full
     }
 
-    /// What [`Layout::take_slot`] gave was written.
+    /// Returns a zone after its slot from [`Layout::take_slot`] was written.
     pub(super) fn give_back(&mut self, zone: u32) {
         if self.full[zone as usize] {
             self.open -= 1;
@@ -113,7 +114,7 @@ impl Layout {
         }
     }
 
-    /// Regions that lie in a zone, in the order of their slots.
+    /// Valid regions of a zone, in slot order.
     pub(super) fn valid_in(&self, zone: u32) -> Vec<u32> {
         let written = self.written[zone as usize].iter().zip(0..);
         written
@@ -124,12 +125,14 @@ impl Layout {
             .collect()
     }
 
-    /// A full zone: the first of which less than half is valid by `count`, else the one with the least.
+    /// Picks a full zone: the first that is less than half valid by `count`, else the one with the
+    /// least.
     pub(super) fn victim(&self, count: impl Fn(u32) -> u32) -> Option<u32> {
         self.least(self.slots / 2, count)
     }
 
-    /// A full zone: the first with less than `enough` by `count`, else the one with the least.
+    /// Picks a full zone: the first with less than `enough` by `count`, else the one with the
+    /// least.
     pub(super) fn least<C: Ord>(&self, enough: C, count: impl Fn(u32) -> C) -> Option<u32> {
         let full = (0..).zip(&self.full).filter(|(_, is_full)| **is_full).map(|(zone, _)| zone);
         let counted: Vec<(C, u32)> = full.map(|zone| (count(zone), zone)).collect();
@@ -145,7 +148,7 @@ impl Layout {
         self.valid[zone as usize]
     }
 
-    /// The zone is free. What lay in it is nowhere.
+    /// Frees the zone and unmaps its regions.
     pub(super) fn was_reset(&mut self, zone: u32) {
         for region in self.valid_in(zone) {
             self.places[region as usize] = None;

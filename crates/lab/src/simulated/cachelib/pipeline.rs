@@ -1,4 +1,4 @@
-//! From clean to written: regions are filled, written to the drive, and evicted so that there are clean ones.
+//! Region pipeline: background tasks fill regions, write them, and evict others to keep some clean.
 
 use std::rc::Rc;
 
@@ -7,15 +7,16 @@ use zonal_base::{Bytes, Nanos};
 use super::state::clean_regions;
 use super::{CacheState, Failure};
 
-/// Tasks that write regions, at most: as the paper's configuration has them.
+/// Tasks that write regions, at most: the paper's configuration.
 const WRITERS: usize = 8;
 
-/// How long CacheLib takes to fill a region once regions are evicted, as the paper says: 7 ms for 16 MiB, 4 s for "1 GiB", which
-/// is a zone.
+/// Time that CacheLib takes to fill a region once regions are evicted, from the paper: 7 ms for 16
+/// MiB, 4 s for "1 GiB", which is a zone.
 const FILL: [(Bytes, Nanos); 2] =
     [(Bytes::mib(16), Nanos::millis(7)), (Bytes::mib(1077), Nanos::millis(4000))];
 
-/// In between and beyond them it goes with a power of the size.
+/// Fill time of a region. Between and beyond the two published sizes it follows a power of the
+/// size.
 fn fill_time(region: Bytes) -> Nanos {
     let [(small, short), (large, long)] = FILL;
     let power = (long.0 as f64 / short.0 as f64).ln() / (large.0 as f64 / small.0 as f64).ln();
@@ -25,7 +26,8 @@ fn fill_time(region: Bytes) -> Nanos {
 
 impl CacheState {
     pub(super) fn start_pipeline(self: &Rc<Self>) {
-        // As many tasks evict regions as clean ones are wanted, and eight at most write them.
+        // As many tasks evict regions as there are clean ones to keep, and at most eight write
+        // them.
         let clean = clean_regions(self.settings.region) as usize;
         let (writers, evictors) = ((2 * clean).min(WRITERS), clean);
         self.spawn(|cache| async move { cache.fill_regions().await });
@@ -37,7 +39,8 @@ impl CacheState {
         }
     }
 
-    /// A request may have filled a region, and taken a clean one.
+    /// Wakes the tasks that a request may have given work: it may have filled a region, and taken a
+    /// clean one.
     pub(super) fn after_request(&self) {
         let mut state = self.state.borrow_mut();
         if !state.to_fill.is_empty() {
@@ -48,7 +51,8 @@ impl CacheState {
         }
     }
 
-    /// One after the other: it is what a region of a gigabyte costs the most time.
+    /// Fills regions one after the other: for a region of a gigabyte, this is the most expensive
+    /// step.
     async fn fill_regions(self: Rc<Self>) -> Result<(), Failure> {
         let time = fill_time(self.settings.region);
         loop {
@@ -96,9 +100,9 @@ impl CacheState {
         }
     }
 
-    /// CacheLib reads a region to know which objects its index has to forget.
+    /// Evicts a region. CacheLib reads the region to learn which objects its index must forget.
     ///
-    /// Requires: nobody else evicts it.
+    /// Requires: no other task evicts this region.
     pub(super) async fn forget_region(&self, region: u32) -> Result<(), Failure> {
         self.read_region(region).await?;
         self.state.borrow_mut().was_evicted(region);
@@ -110,7 +114,7 @@ impl CacheState {
     fn gather_queued(&self) {
         self.state.borrow_mut().gather_queued();
         self.after_request();
-        // Also when none was filled: a region was written, and one more can be evicted.
+        // Also when no region was filled: a region was written, and one more can be evicted.
         self.few_clean.notify_all();
         if !self.state.borrow().is_full() {
             self.room.notify_all();

@@ -1,20 +1,20 @@
-//! Regions: what is in them, how far each is on its way from clean to evicted, and which is evicted next.
+//! Regions: their items, their stage from clean to evicting, and the eviction order.
 
 use std::collections::VecDeque;
 
 use super::{Eviction, Placing, Settings};
 use crate::simulated::order::Order;
 
-/// How far a region is.
+/// Stage of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Nothing is in it.
+    /// Empty.
     Clean,
-    /// In memory: objects are gathered in it, or it waits to be written, or is written.
+    /// In memory: being gathered, waiting for its write, or being written.
     InMemory,
     /// On the drive.
     Written,
-    /// Read once more, to know what is forgotten.
+    /// Read once more, to learn which items to forget.
     Evicting,
 }
 
@@ -22,17 +22,18 @@ pub(super) struct Regions {
     regions: Vec<Region>,
     eviction: Eviction,
     clean: VecDeque<u32>,
-    /// The first of those that were never used.
+    /// First of the regions that were never used.
     unused: u32,
-    /// Written regions, the next one first; where somebody asks for them, those behind them are in `old`.
+    /// Written regions, oldest first. Policies with an old part keep the oldest ones in `old`
+    /// instead.
     order: Order,
-    /// The oldest part: those that may be evicted, but are read as any other.
+    /// The oldest part: regions that may be evicted, but are still read.
     old: Order,
-    /// How many of them there are at most.
+    /// Largest number of regions in `old`.
     old_max: usize,
-    /// Of each zone, regions that are in `old` or evicted.
+    /// Per zone, regions that are in `old` or evicted.
     old_in_zone: Vec<u32>,
-    /// From which on all of a zone's go first.
+    /// Above this count, all old regions of a zone go first.
     old_in_zone_max: u32,
 }
 
@@ -64,7 +65,7 @@ impl Regions {
         self.regions[region as usize].stage
     }
 
-    /// A region that nothing is in; it is in memory from now on.
+    /// Takes an empty region, which is in memory from now on.
     pub(super) fn take_clean(&mut self) -> Option<u32> {
         let region = if (self.unused as usize) < self.regions.len() {
             self.unused += 1;
@@ -76,7 +77,7 @@ impl Regions {
         Some(region)
     }
 
-    /// Regions that can be taken.
+    /// Regions that [`Regions::take_clean`] can return.
     pub(super) fn clean_count(&self) -> usize {
         self.clean.len() + self.regions.len() - self.unused as usize
     }
@@ -85,13 +86,13 @@ impl Regions {
         self.regions[region as usize].items.push(item);
     }
 
-    /// It was written, and can be evicted.
+    /// The region is on the drive and can be evicted.
     pub(super) fn was_written(&mut self, region: u32) {
         self.regions[region as usize].stage = Stage::Written;
         self.order.insert(region);
     }
 
-    /// Something in it was read. Returns the zone that has one old region less.
+    /// Updates the recency of a region after a read from `zone`.
     pub(super) fn was_read(&mut self, region: u32, zone: Option<u32>) {
         if self.eviction == Eviction::Fifo || self.stage(region) != Stage::Written {
             return;
@@ -104,14 +105,15 @@ impl Regions {
         self.order.insert(region);
     }
 
-    /// Makes the oldest part as large as it is to be; `zone_of` says where a region lies, `regions_in` what lies in a
-    /// zone.
+    /// Moves the oldest regions to `old` until it has its size. `zone_of` returns the zone of a
+    /// region, `regions_in` the regions of a zone.
     pub(super) fn age(
         &mut self,
         zone_of: impl Fn(u32) -> Option<u32>,
         regions_in: impl Fn(u32) -> Vec<u32>,
     ) {
-        // While the cache fills, no more than a half is old, unless more is to be.
+        // While the cache fills, at most half of the regions are old, unless the old part is larger
+        // than that.
         let is_most = self.regions.len() < 2 * self.old_max;
         while self.old.len() < self.old_max && (is_most || self.old.len() < self.order.len()) {
             let Some(region) = self.order.oldest() else { return };
@@ -130,21 +132,21 @@ impl Regions {
         }
     }
 
-    /// The next one to go; it is being evicted from now on. Its zone counts it as old until it is reset.
+    /// Takes the next region to evict. Its zone counts it as old until the zone is reset.
     pub(super) fn take_victim(&mut self) -> Option<u32> {
         let victim = self.old.oldest().or_else(|| self.order.oldest())?;
         self.take(victim);
         Some(victim)
     }
 
-    /// Likewise, but this one. Requires: it is written.
+    /// Takes this region for eviction. Requires: the region is written.
     pub(super) fn take(&mut self, region: u32) {
         assert_eq!(self.stage(region), Stage::Written);
         self.regions[region as usize].stage = Stage::Evicting;
         let _ = self.old.remove(region) || self.order.remove(region);
     }
 
-    /// It is clean again. Returns what was in it.
+    /// The region is clean again. Returns its items.
     pub(super) fn was_evicted(&mut self, region: u32) -> Vec<u32> {
         let Region { items, stage } = &mut self.regions[region as usize];
         *stage = Stage::Clean;
@@ -152,17 +154,17 @@ impl Regions {
         std::mem::take(items)
     }
 
-    /// Nothing is in the zone any more.
+    /// Every region in the zone is gone.
     pub(super) fn zone_was_reset(&mut self, zone: u32) {
         self.old_in_zone[zone as usize] = 0;
     }
 
-    /// It is of the oldest part.
+    /// True for a region of the oldest part.
     pub(super) fn is_old(&self, region: u32) -> bool {
         self.old.contains(region)
     }
 
-    /// An old region was moved from zone to zone.
+    /// A region was moved to another zone. An old region counts there as well.
     pub(super) fn was_moved(&mut self, region: u32, to: u32) {
         if self.old.contains(region) {
             self.old_in_zone[to as usize] += 1;

@@ -1,4 +1,4 @@
-//! What requests do to objects and regions: all of it at once, nothing waits here.
+//! Cache state: applies requests to objects and regions. No method here waits.
 
 use std::collections::VecDeque;
 
@@ -25,20 +25,20 @@ pub(super) struct State {
     /// Objects that wait for a region.
     queue: VecDeque<u32>,
     queued: Bytes,
-    /// The region that objects are gathered in, and how many bytes of it they take.
+    /// Region that objects are gathered in. `gathered` is the number of bytes they take.
     gathering: Option<u32>,
     gathered: Bytes,
-    /// Regions that are full, or being written, and not on the drive yet.
+    /// Regions in memory: gathered, full or being written.
     pub(super) in_memory: u32,
     in_memory_max: u32,
-    /// Full regions whose filling has not taken its time yet.
+    /// Full regions whose fill time has not passed yet.
     pub(super) to_fill: VecDeque<u32>,
-    /// Regions to be written.
+    /// Regions that wait for their write.
     pub(super) to_write: VecDeque<u32>,
     pub(super) evicting: usize,
-    /// A region was taken since somebody asked.
+    /// True when a region was taken since [`State::take_took_region`].
     took_region: bool,
-    /// Bytes of regions that were written, and of those that were moved.
+    /// Bytes of regions that were written. `moved` counts the bytes of moved regions.
     pub(super) written: u64,
     pub(super) moved: u64,
     when_aged: Option<(u64, u64)>,
@@ -46,47 +46,51 @@ pub(super) struct State {
     pub(super) gets: u64,
     pub(super) hits: u64,
     pub(super) memory_hits: u64,
-    /// Bytes of objects that gets asked for in the stable stage, and what had been written before it.
+    /// Bytes of objects that gets requested in the stable stage. `when_stable` is the bytes written
+    /// and moved before that stage.
     pub(super) got: u64,
     when_stable: Option<u64>,
 }
 
-/// What a request does to the cache.
+/// Effect of a request on the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
-    /// All that it does.
+    /// Changes the index.
     Change,
-    /// A region is read.
+    /// Updates the recency of a region.
     Touch,
     Nothing,
 }
 
-/// An object to be read from a region.
+/// A read of an object from a region.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlashRead {
     pub(super) region: u32,
-    /// From the region's beginning.
+    /// Offset from the start of the region.
     pub(super) offset: Blocks,
     pub(super) blocks: Blocks,
 }
 
-/// What CacheLib stores with each object: in memory, and in a region, where objects begin at multiples of [`ALIGNED`].
+/// CacheLib's overhead per object in bytes: in memory, and in a region. In a region, objects begin
+/// at multiples of [`ALIGNED`].
 const IN_MEMORY: u32 = 32;
 const IN_REGION: u32 = 40;
 const ALIGNED: u32 = 512;
 
-/// Objects that wait for a region, in bytes; when they are more, threads wait. CacheLib has memory for 6 GB of them and then refuses
-/// more; but the published rates are those of a cache whose threads wait for its writes. How many wait changes only how soon.
+/// Backpressure: above this many bytes of queued objects, threads wait. CacheLib has memory for 6
+/// GB of them and then refuses more. But the published rates are those of a cache whose threads
+/// wait for its writes. The limit changes only how soon they wait.
 const QUEUED_MAX: Bytes = Bytes::mib(64);
 
-/// Zones that regions are written to at a time: as the paper's code has it.
+/// Open zones for region writes: as in the paper's code.
 const OPEN_ZONES: u32 = 8;
 
-/// Free zones that only the collector may have.
+/// Free zones that only the collector may take.
 const KEPT_FREE: u32 = 1;
 
-/// Clean regions that there are to be: eight, as the paper's configuration has it, and of regions as large as a zone one, as it
-/// has that. In between as many as a gigabyte holds: nobody published it. Twice as many are in memory at most.
+/// Target number of clean regions: eight as in the paper's configuration, and one for regions as
+/// large as a zone. In between it is as many as fit in a gigabyte: the paper publishes no figure.
+/// At most twice as many are in memory.
 pub(super) fn clean_regions(region: Bytes) -> u32 {
     let fit = Bytes::mib(1024).0 / region.0.max(1);
     zonal_base::low_u32(zonal_base::index(fit.clamp(1, 8)))
@@ -100,10 +104,10 @@ impl State {
         let zone = settings.zone.0 / settings.region.0;
         let zone_regions = zonal_base::low_u32(zonal_base::index(zone));
         let is_mapped = settings.placing.is_mapped();
-        // Places of their own need no map.
+        // Regions with a fixed place need no map.
         let (mapped, zones) = if is_mapped { (settings.regions, settings.zones) } else { (0, 0) };
         let (open, kept_free) = match settings.placing {
-            // What is kept free is so for what is moved alone.
+            // The other free zones are only for moved regions.
             Placing::File => (1, settings.free_zones.0.saturating_sub(1)),
             _ => (OPEN_ZONES, KEPT_FREE),
         };
@@ -145,39 +149,39 @@ impl State {
         self.when_stable.map_or(0, |before| self.written + self.moved - before)
     }
 
-    /// Threads wait for room.
+    /// True when threads must wait for room in the queue.
     pub(super) fn is_full(&self) -> bool {
         QUEUED_MAX <= self.queued
     }
 
-    /// True once after a region was taken, which was clean until then.
+    /// True once after a clean region was taken.
     pub(super) const fn take_took_region(&mut self) -> bool {
         std::mem::replace(&mut self.took_region, false)
     }
 
-    /// More regions have to be evicted, so that so many are clean.
+    /// True when more regions must be evicted to reach `target` clean regions.
     pub(super) fn wants_clean(&self, target: usize) -> bool {
         self.regions.clean_count() + self.evicting < target.min(self.region_count as usize)
     }
 
-    /// Bytes written and moved when so many were written as the cache is to be aged by.
+    /// Bytes written and moved at the end of the warm-up, or until now.
     pub(super) fn written_and_moved(&self) -> (u64, u64) {
         self.when_aged.unwrap_or((self.written, self.moved))
     }
 
-    /// One that changes something, and those that only say what is read.
+    /// Runs one changing request, and those that only update recency.
     pub(super) fn untimed_requests(&mut self) {
         let got = self.got;
         self.request(Effect::Change);
         for _ in 0..self.touches_per_change {
             self.request(Effect::Touch);
         }
-        // They stand for as many as an item stands for objects.
+        // These requests stand for as many as an item stands for objects.
         let all = u64::from(self.objects_per_item) / u64::from(1 + self.touches_per_change);
         self.got = got + (self.got - got) * all;
     }
 
-    /// One of all requests: one in so many as an item stands for changes something.
+    /// Runs one request. One in `objects_per_item` changes the index.
     pub(super) fn timed_request(&mut self) -> Option<FlashRead> {
         let number = self.rng.below(u64::from(self.objects_per_item));
         self.request(match number {
@@ -187,7 +191,7 @@ impl State {
         })
     }
 
-    /// Returns what it reads from a region.
+    /// Runs one request. Returns the flash read that it needs.
     fn request(&mut self, effect: Effect) -> Option<FlashRead> {
         let Request { operation, key } = self.requests.next(&mut self.rng);
         let found = self.items.find(key);
@@ -225,7 +229,7 @@ impl State {
         }
         let block = BLOCK_BYTES as u64;
         let in_region = self.region.0 / block;
-        // From wherever its 512 bytes begin in a block.
+        // Offset in its block: a multiple of 512 bytes.
         let begin = spread(!key) % (block / u64::from(ALIGNED)) * u64::from(ALIGNED);
         let end = begin + u64::from(self.requests.bytes(key) + IN_REGION);
         let blocks = end.div_ceil(block).min(in_region);
@@ -242,7 +246,7 @@ impl State {
             (Operation::Get, Some((_, ItemLocation::Region(region)))) if region != QUEUED => {
                 self.touch(region);
             }
-            // What is set makes what the region has worthless.
+            // A set invalidates the copy in the region.
             (Operation::Set, Some(_)) if self.items.region(item) != QUEUED => {
                 self.items.set_region(item, NOWHERE);
             }
@@ -264,7 +268,7 @@ impl State {
         );
     }
 
-    /// An object goes to the region that is gathered, or waits for one.
+    /// Adds an object to the region that is being gathered, or queues the object.
     fn gather(&mut self, item: u32) {
         if self.gathering.is_none() {
             self.gathering = self.begin_region();
@@ -280,14 +284,14 @@ impl State {
         self.regions.put(region, item);
         self.gathered.0 += bytes.0;
         if self.region <= self.gathered {
-            // What is too much for this region is room that the next one has less: an item stands for objects of both.
+            // The excess counts against the next region: an item stands for objects of both.
             self.gathered.0 -= self.region.0;
             self.to_fill.push_back(region);
             self.gathering = None;
         }
     }
 
-    /// As much room in a region as the objects that the item stands for.
+    /// Bytes in a region of all objects that the item stands for.
     fn room_of(&self, item: u32) -> Bytes {
         let bytes = self.requests.bytes(self.items.key(item)) + IN_REGION;
         let room = bytes.next_multiple_of(ALIGNED);
@@ -304,12 +308,13 @@ impl State {
         Some(region)
     }
 
-    /// There is a clean region again, or room for one in memory: objects that waited go first.
+    /// Gathers queued objects first, once a region is clean or memory has room for one.
     pub(super) fn gather_queued(&mut self) {
         while self.gathering.is_some() || self.can_begin_region() {
             let Some(item) = self.queue.pop_front() else { return };
             self.queued.0 -= self.room_of(item).0;
-            // It may have been set once more meanwhile; what was sent is stored all the same.
+            // The object may have been set again meanwhile. CacheLib stores the queued copy all the
+            // same.
             self.gather(item);
         }
     }
@@ -332,7 +337,7 @@ impl State {
         }
     }
 
-    /// Forgets what is in a region.
+    /// Forgets the items of an evicted region.
     pub(super) fn was_evicted(&mut self, region: u32) {
         for item in self.regions.was_evicted(region) {
             if self.items.region(item) == region {
@@ -341,7 +346,7 @@ impl State {
         }
     }
 
-    /// Where a region can be read on the drive.
+    /// True when the region can be read from the drive.
     pub(super) fn is_on_drive(&self, region: u32) -> bool {
         matches!(self.regions.stage(region), Stage::Written | Stage::Evicting)
     }

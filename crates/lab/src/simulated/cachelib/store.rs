@@ -1,4 +1,4 @@
-//! Regions on the drive: where each is read, and how it is written.
+//! Region I/O: reads, writes, finishes and resets of zones.
 
 use zonal_base::{Blocks, Lba, ZoneId};
 use zonal_device::{Command, ZoneAction};
@@ -7,7 +7,7 @@ use super::layout::RegionSlot;
 use super::{CacheState, Failure};
 
 impl CacheState {
-    /// Where a region can be read; nowhere while it is in memory.
+    /// Slot of a region on the drive. `None` while it is in memory.
     pub(super) fn place_of(&self, region: u32) -> Option<RegionSlot> {
         let state = self.state.borrow();
         if !state.is_on_drive(region) {
@@ -24,7 +24,7 @@ impl CacheState {
         self.geometry.zone_start(ZoneId(place.zone)) + Blocks(offset)
     }
 
-    /// The zone is not reset before it is read.
+    /// Reads blocks of a slot. [`CacheState::reset`] waits for reads of its zone.
     pub(super) async fn read(
         &self,
         place: RegionSlot,
@@ -41,7 +41,7 @@ impl CacheState {
         read
     }
 
-    /// All of a region, unless time is not looked at.
+    /// Reads a whole region. Does nothing during warm-up.
     pub(super) async fn read_region(&self, region: u32) -> Result<(), Failure> {
         match self.place_of(region) {
             Some(place) if self.is_timed.get() => {
@@ -78,7 +78,7 @@ impl CacheState {
         self.io.write(self.lba(place), self.settings.region.blocks_ceil()).await
     }
 
-    /// What is left of a zone is too little for a region.
+    /// Finishes a zone whose rest is too small for a region.
     pub(super) async fn finish(&self, zone: u32) -> Result<(), Failure> {
         self.manage(zone, ZoneAction::Finish).await
     }

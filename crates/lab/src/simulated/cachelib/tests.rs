@@ -1,8 +1,9 @@
-//! A sixteenth of the drives, and more spare room on them: few zones need more of it.
+//! CacheLib simulation at a sixteenth of the drives, with more spare room: few zones need more of
+//! it.
 
 use super::*;
 
-/// 56 zones, of which 3 are always free or being written to.
+/// 56 zones, of which three are always free or open.
 fn settings(placing: Placing, eviction: Eviction, objects_per_item: u32) -> Settings {
     let (region, regions) =
         if placing == Placing::Zones { (Bytes::mib(1077), 36) } else { (Bytes::mib(16), 2400) };
@@ -59,7 +60,7 @@ fn first_in_first_out_hits_less_than_what_goes_by_use() {
     assert!(fifo.hit_ratio() + 0.01 < lru.hit_ratio(), "{fifo:?}\n{lru:?}");
 }
 
-/// Of hits it matters a little: regions of few items differ more from each other, and the right ones go.
+/// The effect on hits is small: regions of few items differ more, and the right ones are evicted.
 #[test]
 fn it_hardly_matters_how_many_objects_an_item_stands_for() {
     for (placing, eviction) in
@@ -76,7 +77,7 @@ fn it_hardly_matters_how_many_objects_an_item_stands_for() {
     }
 }
 
-/// A half of what a run above writes.
+/// Settings for about half of the writes of the other tests.
 fn short(placing: Placing, eviction: Eviction) -> Settings {
     Settings {
         aged: Bytes::mib(70 << 10),
@@ -93,7 +94,8 @@ fn the_more_may_be_dropped_the_less_is_moved() {
     };
     let by_part = [0.0, 0.3, 1.0].map(moved);
     assert!(by_part[1] < by_part[0] && by_part[2] == 0, "{by_part:?}");
-    // A third is old: while zones are free the rest is moved, and at worst as much as if all of it always were.
+    // A third of the regions is old. While zones are free the rest is moved: at worst as much as
+    // when every region is moved.
     let by_load = outcome(&short(Placing::DroppedByLoad, Eviction::Lru)).moved;
     assert!(by_load <= by_part[0], "{by_load}, {by_part:?}");
 }

@@ -1,4 +1,4 @@
-//! What is asked of a trace, and when.
+//! Trace replay: which requests the feed makes, and when they are due.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ fn file(folder: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// All that is asked, and why there was no more.
+/// All requests of a trace, and the error that ended it.
 fn asked(recorded: &Recorded) -> (Vec<Ask>, Option<String>) {
     let recording = Recording::open(recorded, Bytes::kib(64)).expect("it is there");
     let (feed, mut chance) = (Feed::new(Load::Recorded(Box::new(recording))), Rng::new(1));
@@ -65,7 +65,7 @@ fn a_sample_is_of_objects_and_all_requests_for_each() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(count, 3 * ids.len());
-    // 300 of 3000 on the mean, within four standard deviations.
+    // 300 of 3,000 are expected; the bound is four standard deviations.
     assert!(ids.len().abs_diff(300) < 66, "{}", ids.len());
 }
 
@@ -92,7 +92,7 @@ fn requests_of_a_second_are_spread_over_it_and_times_count_from_the_first() {
     };
     let lines = "100 a 1\n100 b 1\n101 c 1\n103 d 1\n102 e 1\n";
     const MS: u64 = 1_000_000;
-    // What was recorded out of order is not asked before what came before it.
+    // A request recorded out of order is not due before the previous one.
     let expected = [0, 500, 1000, 3000, 3000];
     assert_eq!(dues(&recorded("real.text-size", lines, 1.0)), expected.map(|ms| ms * MS));
     let tenth = expected.map(|ms| ms * MS / 10);
@@ -102,7 +102,7 @@ fn requests_of_a_second_are_spread_over_it_and_times_count_from_the_first() {
 #[test]
 fn a_long_second_is_spread_evenly_however_it_is_read() {
     let folder = tempfile::tempdir().expect("a folder");
-    // More than is read at a time, less than is held.
+    // More than one batch, less than the held maximum.
     const COUNT: usize = 100_000;
     const { assert!(COUNT < SECOND_MAX && super::BATCH < COUNT) };
     let lines = "5 a 1\n".repeat(COUNT) + "6 b 1\n";

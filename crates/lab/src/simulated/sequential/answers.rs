@@ -1,18 +1,18 @@
-//! How long an origin takes to answer, as calls to a remote store do: mostly about as long, and now and then much longer.
+//! Origin latency model: lognormal, as calls to a remote store are, with few very late answers.
 
 use zonal_base::{Nanos, Rng};
 
-/// Times of answers.
+/// Latency distribution of the origin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answers {
-    /// Their geometric mean.
+    /// Geometric mean.
     middle: Nanos,
-    /// The standard deviation of their logarithm.
+    /// Standard deviation of the logarithm.
     sigma: f64,
 }
 
 impl Answers {
-    /// Lognormal times of this geometric mean and standard deviation.
+    /// Lognormal latencies with this geometric mean and standard deviation.
     pub(super) fn new(middle: Nanos, sd: Nanos) -> Self {
         let sigma = match middle {
             Nanos(0) => 0.0,
@@ -26,12 +26,12 @@ impl Answers {
         Self { middle, sigma }
     }
 
-    /// Takes no chance where all are the same.
+    /// Draws a latency. Equal latencies take no random number.
     pub(super) fn draw(&self, chance: &mut Rng) -> Nanos {
         if self.sigma == 0.0 {
             return self.middle;
         }
-        // Box and Muller's normal number; 1 - u is not 0.
+        // Box-Muller transform. 1 - u is not 0.
         let radius = (-2.0 * (1.0 - chance.unit()).ln()).sqrt();
         let normal = radius * (std::f64::consts::TAU * chance.unit()).cos();
         nanos(self.middle.0 as f64 * (self.sigma * normal).exp())

@@ -1,24 +1,24 @@
-//! What the published code of ZNSCCache does besides what its paper describes.
+//! Behaviour of ZNSCCache's published code beyond its paper.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A habit that a cache can be without.
+/// A habit that can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Habit {
-    /// Every read and every write of a chunk opens the device, asks for the state of its zones, and closes it; a write also opens
-    /// and closes its zone.
+    /// Every read and write of a chunk opens the device, queries its zones and closes it. A write
+    /// also opens and closes its zone.
     Reopen,
-    /// A chunk is written in pieces of 4 KiB, each with a call and an fsync of its own.
+    /// A chunk is written in pieces of 4 KiB, each with its own call and fsync.
     SmallWrites,
-    /// A chunk is as old as its insertion, whoever reads it after; and what is emptied are the zones with the smallest sum of such
-    /// times, also those that are empty already.
+    /// The age of a chunk is its insertion time, whatever reads follow. Eviction picks the zones
+    /// with the smallest sum of these times, and empty zones as well.
     InsertEpoch,
-    /// Whoever writes the last chunk of a zone waits until it is finished.
+    /// The write of a zone's last chunk waits until the zone is finished.
     FinishInLine,
 }
 
-/// Some habits, or none: `reopen+small-writes`, `none`.
+/// Set of habits, as text: `reopen+small-writes`, `none`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Habits(u8);
 
@@ -32,19 +32,19 @@ impl Habit {
 }
 
 impl Habits {
-    /// Those.
+    /// The set of these habits.
     #[must_use]
     pub fn of(habits: &[Habit]) -> Self {
         Self(habits.iter().fold(0, |all, habit| all | 1 << *habit as u8))
     }
 
-    /// All that the published code has.
+    /// All habits of the published code.
     #[must_use]
     pub fn published() -> Self {
         Self::of(&Habit::ALL.map(|(_, habit)| habit))
     }
 
-    /// Whether this is one of them.
+    /// True when the set contains this habit.
     #[must_use]
     pub const fn has(self, habit: Habit) -> bool {
         self.0 >> habit as u8 & 1 == 1
@@ -75,7 +75,7 @@ impl FromStr for Habits {
 }
 
 impl fmt::Display for Habits {
-    /// As it is read.
+    /// Writes the text form that [`FromStr`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = Habit::ALL
             .iter()

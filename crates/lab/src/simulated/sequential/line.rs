@@ -1,4 +1,4 @@
-//! A drive of which somebody asks one thing after the other, and waits, but for what he does not wait for.
+//! Drive with blocking calls: one command at a time, except for finishes in the background.
 
 use zonal_base::{Nanos, Ticket, ZoneId};
 use zonal_device::{Command, ZoneAction, ZonedDevice};
@@ -9,7 +9,7 @@ pub(super) struct SerialDrive<D> {
     drive: D,
     now: Nanos,
     tickets: u64,
-    /// Zones that are finished, and nobody waits for it.
+    /// Finishes in the background that are not complete.
     behind: Vec<(Ticket, ZoneId)>,
 }
 
@@ -26,7 +26,7 @@ impl<D: ZonedDevice> SerialDrive<D> {
         &self.drive
     }
 
-    /// Time passes.
+    /// Advances the clock by `span`.
     pub(super) fn sleep(&mut self, span: Nanos) -> Result<(), String> {
         let until = self.now + span;
         while let Some(next) = self.drive.next_event().filter(|next| *next <= until) {
@@ -37,7 +37,7 @@ impl<D: ZonedDevice> SerialDrive<D> {
         Ok(())
     }
 
-    /// Asks, and waits for the answer.
+    /// Submits a command and waits for its completion.
     pub(super) fn call(&mut self, command: Command) -> Result<(), String> {
         let ticket = self.submit(command)?;
         while !self.hear(Some(ticket))? {
@@ -47,14 +47,14 @@ impl<D: ZonedDevice> SerialDrive<D> {
         Ok(())
     }
 
-    /// Has a zone finished, and goes on.
+    /// Starts to finish a zone in the background.
     pub(super) fn finish_behind(&mut self, zone: ZoneId) -> Result<(), String> {
         let ticket = self.submit(Command::Manage { zone, action: ZoneAction::Finish })?;
         self.behind.push((ticket, zone));
         Ok(())
     }
 
-    /// Waits until nothing that was left goes on in this zone.
+    /// Waits until no finish is in progress in this zone.
     pub(super) fn settle(&mut self, zone: ZoneId) -> Result<(), String> {
         while self.behind.iter().any(|(_, behind)| *behind == zone) {
             let next = self.drive.next_event().ok_or("the drive does not answer")?;
@@ -73,7 +73,7 @@ impl<D: ZonedDevice> SerialDrive<D> {
         Ok(ticket)
     }
 
-    /// Takes the answers that have come. True when that one is among them.
+    /// Takes the completions that have arrived. True when `awaited` is among them.
     fn hear(&mut self, awaited: Option<Ticket>) -> Result<bool, String> {
         let mut has_come = false;
         while let Some((ticket, completion)) = self.drive.poll(self.now) {

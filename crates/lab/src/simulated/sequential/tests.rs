@@ -1,4 +1,4 @@
-//! What each habit costs, on a drive of a few zones.
+//! Costs of each ZNSCCache habit, on a drive of four zones.
 
 use zonal_base::{Bytes, Nanos};
 use zonal_emulator::{Forgetful, Profile, ZonedDrive};
@@ -46,7 +46,7 @@ fn of(outcome: &SequentialOutcome, what: Timed) -> Latency {
 
 #[test]
 fn what_fits_is_missed_once_and_nothing_is_emptied() {
-    // Of 4 zones of 64 chunks.
+    // The drive has 4 zones of 64 chunks.
     let outcome = run(settings(&[]), 2000, 100);
     let misses = of(&outcome, Timed::Miss).count;
     assert!(misses <= 100 && outcome.hits == 2000 - misses, "{misses} misses");
@@ -61,7 +61,7 @@ fn a_finish_is_waited_for_or_not() {
     let finishes = of(&waiting, Timed::Finish);
     assert_eq!(finishes.count, waiting.zones_finished);
     assert!(5 < finishes.count && finishes.count == waiting.chunks_written / 64, "{finishes:?}");
-    // 53 MiB at the speed of the drive.
+    // A finish fills the last 53 MiB of the zone at the speed of the drive.
     assert!((40e6..60e6).contains(&(finishes.mean_ns as f64)), "{finishes:?}");
     let behind = run(settings(&[]), 1500, 4000);
     assert_eq!((behind.zones_finished, behind.hits), (waiting.zones_finished, waiting.hits));
@@ -81,13 +81,13 @@ fn reopening_and_small_writes_cost_what_they_cost() {
         (run(settings(&[]), 500, 60), run(settings(&[Habit::Reopen]), 500, 60));
     let mean = |outcome, what| of(outcome, what).mean_ns;
     let more = mean(&reopening, Timed::Read) - mean(&plain, Timed::Read);
-    // A drive that was left alone for so long is a little faster.
+    // A drive that was idle for so long is a little faster.
     assert!((REOPENING.0 - 60_000..=REOPENING.0).contains(&more), "{more}");
     // A write opens and closes its zone as well.
     let more = mean(&reopening, Timed::Write) - mean(&plain, Timed::Write);
     assert!(more.abs_diff(REOPENING.0) < 80_000, "{more}");
     let small = mean(&run(settings(&[Habit::SmallWrites]), 500, 60), Timed::Write);
-    // 4096 pieces, each at queue depth 1: 11.4 us in the drive, 3.1 in the host.
+    // 4,096 pieces at queue depth 1: 11.4 us each in the drive, 3.1 us in the host.
     let each = small as f64 / 4096.0;
     assert!((13_500.0..16_000.0).contains(&each), "{each} ns");
 }
@@ -96,7 +96,8 @@ fn reopening_and_small_writes_cost_what_they_cost() {
 fn with_the_epoch_of_the_code_one_zone_is_never_used() {
     let described = run(settings(&[]), 3000, 4000);
     let coded = run(settings(&[Habit::InsertEpoch]), 3000, 4000);
-    // Both begin to empty zones when three are full; then one empties two of them, the other one and an empty one.
+    // Both start to empty zones when three are full. The first then empties two of them, the second
+    // one of them and an empty one.
     assert_eq!(described.first_emptied.is_some(), coded.first_emptied.is_some());
     assert_ne!(described.hits, coded.hits);
     for outcome in [&described, &coded] {

@@ -1,5 +1,4 @@
-//! Chunks in the order of their last use, and how many of them lie in each zone: what a cache knows that forgets chunk by
-//! chunk.
+//! LRU of chunks, with the number of live chunks per zone, for a cache that evicts chunk by chunk.
 
 use zonal_base::ZoneId;
 
@@ -8,17 +7,17 @@ use crate::simulated::order::Order;
 
 pub(super) struct Chunks {
     order: Order,
-    /// Of each zone.
+    /// Live chunks per zone.
     left: Vec<u32>,
     per_zone: u32,
     count: u64,
-    /// More are not kept.
+    /// Largest number of live chunks.
     most: u64,
 }
 
 impl Chunks {
-    /// Of so many zones with `per_zone` chunks each, of which `spare_percent` hold nothing that is wanted: room
-    /// for zones that are half empty.
+    /// An empty LRU for `zones` zones with `per_zone` chunks each. `spare_percent` of the room
+    /// holds no live chunk, so that some zones are partly empty.
     pub(super) fn new(zones: u32, per_zone: u32, spare_percent: u64) -> Self {
         let places = u64::from(zones) * u64::from(per_zone);
         Self {
@@ -30,7 +29,7 @@ impl Chunks {
         }
     }
 
-    /// A chunk was written there.
+    /// Adds a chunk as the most recent.
     pub(super) fn insert(&mut self, place: ChunkAddress) {
         self.order.insert(place);
         let zone = self.zone(place);
@@ -44,7 +43,7 @@ impl Chunks {
         }
     }
 
-    /// It was written once more, elsewhere, and is as old as it was.
+    /// Updates the address of a moved chunk. Its recency stays the same.
     pub(super) fn moved(&mut self, from: ChunkAddress, to: ChunkAddress) {
         self.order.replace(from, to);
         let (from, to) = (self.zone(from), self.zone(to));
@@ -52,12 +51,12 @@ impl Chunks {
         self.left[to] += 1;
     }
 
-    /// Forgets the oldest if there are too many.
+    /// Evicts the oldest chunk if there are too many.
     pub(super) fn take_surplus(&mut self) -> Option<ChunkAddress> {
         if self.count <= self.most { None } else { self.take_oldest() }
     }
 
-    /// Forgets the oldest.
+    /// Evicts the oldest chunk.
     pub(super) fn take_oldest(&mut self) -> Option<ChunkAddress> {
         let oldest = self.order.oldest()?;
         self.order.remove(oldest);
@@ -67,7 +66,7 @@ impl Chunks {
         Some(oldest)
     }
 
-    /// Chunks of the zone that are wanted.
+    /// Live chunks in the zone.
     pub(super) fn left_in(&self, zone: ZoneId) -> u32 {
         self.left[zone.0 as usize]
     }

@@ -1,4 +1,4 @@
-//! Where each key lies, and which keys are being fetched.
+//! Key map with single flight: where each key lies, and which keys are being fetched.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,14 +7,14 @@ use std::rc::Rc;
 use zonal_base::{index, low_u32};
 use zonal_runtime::Event;
 
-/// A chunk's place on the drive: its zone times the chunks of a zone, and which of them.
+/// Address of a chunk: zone number times chunks per zone, plus the chunk's number in the zone.
 pub(super) type ChunkAddress = u32;
 
-/// Four bytes for each key up to the largest, and for each place.
+/// Key map with four bytes for each key up to the largest, and for each address.
 pub(super) struct Map {
-    /// [`NOWHERE`], [`UNDER_WAY`], or a place and [`PLACES`].
+    /// [`NOWHERE`], [`UNDER_WAY`], or an address plus [`PLACES`].
     keys: RefCell<Vec<u32>>,
-    /// Which key lies there.
+    /// Key at each address, or [`NOTHING`].
     places: RefCell<Vec<u32>>,
     under_way: RefCell<BTreeMap<u64, Rc<Event>>>,
 }
@@ -23,11 +23,11 @@ const NOWHERE: u32 = 0;
 const UNDER_WAY: u32 = 1;
 const PLACES: u32 = 2;
 
-/// No key lies here.
+/// Entry of an address without a key.
 const NOTHING: u32 = u32::MAX;
 
 impl Map {
-    /// Requires: fewer than 2^32 - 2 places.
+    /// An empty map. Requires: fewer than 2^32 - 2 addresses.
     pub(super) fn new(places: u64) -> Self {
         assert!(places < u64::from(u32::MAX - PLACES));
         Self {
@@ -37,8 +37,8 @@ impl Map {
         }
     }
 
-    /// The key's place, after a fetch of somebody else's if there is one. `None`: it is the caller's to fetch and to
-    /// [`Map::insert`]. Requires: a key below 2^32 - 1.
+    /// Address of the key. Waits if another thread is fetching the key. `None`: the caller must
+    /// fetch the key and call [`Map::insert`]. Requires: a key below 2^32 - 1.
     pub(super) async fn find(&self, key: u64, pin: impl Fn(ChunkAddress)) -> Option<ChunkAddress> {
         loop {
             let state = self.keys.borrow().get(index(key)).copied().unwrap_or(NOWHERE);
@@ -63,7 +63,7 @@ impl Map {
         }
     }
 
-    /// The key lies there now.
+    /// Maps the key to the address, and wakes the threads that wait for the key.
     pub(super) fn insert(&self, key: u64, place: ChunkAddress) {
         self.keys.borrow_mut()[index(key)] = place + PLACES;
         self.places.borrow_mut()[place as usize] = low_u32(index(key));
@@ -73,20 +73,20 @@ impl Map {
         }
     }
 
-    /// Which key lies there, if one does.
+    /// Key at the address, if any.
     pub(super) fn key_at(&self, place: ChunkAddress) -> Option<u64> {
         let key = self.places.borrow()[place as usize];
         (key != NOTHING).then_some(u64::from(key))
     }
 
-    /// The key lies there now, and no longer where it was.
+    /// Maps the key to its new address only.
     pub(super) fn moved(&self, key: u64, from: ChunkAddress, to: ChunkAddress) {
         self.keys.borrow_mut()[index(key)] = to + PLACES;
         let mut places = self.places.borrow_mut();
         places[to as usize] = std::mem::replace(&mut places[from as usize], NOTHING);
     }
 
-    /// Nothing lies in these places any more.
+    /// Forgets the keys at these addresses.
     pub(super) fn clear(&self, places: std::ops::Range<ChunkAddress>) {
         let (mut keys, mut held) = (self.keys.borrow_mut(), self.places.borrow_mut());
         for place in places {

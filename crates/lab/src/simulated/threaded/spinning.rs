@@ -1,5 +1,4 @@
-//! Threads that spin until there is something for one of them: whoever happens to look first gets it, however long
-//! the others have waited.
+//! Spinning threads: the next one to run is random, however long the others have waited.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -28,7 +27,7 @@ impl Spinning {
         !self.waiting.borrow().is_empty()
     }
 
-    /// Waits until it is this one's turn to look.
+    /// Waits until [`Spinning::let_one_look`] picks this thread.
     pub(super) async fn wait(&self) {
         let waiter = Rc::new(Waiter::default());
         self.waiting.borrow_mut().push(waiter.clone());
@@ -42,7 +41,7 @@ impl Spinning {
         .await;
     }
 
-    /// Lets one of those who wait look, any of them.
+    /// Wakes a random waiting thread.
     pub(super) fn let_one_look(&self) {
         let mut waiting = self.waiting.borrow_mut();
         if waiting.is_empty() {

@@ -1,4 +1,4 @@
-//! Threads on small drives: how many misses are under way, who waits how long, and what a drive without zones does.
+//! Threads on small drives: misses in progress, waiting times, and the two LRUs.
 
 use zonal_base::{Bytes, Nanos};
 use zonal_emulator::{Forgetful, Profile, ZonedDrive};
@@ -59,8 +59,8 @@ fn as_many_misses_are_under_way_as_zones_may_be_active() {
 #[test]
 fn who_spins_may_wait_for_long() {
     let get = run(settings(Bytes::kib(64)), 40_000, 1 << 24).measures.latency(Timed::Get);
-    // 50 threads wait, and one in 50 is served every 2.9 ms: a geometric distribution, where a queue would have
-    // everyone wait alike.
+    // 50 threads wait, and a random one of them is served every 2.9 ms: a geometric distribution.
+    // With a queue all would wait alike.
     let ratio = get.p99_ns as f64 / get.mean_ns as f64;
     assert!((3.3..4.6).contains(&ratio), "{get:?}");
 }
@@ -73,7 +73,7 @@ fn full_zones_are_finished_and_emptied_and_what_is_left_is_hit() {
     let gets = outcome.measures.latency(Timed::Get).count;
     let misses = outcome.measures.latency(Timed::Write).count;
     assert_eq!((gets, gets - misses), (1_000, outcome.hits));
-    // Some 24 to 32 zones of 4 chunks hold a half to two thirds of 200 keys.
+    // 24 to 32 zones of 4 chunks hold a half to two thirds of the 200 keys.
     assert!((350..700).contains(&outcome.hits), "{} hits", outcome.hits);
     // The last 53 MiB of each zone are not written.
     assert!((misses / 4).abs_diff(outcome.finished) <= 14, "{} of {misses}", outcome.finished);
@@ -86,12 +86,13 @@ fn chunks_are_forgotten_one_by_one_and_what_is_left_of_a_zone_is_moved() {
     let at_once = ThreadedSettings { origin_latency: Nanos::millis(1), ..settings(chunk) };
     let zones = run(at_once, 60_000, 8_000);
     let chunks = run(ThreadedSettings { lru, ..at_once }, 60_000, 8_000);
-    // 134 chunks to a zone: 26 to 38 zones are full of what is wanted, of 40; or four fifths of 40 are.
+    // A zone has 134 chunks. With the zone LRU 26 to 38 of 40 zones are full of live chunks; with
+    // the chunk LRU four fifths of 40.
     assert!((1..60_000).contains(&chunks.moved) && zones.moved == 0, "{} moved", chunks.moved);
     let kept = chunks.hits as f64 / 60_000.0 * 8_000.0;
     let most = 40.0 * 134.0 * 0.8;
     assert!((0.85 * most..most).contains(&kept), "{kept} of {most}");
-    // Every fifth chunk of a zone that is emptied is garbage on average, of the emptiest more.
+    // On average every fifth chunk of a victim zone is garbage, and more in the emptiest zones.
     let misses = 60_000 - chunks.hits;
     assert!(chunks.moved < 4 * misses, "{} moved for {misses}", chunks.moved);
 }

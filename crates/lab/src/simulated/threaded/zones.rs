@@ -1,7 +1,7 @@
-//! Zones: which are free, which are written to, which goes next.
+//! Zone allocator of the ZNCache simulation: free, active and full zones, and the eviction order.
 //!
-//! One writer has a zone at a time, at most [`Zones::limit`] zones are active, and all of it stands behind one lock,
-//! which is held while the drive opens, finishes or resets a zone.
+//! A zone has one writer at a time, and at most [`Zones::limit`] zones are active. One lock guards
+//! all of this. A thread holds the lock while the drive opens, finishes or resets a zone.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -25,37 +25,37 @@ pub(super) struct Zones {
     pub(super) spinning: Spinning,
 }
 
-/// Zones that threads use, and how.
+/// Number of zones, and how they are used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
     pub(super) zones: u32,
-    /// Chunks of each.
+    /// Chunks per zone.
     pub(super) chunks: u32,
-    /// How many may be active.
+    /// Limit of active zones.
     pub(super) limit: u32,
-    /// Whether one of them, and one free zone, are kept for whoever moves chunks.
+    /// True when the collector needs one active zone and one free zone for itself.
     pub(super) has_collector: bool,
 }
 
 struct State {
     free: VecDeque<ZoneId>,
-    /// Free zones that a miss may not have.
+    /// Free zones that a miss may not take.
     kept_free: usize,
     active: VecDeque<ZoneId>,
     writers: u32,
-    /// Chunks that were written to each.
+    /// Chunks written to each zone.
     filled: Vec<u32>,
-    /// Full zones that may go, in the order in which they were promoted.
+    /// Full zones that may be evicted, in the order of their last promotion.
     full: Order,
-    /// Where chunks are moved to.
+    /// Zone that chunks are moved to.
     collector: Option<ZoneId>,
     finishes: u64,
 }
 
-/// What [`Zones::claim`] found.
+/// Result of a search for a zone.
 enum Claimed {
     Zone(ZoneId),
-    /// One that must be opened.
+    /// A free zone that must be opened.
     Closed(ZoneId),
     Nothing,
 }
@@ -84,9 +84,9 @@ impl Zones {
         }
     }
 
-    /// Takes a zone that nobody writes to, for one chunk.
+    /// Claims a zone without a writer, for one chunk.
     pub(super) async fn claim(&self) -> Result<ChunkAddress, Failure> {
-        // Those who spin already have looked again before whoever has just come.
+        // Threads that spin already look before a thread that has just arrived.
         if self.spinning.is_anyone() {
             self.spinning.wait().await;
         }
@@ -110,7 +110,7 @@ impl Zones {
         }
     }
 
-    /// Takes room for a chunk that is moved, in a zone of whoever moves them. `None`: no zone is free.
+    /// Claims room for a moved chunk, in the collector's zone. `None`: no zone is free.
     pub(super) async fn claim_to_move(&self) -> Result<Option<ChunkAddress>, Failure> {
         let locked = self.lock.take().await;
         let under_way = self.state.borrow().collector;
@@ -127,7 +127,7 @@ impl Zones {
         Ok(Some(zone.0 * self.chunks + self.state.borrow().filled[zone.0 as usize]))
     }
 
-    /// The chunk was moved there.
+    /// Counts a moved chunk, and finishes the collector's zone when it is full.
     pub(super) async fn was_moved(&self, place: ChunkAddress) -> Result<(), Failure> {
         let zone = ZoneId(place / self.chunks);
         let locked = self.lock.take().await;
@@ -139,7 +139,7 @@ impl Zones {
         Ok(())
     }
 
-    /// The chunk was written.
+    /// Releases the zone after its write, and finishes it when it is full.
     pub(super) async fn give_back(&self, place: ChunkAddress) -> Result<(), Failure> {
         let zone = ZoneId(place / self.chunks);
         let locked = self.lock.take().await;
@@ -152,7 +152,8 @@ impl Zones {
         Ok(())
     }
 
-    /// Requires: the lock is held.
+    /// Finishes a full zone, which may be evicted from then on. Requires: the caller holds the
+    /// lock.
     async fn finish(&self, zone: ZoneId) -> Result<(), Failure> {
         if self.has_zones {
             self.manage(zone, ZoneAction::Finish).await?;
@@ -162,7 +163,7 @@ impl Zones {
         Ok(())
     }
 
-    /// A chunk of the zone was read: the whole zone is promoted, if it is full.
+    /// Promotes a full zone after a read of one of its chunks.
     pub(super) fn was_read(&self, zone: ZoneId) {
         let full = &mut self.state.borrow_mut().full;
         if full.contains(zone.0) {
@@ -174,12 +175,12 @@ impl Zones {
         low_u32(self.state.borrow().free.len())
     }
 
-    /// The zone that was promoted longest ago; it may not be promoted any more.
+    /// Takes the zone that was promoted longest ago. It can no longer be promoted.
     pub(super) fn take_victim(&self) -> Option<ZoneId> {
         self.take_victim_by(|_| 0)
     }
 
-    /// The zone in which least is left, of those the one that was promoted longest ago.
+    /// Takes the zone with the fewest live chunks. Ties: the one that was promoted longest ago.
     pub(super) fn take_victim_by(&self, left: impl Fn(ZoneId) -> u32) -> Option<ZoneId> {
         let full = &mut self.state.borrow_mut().full;
         let mut victim: Option<(u32, u32)> = None;
@@ -197,12 +198,12 @@ impl Zones {
         Some(ZoneId(zone))
     }
 
-    /// Where its chunks lie.
+    /// Addresses of the zone's chunks.
     pub(super) const fn places(&self, zone: ZoneId) -> std::ops::Range<ChunkAddress> {
         zone.0 * self.chunks..(zone.0 + 1) * self.chunks
     }
 
-    /// Nothing in the zone is wanted any more.
+    /// Resets a zone without live chunks.
     pub(super) async fn empty(&self, zone: ZoneId) -> Result<(), Failure> {
         let locked = self.lock.take().await;
         self.manage(zone, ZoneAction::Reset).await?;
@@ -242,12 +243,12 @@ impl State {
         found
     }
 
-    /// Another one could be claimed.
+    /// True when another zone can be claimed.
     fn has_more(&self, limit: u32) -> bool {
         !self.active.is_empty() || (self.writers < limit && self.kept_free < self.free.len())
     }
 
-    /// True when the zone is full.
+    /// Ends a write and counts its chunk. True when the zone is full.
     fn write_ended(&mut self, zone: ZoneId, chunks: u32) -> bool {
         self.writers -= 1;
         let is_full = self.fill(zone, chunks);
@@ -257,7 +258,7 @@ impl State {
         is_full
     }
 
-    /// One more chunk lies there. True when the zone is full.
+    /// Counts a chunk of the zone. True when the zone is full.
     fn fill(&mut self, zone: ZoneId, chunks: u32) -> bool {
         let filled = &mut self.filled[zone.0 as usize];
         *filled += 1;
@@ -265,7 +266,7 @@ impl State {
     }
 }
 
-/// One holds it; the others come in the order in which they asked.
+/// FIFO lock.
 #[derive(Default)]
 struct Lock {
     is_taken: Cell<bool>,
