@@ -95,10 +95,11 @@ const fn rest(name: &'static str, holds: &'static str, run: fn(&Path) -> Outcome
 }
 
 /// Cheap stages come first, so that a slip is seen in seconds.
-const STAGES: [Stage; 25] = [
+const STAGES: [Stage; 26] = [
     test("fmt", "the code is formatted", cargo::fmt),
     test("tidy", "the text keeps the project's rules", tidy_stage),
     test("spelling", "no known misspelling in code and pages", clients::spelling),
+    test("links", "every link of a page names a page and a heading that exist", clients::links),
     test("clippy", "no warning in any target", cargo::clippy),
     test("build", "all tests compile", cargo::build),
     test("tests", "unit, integration and documentation tests", cargo::test),

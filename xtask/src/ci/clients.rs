@@ -1,7 +1,7 @@
 //! Stages that run tools of the Python environment: real S3 clients and attacks against `zonal serve`, and the spell
 //! checker.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Outcome, cargo};
@@ -60,11 +60,31 @@ pub(super) fn memory(root: &Path) -> Outcome {
 
 /// Spell check (typos) of all files that git does not ignore; `typos.toml` lists accepted words.
 pub(super) fn spelling(root: &Path) -> Outcome {
-    let python = match setup::ready(root, "clients") {
-        Ok(python) => root.join(python),
+    match installed(root, "typos") {
+        Ok(typos) => follow(Command::new(typos).current_dir(root)),
+        Err(why) => Outcome::Skipped(why),
+    }
+}
+
+/// Link check (lychee) of all pages, files and headings. Other hosts are not asked.
+pub(super) fn links(root: &Path) -> Outcome {
+    let lychee = match installed(root, "lychee") {
+        Ok(lychee) => lychee,
         Err(why) => return Outcome::Skipped(why),
     };
-    follow(Command::new(python.with_file_name("typos")).current_dir(root))
+    let options = ["--offline", "--include-fragments", "--no-progress", "--extensions", "md", "."];
+    follow(Command::new(lychee).args(options).current_dir(root))
+}
+
+/// Path of a program that comes with the Python packages.
+fn installed(root: &Path, program: &str) -> Result<PathBuf, String> {
+    let python = root.join(setup::ready(root, "clients")?);
+    let path = python.with_file_name(program);
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(format!("{program} has no package for this machine"))
+    }
 }
 
 /// Runs a script, if the tools that it needs beside Python are there.

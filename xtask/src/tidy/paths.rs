@@ -1,8 +1,8 @@
-//! Every path of the repository that a document names exists.
+//! Every path of the repository that a document names in backticks exists. Links have a stage of
+//! their own.
 //!
-//! Looked at: text in backticks and the targets of links, outside fenced blocks. A path is what
-//! begins with a folder of the repository (`crates/base`) or ends like a source file (`get.rs`); a
-//! short form is enough, if some file ends with it.
+//! Fenced blocks are left out. A path begins with a folder of the repository (`crates/base`) or ends
+//! like a source file (`get.rs`); a short form is enough, if some file ends with it.
 
 use super::Problem;
 use super::repository::{File, Repository};
@@ -33,10 +33,8 @@ fn check_page(repository: &Repository, page: &File) -> Vec<Problem> {
         if is_fenced {
             continue;
         }
-        let (links, quoted) = (link_targets(line), quoted(line));
-        let gone_links = links.filter(|path| !link_exists(repository, page, path));
-        let gone_paths = quoted.filter(|path| is_path(path) && !exists(repository, path));
-        problems.extend(gone_links.chain(gone_paths).map(|path| {
+        let gone = quoted(line).filter(|path| is_path(path) && !exists(repository, path));
+        problems.extend(gone.map(|path| {
             Problem::at(&page.path, number, format!("`{path}` does not exist in the repository"))
         }));
     }
@@ -46,14 +44,6 @@ fn check_page(repository: &Repository, page: &File) -> Vec<Problem> {
 /// Text in single backticks.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
-}
-
-/// Targets of links within the repository.
-fn link_targets(line: &str) -> impl Iterator<Item = &str> {
-    line.split("](").skip(1).filter_map(|rest| {
-        let target = rest.split([')', '#']).next()?.trim();
-        (!target.is_empty() && !target.contains("://")).then_some(target)
-    })
 }
 
 fn is_path(text: &str) -> bool {
@@ -69,22 +59,6 @@ fn exists(repository: &Repository, path: &str) -> bool {
     repository.files.iter().any(|file| {
         file.path == path || file.path.starts_with(&folder) || file.path.ends_with(&tail)
     })
-}
-
-/// A link is followed from the page it stands on.
-fn link_exists(repository: &Repository, page: &File, target: &str) -> bool {
-    let mut parts: Vec<&str> = page.path.split('/').collect();
-    parts.pop();
-    for part in target.trim_end_matches('/').split('/') {
-        match part {
-            "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    let path = parts.join("/");
-    let folder = format!("{path}/");
-    repository.has(&path) || repository.files.iter().any(|file| file.path.starts_with(&folder))
 }
 
 #[cfg(test)]
@@ -105,12 +79,6 @@ mod tests {
     fn quoted_paths_exist_in_full_or_as_an_ending() {
         check_count("`crates/cache`, `crates/cache/src/get.rs`, `get.rs`, `src/get.rs`", 0);
         check_count("`crates/shaper` and `put.rs`", 2);
-    }
-
-    #[test]
-    fn links_are_followed_from_their_page() {
-        check_count("[a](../glossary.md#zone) [b](page.md) [c](https://example.org/x.md)", 0);
-        check_count("[a](glossary.md)", 1);
     }
 
     #[test]

@@ -59,10 +59,6 @@ impl Repository {
         file.and_then(|file| file.text.as_deref()).unwrap_or_default()
     }
 
-    pub(super) fn has(&self, path: &str) -> bool {
-        self.files.iter().any(|file| file.path == path)
-    }
-
     /// Rust files with their scanned text.
     pub(super) fn rust(&self) -> impl Iterator<Item = (&File, &RustText)> {
         self.files.iter().filter_map(|file| Some((file, file.rust.as_ref()?)))
