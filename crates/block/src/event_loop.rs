@@ -152,7 +152,7 @@ impl EventLoop {
                         path = %path.display(),
                         "the device is not asked any more: {trouble}; what needs it fails until a restart"
                     );
-                    device.abandon();
+                    device.isolate();
                 }
             }
         }

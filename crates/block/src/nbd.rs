@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use zonal_base::{Blocks, Lba};
-use zonal_export::{Export, Extent, Piece, Promise, Volume, VolumeError};
+use zonal_export::{Export, Extent, Piece, Volume, VolumeError, WriteAck};
 use zonal_host::essential;
 use zonal_shaper::{BlockError, Durability, Run};
 
@@ -21,10 +21,10 @@ pub fn exports(block: &BlockDevice) -> Vec<Export<BlockVolume>> {
     served.collect()
 }
 
-const fn durability(promise: Promise) -> Durability {
-    match promise {
-        Promise::Taken => Durability::Answered,
-        Promise::Durable => Durability::Durable,
+const fn durability(ack: WriteAck) -> Durability {
+    match ack {
+        WriteAck::Visible => Durability::Answered,
+        WriteAck::Durable => Durability::Durable,
     }
 }
 
@@ -55,12 +55,12 @@ impl Volume for BlockVolume {
         Ok(pieces.into_iter().map(piece).collect())
     }
 
-    async fn write(&self, lba: Lba, data: Bytes, promise: Promise) -> Result<(), VolumeError> {
-        essential(Self::write(self, lba, data.into(), durability(promise))).await.map_err(error)
+    async fn write(&self, lba: Lba, data: Bytes, ack: WriteAck) -> Result<(), VolumeError> {
+        essential(Self::write(self, lba, data.into(), durability(ack))).await.map_err(error)
     }
 
-    async fn clear(&self, lba: Lba, blocks: Blocks, promise: Promise) -> Result<(), VolumeError> {
-        essential(Self::trim(self, lba, blocks, durability(promise))).await.map_err(error)
+    async fn clear(&self, lba: Lba, blocks: Blocks, ack: WriteAck) -> Result<(), VolumeError> {
+        essential(Self::trim(self, lba, blocks, durability(ack))).await.map_err(error)
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {

@@ -21,8 +21,8 @@ impl Inner {
     /// Decides on a piece, and writes and publishes an admitted one. Until then readers get it from
     /// memory.
     pub(crate) async fn admit(self: Rc<Self>, piece: Rc<FillPiece>) {
-        let (care, kind) = self.care_for(&piece);
-        let verdict = match care {
+        let (retention, kind) = self.care_for(&piece);
+        let verdict = match retention {
             RetentionClass::Unkept => Verdict::TurnAway,
             RetentionClass::Usual => {
                 self.memory.borrow_mut().miss(piece.key, Bytes(piece.len.into()), self.means())
@@ -30,7 +30,7 @@ impl Inner {
             RetentionClass::Warmed | RetentionClass::Pinned => Verdict::Admit,
         };
         let admitted = match verdict {
-            Verdict::Admit => self.offer(&piece, care, kind).await,
+            Verdict::Admit => self.offer(&piece, retention, kind).await,
             Verdict::TurnAway => {
                 self.count_turned_away(&piece);
                 false
@@ -78,18 +78,18 @@ impl Inner {
 
     /// Writes a piece that waits in memory at once, because a reader of a higher retention class
     /// read it. Does nothing if the write queue is full.
-    pub(crate) fn promote(self: &Rc<Self>, key: Key, head: &Head, care: RetentionClass) {
+    pub(crate) fn promote(self: &Rc<Self>, key: Key, head: &Head, retention: RetentionClass) {
         let waiting = self.memory.borrow().waiting(key, head);
         let Some(piece) = waiting.filter(|piece| self.log.has_room(piece.len)) else { return };
-        piece.fetch().raise_care(care);
-        let (care, kind) = self.care_for(&piece);
-        if care <= RetentionClass::Usual {
+        piece.fetch().raise_care(retention);
+        let (retention, kind) = self.care_for(&piece);
+        if retention <= RetentionClass::Usual {
             return;
         }
         self.memory.borrow_mut().note_offered(key);
         let inner = self.clone();
         self.spawn_writing(|writing| async move {
-            inner.offer(&piece, care, kind).await;
+            inner.offer(&piece, retention, kind).await;
             drop(writing);
         });
     }
@@ -105,13 +105,13 @@ impl Inner {
     }
 
     /// Writes an admitted piece, if budget, sampling and the write queue allow it.
-    async fn offer(&self, piece: &FillPiece, care: RetentionClass, kind: Kind) -> bool {
+    async fn offer(&self, piece: &FillPiece, retention: RetentionClass, kind: Kind) -> bool {
         let len = Bytes(piece.len.into());
-        if care == RetentionClass::Usual && !self.affords(piece) {
+        if retention == RetentionClass::Usual && !self.affords(piece) {
             self.count_turned_away(piece);
             return false;
         }
-        if care == RetentionClass::Usual && !self.is_in(piece) {
+        if retention == RetentionClass::Usual && !self.is_in(piece) {
             self.count(|stats| stats.refused_bytes += len.0);
             return false;
         }
@@ -125,12 +125,12 @@ impl Inner {
 
     /// Retention class and record kind of a piece. A pin without room is stored without a pin.
     fn care_for(&self, piece: &FillPiece) -> (RetentionClass, Kind) {
-        match piece.fetch().care() {
+        match piece.fetch().retention() {
             RetentionClass::Pinned if self.holdings.has_room_for_pin(piece.len) => {
                 (RetentionClass::Pinned, PINNED)
             }
             RetentionClass::Pinned => (RetentionClass::Usual, PIECE),
-            care => (care, PIECE),
+            retention => (retention, PIECE),
         }
     }
 

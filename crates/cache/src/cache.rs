@@ -51,7 +51,7 @@ pub struct Settings {
     pub log: zonal_zonelog::Settings,
     /// A bug that the simulator must find.
     #[cfg(feature = "planted-bugs")]
-    pub planted: Option<crate::Planted>,
+    pub planted: Option<crate::Mutation>,
 }
 
 impl Settings {

@@ -215,14 +215,14 @@ impl ChunkStore {
     }
 
     /// Registers a read of a piece with the policy or its pin.
-    pub(crate) fn note_read(&self, spot: &EntryRef, care: RetentionClass, now: Nanos) {
+    pub(crate) fn note_read(&self, spot: &EntryRef, retention: RetentionClass, now: Nanos) {
         let mut index = self.index.borrow_mut();
         // Another read may have changed the mark. The piece may also be replaced, or its zone
         // reclaimed.
         let Some((kind, mark)) = index.kind_and_mark(spot) else { return };
-        if kind == PINNED || care == RetentionClass::Pinned {
+        if kind == PINNED || retention == RetentionClass::Pinned {
             drop(index);
-            return self.note_cared_for(spot, (kind, mark), care, now);
+            return self.note_cared_for(spot, (kind, mark), retention, now);
         }
         let new = self.policy.borrow_mut().on_access(&place(spot), mark, now);
         if new != mark {
@@ -235,14 +235,14 @@ impl ChunkStore {
     pub(crate) fn note_read_elsewhere(
         &self,
         (key, spot): (Key, &mut Option<EntryRef>),
-        care: RetentionClass,
+        retention: RetentionClass,
         now: Nanos,
     ) {
         if !spot.as_ref().is_some_and(|spot| self.is_held_at(spot)) {
             *spot = self.spot(key);
         }
         if let Some(spot) = spot {
-            self.note_read(spot, care, now);
+            self.note_read(spot, retention, now);
         }
     }
 
@@ -259,10 +259,10 @@ impl ChunkStore {
         &self,
         spot: &EntryRef,
         (kind, mark): (Kind, PolicyTag),
-        care: RetentionClass,
+        retention: RetentionClass,
         now: Nanos,
     ) {
-        if !self.care(spot, (kind, mark), care, now) {
+        if !self.retention(spot, (kind, mark), retention, now) {
             let mark = self.policy.borrow_mut().on_access(&place(spot), mark, now);
             self.index.borrow_mut().set_mark(spot, mark);
         }
@@ -270,23 +270,23 @@ impl ChunkStore {
 
     /// Pins a piece on flash, as far as there is room, or releases its pin. Does not count as a
     /// read.
-    pub(crate) fn set_care(&self, key: Key, care: RetentionClass, now: Nanos) {
+    pub(crate) fn set_retention(&self, key: Key, retention: RetentionClass, now: Nanos) {
         let Some((spot, kind, mark)) = self.glance(key) else { return };
-        if kind == PINNED || care == RetentionClass::Pinned {
-            self.care(&spot, (kind, mark), care, now);
+        if kind == PINNED || retention == RetentionClass::Pinned {
+            self.retention(&spot, (kind, mark), retention, now);
         }
     }
 
     /// Pins a piece or releases its pin. False when there is no room for the pin.
-    fn care(
+    fn retention(
         &self,
         spot: &EntryRef,
         (kind, mark): (Kind, PolicyTag),
-        care: RetentionClass,
+        retention: RetentionClass,
         now: Nanos,
     ) -> bool {
         let (mut index, mut policy) = (self.index.borrow_mut(), self.policy.borrow_mut());
-        match (kind, care) {
+        match (kind, retention) {
             (PINNED, RetentionClass::Pinned) => index.set_mark(spot, WANTED),
             (PINNED, _) => {
                 self.pins.remove(&spot.extent);
@@ -304,11 +304,11 @@ impl ChunkStore {
     }
 
     /// Pins or releases the head of an object on flash, as its last request demands.
-    pub(crate) fn note_asked(&self, key: Key, care: RetentionClass) {
+    pub(crate) fn note_asked(&self, key: Key, retention: RetentionClass) {
         let mut index = self.index.borrow_mut();
         let known = index.glance(key).filter(|(_, kind, _)| *kind == HEAD);
         let Some((spot, kind, mark)) = known else { return };
-        match (is_pinned(kind, mark), care == RetentionClass::Pinned) {
+        match (is_pinned(kind, mark), retention == RetentionClass::Pinned) {
             (false, true) if self.pins.has_room(spot.extent.len) => {
                 self.pins.add(&spot.extent);
                 index.set_mark(&spot, WANTED);

@@ -21,7 +21,7 @@ use zonal_zonelog::{Descriptor, Extent, Reclaim, Record, Stream, Urgency};
 use crate::cache::Inner;
 use crate::chunk_store::Reinsertions;
 use crate::pins;
-use crate::planted::Planted;
+use crate::planted::Mutation;
 use crate::recover::{HEAD, kind_on_flash};
 
 /// Concurrent rewrites: enough to fill segments with pieces of 64 KiB and more. Each holds a
@@ -121,7 +121,7 @@ impl Inner {
         // The index has only hashes of keys; the zone's own list has the keys.
         let Ok(descriptors) = reclaim.records().await else { return };
         let nothing = Vec::new();
-        let pinned = match self.settings.has(Planted::PinDropped) {
+        let pinned = match self.settings.has(Mutation::PinDropped) {
             true => &nothing,
             false => &wanted.pinned,
         };

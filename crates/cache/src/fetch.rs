@@ -37,7 +37,7 @@ pub(crate) struct FetchState {
     /// True when the fetch ended early because its readers stalled.
     has_stalled: Cell<bool>,
     /// Strongest retention class of its readers.
-    care: Cell<RetentionClass>,
+    retention: Cell<RetentionClass>,
     /// Lowest sample rank of its readers.
     lot: Cell<SampleRank>,
     moved: Event,
@@ -116,19 +116,19 @@ impl Drop for Listener {
 }
 
 impl FetchState {
-    pub(crate) const fn care(&self) -> RetentionClass {
-        self.care.get()
+    pub(crate) const fn retention(&self) -> RetentionClass {
+        self.retention.get()
     }
 
     /// Raises the retention class of the pieces that come from now on.
-    pub(crate) fn raise_care(&self, care: RetentionClass) {
-        self.care.set(self.care.get().max(care));
+    pub(crate) fn raise_care(&self, retention: RetentionClass) {
+        self.retention.set(self.retention.get().max(retention));
     }
 
     /// Applies a reader's retention to the pieces that come from now on: the strongest class and
     /// the lowest rank win.
     pub(crate) fn keep_for(&self, keeping: ReadHints) {
-        self.raise_care(keeping.care);
+        self.raise_care(keeping.retention);
         self.lot.set(self.lot.get().min(keeping.lot));
     }
 
@@ -150,7 +150,7 @@ impl FetchState {
             window_bytes: Cell::new(WINDOW_BYTES),
             listeners: Cell::new(0),
             has_stalled: Cell::new(false),
-            care: Cell::default(),
+            retention: Cell::default(),
             lot: Cell::new(SampleRank::LAST),
             moved: Event::default(),
             ahead,

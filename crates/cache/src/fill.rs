@@ -25,7 +25,7 @@ use zonal_runtime::Sleep;
 use crate::cache::{Inner, STRIPE};
 use crate::fetch::{FetchState, FillPiece};
 use crate::object::{ObjectKey, VersionKey};
-use crate::planted::Planted;
+use crate::planted::Mutation;
 use crate::{Fetch, Fetched, Head, ObjectName, OriginFault, ReadError};
 
 /// Stall limit: how long a fetch with a full window waits for its readers. 2 s is longer than the
@@ -301,8 +301,8 @@ impl Body {
         let last = fill.pieces.back().expect("a run has a piece");
         let range = start..last.start + u64::from(last.len);
         let settings = &fill.inner.settings;
-        let is_unpinned = settings.has(Planted::VersionNotPinned)
-            || (fill.fetch.is_ahead() && settings.has(Planted::PrefetchNotPinned));
+        let is_unpinned = settings.has(Mutation::VersionNotPinned)
+            || (fill.fetch.is_ahead() && settings.has(Mutation::PrefetchNotPinned));
         let mut version = fill.fetch.head().clone();
         if is_unpinned {
             Arc::make_mut(&mut version).etag = "".into();

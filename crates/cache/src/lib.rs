@@ -64,7 +64,7 @@ pub use pending_invalidations::{MISSED_MAX, PendingInvalidations};
 pub use pins::{ReadHints, RetentionClass};
 pub use placement_epochs::{BUCKETS, PlacementEpochs};
 #[cfg(feature = "planted-bugs")]
-pub use planted::Planted;
+pub use planted::Mutation;
 pub use ports::{Fetch, Fetched, OriginFault, OriginHead, Ports, StreamId};
 pub use prefetch::prefetch_window;
 pub use prefix::PrefixRules;

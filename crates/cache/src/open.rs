@@ -25,7 +25,7 @@ use crate::index::IndexEntry;
 use crate::object::ObjectKey;
 use crate::origin_backoff::StaleDecision;
 use crate::pins::{WANTED, is_pinned};
-use crate::planted::Planted;
+use crate::planted::Mutation;
 use crate::recover::{HEAD, kind_on_flash};
 use crate::remove::EpochGuard;
 use crate::{
@@ -98,7 +98,7 @@ impl Cache {
         &self,
         object: &ObjectName,
         trust: impl Into<FreshnessPolicy>,
-        care: RetentionClass,
+        retention: RetentionClass,
     ) -> Result<Opened, LookupError> {
         let (inner, trust) = (&self.inner, trust.into());
         inner.count(|stats| stats.opens += 1);
@@ -108,10 +108,10 @@ impl Cache {
         let key = inner.keys.object(object);
         let known = inner.known_head(object, key).await;
         if let Some(known) = &known
-            && known.is_pinned.replace(care == RetentionClass::Pinned)
-                != (care == RetentionClass::Pinned)
+            && known.is_pinned.replace(retention == RetentionClass::Pinned)
+                != (retention == RetentionClass::Pinned)
         {
-            inner.holdings.note_asked(key.record(), care);
+            inner.holdings.note_asked(key.record(), retention);
         }
         if let Some(known) = known.as_ref().filter(|known| inner.is_fresh(known, trust.head)) {
             inner.count(|stats| stats.opens_fresh += 1);
@@ -127,7 +127,7 @@ impl Cache {
         if inner.is_untagged(object, key, known.as_deref()) {
             return Err(LookupError::NoEtag);
         }
-        inner.ask_or_take(object, (key, care), known, trust).await
+        inner.ask_or_take(object, (key, retention), known, trust).await
     }
 
     /// Registers that the origin has sent a strong ETag for the object. The next lookup asks the
@@ -155,7 +155,7 @@ impl Inner {
     async fn ask_or_take(
         self: &Rc<Self>,
         object: &ObjectName,
-        (key, care): (ObjectKey, RetentionClass),
+        (key, retention): (ObjectKey, RetentionClass),
         known: Option<Rc<KnownHead>>,
         trust: FreshnessPolicy,
     ) -> Result<Opened, LookupError> {
@@ -164,13 +164,13 @@ impl Inner {
         if let Some(known) = known.as_ref().filter(|known| in_trouble(known)) {
             let advice = self.outages.borrow_mut().advise(object.bucket(), self.now());
             if advice == StaleDecision::Ask {
-                self.lookup(object, (key, care), Some(known.clone()));
+                self.lookup(object, (key, retention), Some(known.clone()));
             }
             if advice != StaleDecision::Wait {
                 return Ok(self.stale(known));
             }
         }
-        let answer = self.ask_origin(object, (key, care), known).await;
+        let answer = self.ask_origin(object, (key, retention), known).await;
         let Err(LookupError::Origin(fault)) = answer else { return answer };
         if trust.stale == Nanos(0) || !fault.is_failure() {
             return answer;
@@ -232,10 +232,10 @@ impl Inner {
     async fn ask_origin(
         self: &Rc<Self>,
         object: &ObjectName,
-        (key, care): (ObjectKey, RetentionClass),
+        (key, retention): (ObjectKey, RetentionClass),
         known: Option<Rc<KnownHead>>,
     ) -> Result<Opened, LookupError> {
-        let lookup = self.lookup(object, (key, care), known);
+        let lookup = self.lookup(object, (key, retention), known);
         loop {
             if let Some(answer) = lookup.answer.borrow().clone() {
                 return answer;
@@ -248,7 +248,7 @@ impl Inner {
     fn lookup(
         self: &Rc<Self>,
         object: &ObjectName,
-        (key, care): (ObjectKey, RetentionClass),
+        (key, retention): (ObjectKey, RetentionClass),
         known: Option<Rc<KnownHead>>,
     ) -> Rc<InflightHead> {
         let epoch = self.epoch(key);
@@ -259,7 +259,7 @@ impl Inner {
                 self.count(|stats| stats.opens_joined += 1);
                 lookup
             }
-            None => self.start_lookup(object.clone(), (key, care), known),
+            None => self.start_lookup(object.clone(), (key, retention), known),
         }
     }
 
@@ -267,7 +267,7 @@ impl Inner {
     fn start_lookup(
         self: &Rc<Self>,
         object: ObjectName,
-        (key, care): (ObjectKey, RetentionClass),
+        (key, retention): (ObjectKey, RetentionClass),
         known: Option<Rc<KnownHead>>,
     ) -> Rc<InflightHead> {
         let watch = self.watch(&object, key);
@@ -277,7 +277,7 @@ impl Inner {
         self.lookups.borrow_mut().insert(key, lookup.clone());
         let (inner, running) = (self.clone(), lookup.clone());
         self.ports.spawner.spawn(async move {
-            let answer = inner.look_up(&object, (&watch, epoch), known, care).await;
+            let answer = inner.look_up(&object, (&watch, epoch), known, retention).await;
             let mut lookups = inner.lookups.borrow_mut();
             if lookups.get(&key).is_some_and(|current| Rc::ptr_eq(current, &running)) {
                 lookups.remove(&key);
@@ -294,7 +294,7 @@ impl Inner {
         object: &ObjectName,
         (watch, epoch): (&EpochGuard, u64),
         known: Option<Rc<KnownHead>>,
-        care: RetentionClass,
+        retention: RetentionClass,
     ) -> Result<Opened, LookupError> {
         self.count(|stats| stats.head_fetches += 1);
         let asked_at = self.now();
@@ -343,7 +343,7 @@ impl Inner {
             self.forget_pins(watch.key(), &known.head);
         }
         self.count(|stats| stats.opens_missed += 1);
-        let head = self.publish_head(object, watch, from_origin, (epoch, asked_at), care);
+        let head = self.publish_head(object, watch, from_origin, (epoch, asked_at), retention);
         Ok(Opened { head, found: HeadSource::Miss })
     }
 
@@ -382,7 +382,7 @@ impl Inner {
         watch: &EpochGuard,
         from_origin: OriginHead,
         (epoch, asked_at): (u64, Nanos),
-        care: RetentionClass,
+        retention: RetentionClass,
     ) -> Arc<Head> {
         let (key, chunk) = (watch.key(), self.chunks.borrow().of(object));
         if !watch.may_publish(epoch) {
@@ -398,12 +398,12 @@ impl Inner {
         let head = Arc::new(Head::new(from_origin, salt, chunk));
         let generation = self.log.next_generation();
         let known = KnownHead::new(object.clone(), head.clone(), asked_at, generation);
-        known.is_pinned.set(care == RetentionClass::Pinned);
+        known.is_pinned.set(retention == RetentionClass::Pinned);
         self.heads.borrow_mut().insert(key, known.clone());
         self.removed.borrow_mut().publish(key);
         self.absences.borrow_mut().forget(key);
         watch.publish(generation);
-        if replaces.is_none() && care == RetentionClass::Unkept {
+        if replaces.is_none() && retention == RetentionClass::Unkept {
             // The head is not stored on flash; memory serves it until it is evicted there.
             return head;
         }
@@ -460,7 +460,7 @@ impl Inner {
         let Ok(placed) = self.log.append(stream, record, Urgency::Linger).await else { return };
         // Eviction from memory does not make the head void. Only a removal or a newer head does.
         let is_void = watch.is_replaced(known.generation) || !watch.may_publish(epoch);
-        if is_void && !self.settings.has(Planted::HeadRevived) {
+        if is_void && !self.settings.has(Mutation::HeadRevived) {
             return;
         }
         let checks = placed.descriptor().checks.clone();

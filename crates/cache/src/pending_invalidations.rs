@@ -13,7 +13,7 @@ use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::Poll;
 
-use crate::planted::Planted;
+use crate::planted::Mutation;
 use crate::{Cache, InvalidationTarget, RemoveError};
 
 /// Limit of recorded names and prefixes: 64 Ki, some 10 MB. At 100 removals per second it lasts for
@@ -88,7 +88,7 @@ impl Cache {
             if some.is_empty() {
                 return Ok(());
             }
-            if !self.inner.settings.has(Planted::MissedForgotten) {
+            if !self.inner.settings.has(Mutation::MissedForgotten) {
                 self.remove_all(&some).await?;
             }
             let mut noted = missed.0.borrow_mut();

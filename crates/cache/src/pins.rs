@@ -49,7 +49,7 @@ pub enum RetentionClass {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadHints {
     /// Retention class of the fetched bytes.
-    pub care: RetentionClass,
+    pub retention: RetentionClass,
     /// Sample rank for admission while fills exceed the flash write bandwidth. Each reader draws
     /// its own, so that a popular object is not left out for long.
     pub lot: SampleRank,

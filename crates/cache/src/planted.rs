@@ -8,7 +8,7 @@ use crate::Settings;
     not(feature = "planted-bugs"),
     expect(unreachable_pub, reason = "nobody chooses bugs in other builds")
 )]
-pub enum Planted {
+pub enum Mutation {
     /// An origin answer to a request from before a removal is published after it.
     EpochIgnored,
     /// Recovery takes any head of an object for the newest.
@@ -43,12 +43,12 @@ pub enum Planted {
 
 impl Settings {
     #[cfg(feature = "planted-bugs")]
-    pub(crate) fn has(&self, bug: Planted) -> bool {
+    pub(crate) fn has(&self, bug: Mutation) -> bool {
         self.planted == Some(bug)
     }
 
     #[cfg(not(feature = "planted-bugs"))]
-    pub(crate) const fn has(&self, _bug: Planted) -> bool {
+    pub(crate) const fn has(&self, _bug: Mutation) -> bool {
         false
     }
 }

@@ -21,7 +21,7 @@ use zonal_zonelog::{Key, Log};
 
 use crate::cache::Inner;
 use crate::head;
-use crate::planted::Planted;
+use crate::planted::Mutation;
 use crate::{Cache, ObjectName, RemoveError};
 
 /// Longest prefix in bytes: four times the longest key that S3 allows.
@@ -73,7 +73,7 @@ struct Purge {
 impl Purge {
     fn begin(inner: &Rc<Inner>, prefix: &str) -> Self {
         let prefix: Rc<str> = prefix.into();
-        if !inner.settings.has(Planted::PurgeOverlooksQuestions) {
+        if !inner.settings.has(Mutation::PurgeOverlooksQuestions) {
             inner.purging.borrow_mut().push(prefix.clone());
             inner.each_watched_below(&prefix, |watched| watched.begin_removal());
         }
@@ -121,7 +121,7 @@ impl Inner {
     /// Generation below which heads of the object are void: because of a move of its bucket or a
     /// purge.
     pub(crate) fn counts_since(&self, object: &ObjectName) -> u64 {
-        match self.settings.has(Planted::PurgedHeadServed) {
+        match self.settings.has(Mutation::PurgedHeadServed) {
             true => self.placement_epoch(object),
             false => self.placement_epoch(object).max(self.purged_since(object)),
         }
@@ -136,7 +136,7 @@ impl Inner {
 
     /// Lowest salt for new heads of the object.
     pub(crate) fn salted_since(&self, object: &ObjectName) -> u64 {
-        match self.settings.has(Planted::PurgedSaltIgnored) {
+        match self.settings.has(Mutation::PurgedSaltIgnored) {
             true => self.placement_epoch(object),
             false => self.placement_epoch(object).max(self.purged_since(object)),
         }

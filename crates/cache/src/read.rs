@@ -17,7 +17,7 @@ use core::task::{Context, Poll};
 
 use bytes::Bytes;
 use zonal_base::{BLOCK_BYTES, Blocks, Payload, index, low_u32, prefetch_cacheline};
-use zonal_zonelog::{Key, Log, Reading};
+use zonal_zonelog::{Key, Log, LogRead};
 
 use crate::cache::Inner;
 use crate::chunks::pieces_of;
@@ -75,8 +75,7 @@ pub trait Consumer {
 /// Device read-ahead of one read, in pieces: the next pieces are read while one is delivered.
 const READ_AHEAD: usize = 4;
 
-/// Bytes of one copy for a slow client: 64 KiB. Small copies keep the memory of waiting clients
-/// low, and cost no more per byte to send than a whole piece.
+/// Size of a copy for a slow client: small, so that waiting clients hold little memory.
 const COPY_BYTES: usize = 64 << 10;
 
 /// Fetches in a row that may end early without a byte for this read before the read gives up.
@@ -121,7 +120,7 @@ enum HitSource {
 
 struct PendingRead {
     number: u64,
-    reading: Reading,
+    reading: LogRead,
     spot: EntryRef,
 }
 
@@ -350,10 +349,11 @@ impl Read<'_> {
         let mut memory = self.inner.memory.borrow_mut();
         let (data, spot) = memory.read(key, self.head)?;
         // The policy counts a DRAM hit as a read, so that the flash copy does not look cold.
-        self.inner.holdings.note_read_elsewhere((key, spot), self.keeping.care, self.inner.now());
+        let retention = self.keeping.retention;
+        self.inner.holdings.note_read_elsewhere((key, spot), retention, self.inner.now());
         drop(memory);
-        if RetentionClass::Usual < self.keeping.care {
-            self.inner.promote(key, self.head, self.keeping.care);
+        if RetentionClass::Usual < retention {
+            self.inner.promote(key, self.head, retention);
         }
         let start = number * self.piece;
         let wanted = index(wanted.start - start)..index(wanted.end - start);
@@ -370,7 +370,7 @@ impl Read<'_> {
         self.current = None;
         match outcome {
             Ok(payload) => {
-                self.inner.holdings.note_read(&spot, self.keeping.care, self.inner.now());
+                self.inner.holdings.note_read(&spot, self.keeping.retention, self.inner.now());
                 self.inner.count(|stats| stats.served_flash_bytes += payload.len() as u64);
                 self.keep_in_memory(key, spot, &payload);
                 Some(payload.into_bytes())

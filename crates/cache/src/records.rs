@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use zonal_base::{Blocks, Buffer, Payload, index, low_u32};
 use zonal_device::DeviceError;
-use zonal_zonelog::{Extent, Key, Log, ReadError as LogReadError, Reading, Record, Stream};
+use zonal_zonelog::{Extent, Key, Log, LogRead, ReadError as LogReadError, Record, Stream};
 
 use crate::cache::Inner;
 use crate::index::IndexEntry;
@@ -42,7 +42,7 @@ impl Inner {
 
     /// Starts the read. `None` when the record is gone: reclaim may have emptied its zone during
     /// the wait for a buffer.
-    fn start_whole(&self, key: Key, found: IndexEntry, buffer: Buffer) -> Option<Reading> {
+    fn start_whole(&self, key: Key, found: IndexEntry, buffer: Buffer) -> Option<LogRead> {
         if self.holdings.find(key)?.extent != found.extent {
             return None;
         }

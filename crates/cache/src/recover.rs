@@ -18,7 +18,7 @@ use crate::checkpoint::PolicyCheckpoint;
 use crate::checkpoint_format::CHECKPOINT;
 use crate::index::{Index, IndexEntry};
 use crate::pins::WANTED;
-use crate::planted::Planted;
+use crate::planted::Mutation;
 use crate::roster::{FoundRoster, ROSTER};
 
 /// Record kind of heads, see `head`.
@@ -81,7 +81,7 @@ impl Recovery {
         if kind == PIECE && known.is_some_and(|(_, known, _)| known == PINNED) {
             return;
         }
-        if kind == HEAD && !self.settings.has(Planted::GenerationIgnored) {
+        if kind == HEAD && !self.settings.has(Mutation::GenerationIgnored) {
             let newest = self.heads.entry(key).or_insert(0);
             if descriptor.generation < *newest {
                 return;

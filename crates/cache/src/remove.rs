@@ -17,7 +17,7 @@ use zonal_base::Bytes;
 
 use crate::cache::Inner;
 use crate::object::ObjectKey;
-use crate::planted::Planted;
+use crate::planted::Mutation;
 use crate::{Cache, ObjectName};
 
 /// The tombstone is not on flash: a crash may undo the removal. In memory the object is removed all
@@ -92,7 +92,7 @@ impl EpochGuard {
     pub(crate) fn may_publish(&self, epoch: u64) -> bool {
         let Some(inner) = self.inner.upgrade() else { return false };
         let is_current = self.with(|watched| watched.epoch == epoch && watched.removals == 0);
-        is_current == Some(true) || inner.settings.has(Planted::EpochIgnored)
+        is_current == Some(true) || inner.settings.has(Mutation::EpochIgnored)
     }
 
     /// Registers that a head of this generation was published.
@@ -165,11 +165,11 @@ impl Inner {
     /// it restarts.
     pub(crate) fn begin_removal(self: &Rc<Self>, object: &ObjectName, key: ObjectKey) -> Removal {
         let removal = Removal::begin(self.watch(object, key));
-        if !self.settings.has(Planted::InvalidationLost) {
+        if !self.settings.has(Mutation::InvalidationLost) {
             self.heads.borrow_mut().remove(key);
         }
         self.holdings.forget(key.record());
-        if !self.settings.has(Planted::AbsenceKept) {
+        if !self.settings.has(Mutation::AbsenceKept) {
             self.absences.borrow_mut().forget(key);
         }
         self.untagged.borrow_mut().forget_object(key, object.bucket());
@@ -180,7 +180,7 @@ impl Inner {
     pub(crate) async fn bury(&self, removal: Removal) -> Result<(), RemoveError> {
         let key = removal.0.key();
         let is_buried = self.removed.borrow().contains(key);
-        if !is_buried && !self.settings.has(Planted::NoTombstone) {
+        if !is_buried && !self.settings.has(Mutation::NoTombstone) {
             self.log.remove(key.record()).await.map_err(|_| RemoveError)?;
             self.removed.borrow_mut().insert(key);
         }

@@ -49,16 +49,16 @@ impl Cache {
     /// pins. The policy counts no read.
     ///
     /// Requires: the range lies within the object and within one stripe.
-    pub fn set_care(
+    pub fn set_retention(
         &self,
         object: &ObjectName,
         head: &Head,
         range: &Range<u64>,
-        care: RetentionClass,
+        retention: RetentionClass,
     ) {
         let (_, version) = self.inner.keys_of(object, head);
         for number in pieces_of(range, self.inner.piece_of(head)) {
-            self.inner.holdings.set_care(version.piece(number), care, self.inner.now());
+            self.inner.holdings.set_retention(version.piece(number), retention, self.inner.now());
         }
     }
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::cache::Inner;
 use crate::object::{ObjectKey, VersionKey};
-use crate::planted::Planted;
+use crate::planted::Mutation;
 use crate::{Head, ObjectName};
 
 /// Cache entries: the versions that a shard serves at one time. They take 48 KB, and their heads.
@@ -55,8 +55,8 @@ impl Inner {
     }
 
     pub(crate) fn version_of(&self, key: ObjectKey, head: &Head) -> VersionKey {
-        let salt = if self.settings.has(Planted::SaltIgnored) { 0 } else { head.salt };
-        let piece = if self.settings.has(Planted::PieceIgnored) { 0 } else { self.piece_of(head) };
+        let salt = if self.settings.has(Mutation::SaltIgnored) { 0 } else { head.salt };
+        let piece = if self.settings.has(Mutation::PieceIgnored) { 0 } else { self.piece_of(head) };
         self.keys.version(key, (&head.etag, head.size), salt, piece)
     }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use zonal_base::Bytes;
 use zonal_host::DeviceContents;
-use zonal_zonelog::{Ending, Identity, ZoneContent};
+use zonal_zonelog::{Identity, ZoneContent, ZoneEnd};
 
 use crate::failure::Failure;
+use crate::inspect::DeviceInspector;
 use crate::print;
-use crate::survey::Survey;
 
 /// Contents of a device, classified.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Contents {
     ///
     /// # Errors
     /// The device cannot be read.
-    pub fn of(survey: &Survey) -> Result<Self, Failure> {
+    pub fn of(survey: &DeviceInspector) -> Result<Self, Failure> {
         let (holds, about) = match survey.holds() {
             DeviceContents::Nothing => {
                 ("nothing", "nothing: it is formatted when it is used".to_owned())
@@ -67,7 +67,7 @@ pub struct LogContents {
 }
 
 impl LogContents {
-    fn of(survey: &Survey, identity: Identity) -> Result<Self, Failure> {
+    fn of(survey: &DeviceInspector, identity: Identity) -> Result<Self, Failure> {
         let mut log = Self {
             id: identity.log.iter().map(|byte| format!("{byte:02x}")).collect(),
             shards: identity.shard_count,
@@ -98,9 +98,9 @@ pub const fn state_name(content: &ZoneContent) -> &'static str {
     match content {
         ZoneContent::Blank => "blank",
         ZoneContent::Empty(_) => "empty",
-        ZoneContent::Records { ending: Ending::Open(_), .. } => "open",
-        ZoneContent::Records { ending: Ending::Footer, .. } => "full",
-        ZoneContent::Records { ending: Ending::Unreadable(_), .. } => "unreadable",
+        ZoneContent::Records { ending: ZoneEnd::Open(_), .. } => "open",
+        ZoneContent::Records { ending: ZoneEnd::Footer, .. } => "full",
+        ZoneContent::Records { ending: ZoneEnd::Unreadable(_), .. } => "unreadable",
         ZoneContent::Torn => "torn",
         ZoneContent::OtherVersion(_) => "other-version",
         ZoneContent::Foreign => "foreign",

@@ -8,15 +8,15 @@
 //! overwritten).
 
 mod advice;
+mod confirm;
 mod contents;
 mod failure;
-mod loss;
+mod inspect;
 pub mod print;
 mod program;
-mod survey;
 
+pub use confirm::confirm_data_loss;
 pub use contents::{Contents, LogContents, state_name, totals};
 pub use failure::Failure;
-pub use loss::agree_to_loss;
+pub use inspect::{DeviceInspector, IoPath, Zone, refuse_foreign};
 pub use program::{COMMIT, EXIT_CODES, run};
-pub use survey::{Access, Survey, Zone, refuse_foreign};

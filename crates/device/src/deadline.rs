@@ -83,12 +83,12 @@ pub struct DeadlineDevice<D> {
     free: Vec<Ticket>,
     /// Commands that the device has not answered, given up or not.
     under_way: usize,
-    look_at: Option<Nanos>,
+    next_check: Option<Nanos>,
     /// Completions that this wrapper made instead of the device.
     ready: VecDeque<(Ticket, Completion)>,
-    judge: Judge,
+    judge: FaultHistory,
     waits: TimeoutCounters,
-    is_abandoned: bool,
+    is_isolated: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -108,7 +108,7 @@ enum Owner {
 }
 
 impl<D: ZonedDevice> DeadlineDevice<D> {
-    /// Wraps a device without a deadline. [`DeadlineDevice::be_patient`] sets one.
+    /// Wraps a device without a deadline. [`DeadlineDevice::set_read_timeout`] sets one.
     pub const fn new(device: D) -> Self {
         Self {
             device,
@@ -116,21 +116,21 @@ impl<D: ZonedDevice> DeadlineDevice<D> {
             slots: Vec::new(),
             free: Vec::new(),
             under_way: 0,
-            look_at: None,
+            next_check: None,
             ready: VecDeque::new(),
-            judge: Judge::new(),
+            judge: FaultHistory::new(),
             waits: TimeoutCounters { reads_timed_out: 0 },
-            is_abandoned: false,
+            is_isolated: false,
         }
     }
 
     /// Sets the read deadline and starts counting faults.
-    pub fn be_patient(&mut self, now: Nanos, patience: Nanos) {
+    pub fn set_read_timeout(&mut self, now: Nanos, patience: Nanos) {
         assert!(LOOKS <= patience.0, "a time to wait");
         self.patience = Some(patience);
         self.judge.begin(now);
         if 0 < self.under_way {
-            self.look_at = Some(now + Nanos(patience.0 / LOOKS));
+            self.next_check = Some(now + Nanos(patience.0 / LOOKS));
         }
     }
 
@@ -150,8 +150,8 @@ impl<D: ZonedDevice> DeadlineDevice<D> {
     }
 
     /// Time of the next check of the commands in flight: the caller has to call `poll` then.
-    pub const fn look_at(&self) -> Option<Nanos> {
-        self.look_at
+    pub const fn next_check(&self) -> Option<Nanos> {
+        self.next_check
     }
 
     /// The wrapped device.
@@ -165,9 +165,9 @@ impl<D: ZonedDevice> DeadlineDevice<D> {
     }
 
     /// Isolates the device: answers every command in flight, and every later one, with [`DeviceError::DeviceGone`].
-    pub fn abandon(&mut self) {
-        self.is_abandoned = true;
-        self.look_at = None;
+    pub fn isolate(&mut self) {
+        self.is_isolated = true;
+        self.next_check = None;
         for slot in &mut self.slots {
             if let Owner::Waits(ticket) = slot.owner {
                 slot.owner = Owner::GaveUp;
@@ -177,8 +177,8 @@ impl<D: ZonedDevice> DeadlineDevice<D> {
     }
 
     /// True when the device is isolated and receives no more commands.
-    pub const fn is_abandoned(&self) -> bool {
-        self.is_abandoned
+    pub const fn is_isolated(&self) -> bool {
+        self.is_isolated
     }
 
     fn enter(&mut self, now: Nanos, ticket: Ticket, is_read: bool) -> Ticket {
@@ -189,10 +189,10 @@ impl<D: ZonedDevice> DeadlineDevice<D> {
         });
         self.slots[index(own.0)] = Slot { owner: Owner::Waits(ticket), since: now, is_read };
         self.under_way += 1;
-        if self.look_at.is_none()
+        if self.next_check.is_none()
             && let Some(patience) = self.patience
         {
-            self.look_at = Some(now + Nanos(patience.0 / LOOKS));
+            self.next_check = Some(now + Nanos(patience.0 / LOOKS));
         }
         own
     }
@@ -225,7 +225,7 @@ impl<D: ZonedDevice> DeadlineDevice<D> {
             }
         }
         let is_busy = 0 < self.under_way;
-        self.look_at = is_busy.then(|| now + Nanos(patience.0 / LOOKS));
+        self.next_check = is_busy.then(|| now + Nanos(patience.0 / LOOKS));
     }
 }
 
@@ -235,7 +235,7 @@ impl<D: ZonedDevice> ZonedDevice for DeadlineDevice<D> {
     }
 
     fn submit(&mut self, now: Nanos, ticket: Ticket, command: Command) -> Result<(), Command> {
-        if self.is_abandoned {
+        if self.is_isolated {
             self.ready.push_back((ticket, Err(DeviceError::DeviceGone)));
             return Ok(());
         }
@@ -256,7 +256,7 @@ impl<D: ZonedDevice> ZonedDevice for DeadlineDevice<D> {
                 return Some((ticket, completion));
             }
         }
-        if let (Some(patience), Some(at)) = (self.patience, self.look_at)
+        if let (Some(patience), Some(at)) = (self.patience, self.next_check)
             && at <= now
         {
             self.look(now, patience);
@@ -266,12 +266,12 @@ impl<D: ZonedDevice> ZonedDevice for DeadlineDevice<D> {
 
     fn next_event(&self) -> Option<Nanos> {
         let ready = (!self.ready.is_empty()).then_some(Nanos(0));
-        [ready, self.look_at, self.device.next_event()].into_iter().flatten().min()
+        [ready, self.next_check, self.device.next_event()].into_iter().flatten().min()
     }
 }
 
 /// Fault history of the device over the last periods, and the verdict that follows from it.
-struct Judge {
+struct FaultHistory {
     periods: [Period; PERIODS],
     /// Index of the current period.
     current: usize,
@@ -292,7 +292,7 @@ impl Period {
     const EMPTY: Self = Self { answers: 0, failures: 0, is_late: false };
 }
 
-impl Judge {
+impl FaultHistory {
     const fn new() -> Self {
         Self {
             periods: [Period::EMPTY; PERIODS],

@@ -157,7 +157,7 @@ impl ZoneTable {
 
     /// Marks the zone after a write that failed or will fail: the zone takes no more writes until it is reported or
     /// reset.
-    pub fn distrust(&mut self, zone: ZoneId) {
+    pub fn require_report(&mut self, zone: ZoneId) {
         self.zone_mut(zone).unreported_failure = true;
     }
 
@@ -293,7 +293,7 @@ impl ZoneTable {
     fn begin(&mut self, zone: ZoneId, at: Blocks, blocks: Blocks) -> Result<(), DeviceError> {
         let begun = self.try_begin(zone, at, blocks);
         if begun.is_err() {
-            self.distrust(zone);
+            self.require_report(zone);
         }
         begun
     }

@@ -23,10 +23,10 @@ use zonal_device::{
     ZonedDevice, whole_blocks,
 };
 
+use crate::arbiter::Arbiter;
 use crate::faults::Faults;
 use crate::ftl::FtlCounters;
 use crate::in_flight::{InFlight, SlotId};
-use crate::intake::Intake;
 use crate::payload::{Medium, Unreadable};
 use work::Work;
 
@@ -79,7 +79,7 @@ pub struct ConventionalDrive {
     /// By zone: completion time of the last scheduled write. The next write is not answered earlier.
     write_due: Vec<Nanos>,
     writes_in_flight: u64,
-    intake: Intake,
+    arbiter: Arbiter,
     medium: Box<dyn Medium>,
     unreadable: Unreadable,
     faults: Faults,
@@ -149,7 +149,7 @@ impl ConventionalDrive {
             in_flight: InFlight::new(),
             write_due: alloc::vec![Nanos(0); geometry.zone_count as usize],
             writes_in_flight: 0,
-            intake: Intake::new(profile.drive.controller.passed_writes),
+            arbiter: Arbiter::new(profile.drive.controller.passed_writes),
             medium,
             unreadable: Unreadable::default(),
             faults: Faults::default(),
@@ -283,7 +283,7 @@ impl ConventionalDrive {
     fn read(&mut self, now: Nanos, ticket: Ticket, operation: Operation) {
         let Operation::Read { lba, blocks, .. } = operation else { return };
         let slot = self.in_flight.insert(InWork { ticket, operation, earliest: now });
-        if self.intake.takes_read(slot, lba, blocks) {
+        if self.arbiter.takes_read(slot, lba, blocks) {
             let due = self.work.read(now, lba, blocks);
             self.in_flight.schedule(slot, due);
         }
@@ -298,7 +298,7 @@ impl ConventionalDrive {
         if self.work.write(now, lba, blocks, slot) {
             self.schedule_write(slot, zone, earliest);
         } else {
-            self.intake.write_waits(slot);
+            self.arbiter.write_waits(slot);
         }
     }
 
@@ -324,8 +324,8 @@ impl ConventionalDrive {
     /// Advances the write buffer to `now`, and schedules the writes that waited for room.
     fn advance(&mut self, now: Nanos) {
         while let Some((due, slot)) = self.work.pop(now) {
-            self.intake.has_room(slot);
-            while let Some(held) = self.intake.next_read() {
+            self.arbiter.has_room(slot);
+            while let Some(held) = self.arbiter.next_read() {
                 let read = self.work.read(due, held.lba, held.blocks);
                 self.in_flight.schedule(held.slot, read);
             }

@@ -27,10 +27,10 @@ use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, Blocks, Lba, Payload, Rng, ZoneId, index};
 use zonal_device::{DeviceError, Geometry, ZoneReport, ZoneState, ZoneTable};
 
+use crate::arbiter::Arbiter;
 use crate::buffer::WriteBuffer;
-use crate::intake::Intake;
 use crate::payload::Medium;
-use crate::zoned::{Operation, ZonedDrive, state_when_switched_on};
+use crate::zoned::{Operation, ZonedDrive, state_at_power_on};
 
 /// Injected faults that have not happened yet.
 #[derive(Clone, Debug, Default)]
@@ -141,7 +141,7 @@ impl ZonedDrive {
         }
         for report in &mut reports {
             if report.state.is_active() {
-                report.state = state_when_switched_on(report.written, limits.zone_capacity);
+                report.state = state_at_power_on(report.written, limits.zone_capacity);
             }
         }
         self.table = ZoneTable::from_reports(limits, &reports);
@@ -204,7 +204,7 @@ impl ZonedDrive {
         let zone_count = self.geometry.zone_count;
         self.buffer = WriteBuffer::new(&self.profile.buffer, zone_count, rng.next_u64());
         self.timing.restart();
-        self.intake = Intake::new(self.profile.controller.passed_writes);
+        self.arbiter = Arbiter::new(self.profile.controller.passed_writes);
         self.forget_writes_in_flight();
     }
 

@@ -10,24 +10,24 @@
 //! takes 2.2 GiB, an 8 TB drive at 64 KiB 1.0 GiB; the system provides the memory when a unit is first written. One
 //! entry is enough for 64 KiB that were written together and lie side by side (`runs`, `order`).
 
-mod clean;
+mod garbage_collection;
+mod invalidation;
 mod merge;
-mod order;
+mod reverse_map;
 mod runs;
 mod victims;
-mod voids;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use zonal_base::{Blocks, Lba, index};
 
-use clean::{Victim, VictimRuns};
+use garbage_collection::{Victim, VictimRuns};
+use invalidation::Invalidations;
 use merge::{Leaves, Merge};
-use order::{Order, RunId};
+use reverse_map::{ReverseMap, RunId};
 use runs::{Run, Runs};
 use victims::Victims;
-use voids::Voids;
 
 /// Configuration of a flash translation layer: unit, capacity and over-provisioning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub struct Ftl {
     /// L2P map: the physical address of each logical unit.
     map: Runs,
     /// Logical units that were written to each superblock, in order. A unit is valid when the map agrees.
-    order: Order,
+    order: ReverseMap,
     superblocks: Vec<Superblock>,
     victims: Victims,
     free: VecDeque<u32>,
@@ -128,7 +128,7 @@ struct Frontier {
     superblock: u32,
     next: PhysicalUnit,
     end: PhysicalUnit,
-    /// Runs of this superblock in the `Order`, from first to end.
+    /// Runs of this superblock in the `ReverseMap`, from first to end.
     first_run: RunId,
     end_run: RunId,
 }
@@ -160,7 +160,7 @@ impl Ftl {
         Self {
             config,
             map: Runs::new(user_units as usize, group),
-            order: Order::new(index(places), group),
+            order: ReverseMap::new(index(places), group),
             superblocks: alloc::vec![Superblock::default(); superblock_count as usize],
             victims: Victims::new(superblock_count, superblock_units),
             free: (0..superblock_count).collect(),
@@ -222,16 +222,16 @@ impl Ftl {
 
     /// Maps the units from `first` on to new physical addresses. Returns the number of units that were mapped before.
     fn lead(&mut self, first: u32, places: Run) -> u32 {
-        let (mut voids, mut voided) = (Voids::default(), 0);
+        let (mut invalidations, mut voided) = (Invalidations::default(), 0);
         let (superblocks, victims) = (&mut self.superblocks, &mut self.victims);
         let superblock_units = self.config.superblock_units;
         self.map.replace(first, places, |old| {
             if old.first != NOWHERE {
                 voided += old.len;
-                voids.add(old, superblock_units, (&mut *superblocks, &mut *victims));
+                invalidations.add(old, superblock_units, (&mut *superblocks, &mut *victims));
             }
         });
-        voids.settle(superblocks, victims);
+        invalidations.settle(superblocks, victims);
         voided
     }
 
@@ -321,7 +321,7 @@ impl Ftl {
         superblock * self.config.superblock_units + 1
     }
 
-    /// First run of a superblock in the `Order`.
+    /// First run of a superblock in the `ReverseMap`.
     const fn first_run(&self, superblock: u32) -> RunId {
         superblock * self.config.superblock_units
     }
@@ -333,7 +333,7 @@ impl Frontier {
     }
 
     /// Allocates the next `count` physical units, to which the units from `unit` on are written.
-    fn take(&mut self, count: u32, unit: u32, order: &mut Order) -> PhysicalUnit {
+    fn take(&mut self, count: u32, unit: u32, order: &mut ReverseMap) -> PhysicalUnit {
         let units = Run { first: unit, len: count };
         self.end_run = order.append(self.first_run, self.end_run, units);
         let place = self.next;

@@ -11,6 +11,7 @@
 
 extern crate alloc;
 
+mod arbiter;
 mod buffer;
 mod chance;
 mod controller;
@@ -18,7 +19,6 @@ mod conventional;
 mod faults;
 pub mod ftl;
 mod in_flight;
-mod intake;
 mod link;
 mod model;
 mod nand;
@@ -30,6 +30,6 @@ mod zoned;
 
 pub use conventional::{BlockCommand, ConventionalDrive, ConventionalProfile, OnReset};
 pub use model::Model;
-pub use payload::{Forgetful, Medium, Memory, Tags, ZoneImage};
+pub use payload::{DiscardMedium, Medium, Memory, Tags, ZoneImage};
 pub use profile::{Basis, Profile};
 pub use zoned::ZonedDrive;

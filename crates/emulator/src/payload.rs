@@ -2,7 +2,7 @@
 //!
 //! A drive model does not depend on the data written to it. [`Memory`] keeps the bytes. [`Tags`] keeps bytes as
 //! bytes, and tagged data as the tags that stand for them. So it holds terabytes in megabytes, and still returns data
-//! whose checksum is valid. [`Forgetful`] keeps nothing.
+//! whose checksum is valid. [`DiscardMedium`] keeps nothing.
 //!
 //! To keep the bytes elsewhere, for example in a file, implement [`Medium`].
 
@@ -61,9 +61,9 @@ pub struct ZoneImage {
 
 /// Medium that keeps nothing. A read leaves the buffer as it was.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Forgetful;
+pub struct DiscardMedium;
 
-impl Medium for Forgetful {
+impl Medium for DiscardMedium {
     fn write(&mut self, _: Lba, _: &[Payload]) -> Result<(), DeviceError> {
         Ok(())
     }

@@ -2,13 +2,13 @@
 //!
 //! 1. [`ZonedDevice::submit`] checks the command against the zone table and computes its latency (`timing`).
 //! 2. Writes without buffer room, and finishes, wait until the write buffer has drained. All other commands get their
-//!    completion time at once. A read may first wait behind such writes (`intake`).
+//!    completion time at once. A read may first wait behind such writes (`arbiter`).
 //! 3. [`ZonedDevice::poll`] carries a command out at its completion time: its effect becomes visible when the drive
 //!    answers, not before.
 //!
 //! The zone table of `device` alone decides which commands a zone's state allows.
 
-mod switched_on;
+mod power_on;
 mod timing;
 
 use alloc::boxed::Box;
@@ -20,13 +20,13 @@ use zonal_device::{
     ZoneTable, ZonedDevice, whole_blocks,
 };
 
+use crate::arbiter::Arbiter;
 use crate::buffer::{Padding, WriteBuffer};
 use crate::faults::Faults;
 use crate::in_flight::{InFlight, SlotId};
-use crate::intake::Intake;
 use crate::payload::{Medium, Unreadable};
 use crate::profile::Profile;
-pub(crate) use switched_on::state_when_switched_on;
+pub(crate) use power_on::state_at_power_on;
 use timing::{ResetEnd, Timing, WriteKind, ZoneEnd};
 
 /// Zoned drive in virtual time.
@@ -44,7 +44,7 @@ pub struct ZonedDrive {
     pub(crate) unreadable: Unreadable,
     pub(crate) faults: Faults,
     writes_in_flight: u64,
-    pub(crate) intake: Intake,
+    pub(crate) arbiter: Arbiter,
 }
 
 /// State of a zone in addition to the zone table.
@@ -138,7 +138,7 @@ impl ZonedDrive {
             unreadable: Unreadable::default(),
             faults: Faults::default(),
             writes_in_flight: 0,
-            intake: Intake::new(profile.controller.passed_writes),
+            arbiter: Arbiter::new(profile.controller.passed_writes),
             profile,
         }
     }
@@ -177,7 +177,7 @@ impl ZonedDrive {
         self.medium.prefetch(lba);
         let operation = Operation::Read { lba, blocks, buffer };
         let slot = self.in_flight.insert(InWork { ticket, operation, earliest: now });
-        if self.intake.takes_read(slot, lba, blocks) {
+        if self.arbiter.takes_read(slot, lba, blocks) {
             self.start_read(now, slot, lba, blocks);
         }
     }
@@ -242,7 +242,7 @@ impl ZonedDrive {
         if self.buffer.write(now, zone.0, blocks, slot) {
             self.schedule_write(slot, zone, earliest);
         } else {
-            self.intake.write_waits(slot);
+            self.arbiter.write_waits(slot);
         }
     }
 
@@ -311,8 +311,8 @@ impl ZonedDrive {
     /// Advances the write buffer to `now`, and schedules the commands that waited for it.
     fn advance(&mut self, now: Nanos) {
         while let Some((due, slot)) = self.buffer.pop(now) {
-            self.intake.has_room(slot);
-            while let Some(held) = self.intake.next_read() {
+            self.arbiter.has_room(slot);
+            while let Some(held) = self.arbiter.next_read() {
                 self.start_read(due, held.slot, held.lba, held.blocks);
             }
             let Some(work) = self.in_flight.get_mut(slot) else { continue };

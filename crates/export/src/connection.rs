@@ -23,12 +23,12 @@ use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep};
 
 use crate::export::Export;
-use crate::handshake::{Agreed, Handshake, Offer, Step};
-use crate::incoming::{Arrival, Incoming};
-use crate::outgoing::Outgoing;
-use crate::received::{RECEIVED_BYTES, Received};
-use crate::reply::{Outcome, Replies};
-use crate::request::{Request, Terms, WEIGHT_MAX};
+use crate::handshake::{Handshake, Negotiated, Offer, Step};
+use crate::receive_buffer::{RECEIVED_BYTES, ReceiveBuffer};
+use crate::reply::{Replies, RequestOutcome};
+use crate::reply_queue::ReplyQueue;
+use crate::request::{Request, RequestLimits, WEIGHT_MAX};
+use crate::request_parser::{Arrival, RequestParser};
 use crate::volume::Volume;
 
 /// Memory window of a connection, for running requests and unsent replies: 32 MiB plus 4 KiB, so
@@ -56,9 +56,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire for S {}
 /// aborted, or violated the protocol.
 pub(crate) async fn shake_hands<S: Wire>(
     stream: &mut S,
-    received: &mut Received,
+    received: &mut ReceiveBuffer,
     offers: &[Offer],
-) -> io::Result<Option<Agreed>> {
+) -> io::Result<Option<Negotiated>> {
     let mut handshake = Handshake::new();
     let mut output = BytesMut::new();
     Handshake::greet(&mut output);
@@ -93,17 +93,17 @@ pub(crate) async fn shake_hands<S: Wire>(
 /// grace period ended.
 pub(crate) async fn transmit<S: Wire, V: Volume>(
     stream: &mut S,
-    received: Received,
-    (export, agreed): (&Export<V>, &Agreed),
+    received: ReceiveBuffer,
+    (export, agreed): (&Export<V>, &Negotiated),
     stopping: &mut watch::Receiver<()>,
 ) -> io::Result<()> {
-    let Agreed { structured, allocation, .. } = *agreed;
-    let terms = Terms { size: export.size(), structured, allocation };
+    let Negotiated { structured, allocation, .. } = *agreed;
+    let terms = RequestLimits { size: export.size(), structured, allocation };
     let mut line = Transmission {
         stream,
         received,
-        incoming: Incoming::new(terms),
-        outgoing: Outgoing::default(),
+        incoming: RequestParser::new(terms),
+        outgoing: ReplyQueue::default(),
         replies: Replies { structured },
         under_way_bytes: 0,
         has_no_room: false,
@@ -161,9 +161,9 @@ pub(crate) async fn transmit<S: Wire, V: Volume>(
 /// Transmission phase of a connection.
 struct Transmission<'a, S> {
     stream: &'a mut S,
-    received: Received,
-    incoming: Incoming,
-    outgoing: Outgoing,
+    received: ReceiveBuffer,
+    incoming: RequestParser,
+    outgoing: ReplyQueue,
     replies: Replies,
     /// Memory of the running requests, in bytes.
     under_way_bytes: u64,
@@ -174,7 +174,7 @@ struct Transmission<'a, S> {
 }
 
 impl<S: Wire> Transmission<'_, S> {
-    fn answer(&mut self, request: &Request, outcome: Outcome) {
+    fn answer(&mut self, request: &Request, outcome: RequestOutcome) {
         self.under_way_bytes -= request.weight();
         self.replies.answer(request, outcome, &mut self.outgoing);
     }

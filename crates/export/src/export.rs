@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::bytewise::Bytewise;
 use crate::handshake::Offer;
-use crate::reply::Outcome;
+use crate::read_modify_write::ByteVolume;
+use crate::reply::RequestOutcome;
 use crate::request::{Command, EXTENTS_MAX, Request};
 use crate::stats::{Counts, ExportStats};
 use crate::volume::{Volume, VolumeError};
@@ -14,7 +14,7 @@ use crate::volume::{Volume, VolumeError};
 pub struct Export<V> {
     name: String,
     description: String,
-    volume: Bytewise<V>,
+    volume: ByteVolume<V>,
     counts: Counts,
 }
 
@@ -22,7 +22,7 @@ impl<V: Volume> Export<V> {
     /// Creates an export. The name may be empty. The description is for people who list exports.
     #[must_use]
     pub fn new(name: String, description: String, volume: V) -> Self {
-        Self { name, description, volume: Bytewise::new(volume), counts: Counts::default() }
+        Self { name, description, volume: ByteVolume::new(volume), counts: Counts::default() }
     }
 
     /// Name on the network.
@@ -57,7 +57,7 @@ impl<V: Volume> Export<V> {
     }
 
     /// Runs a request. `data` is the payload of a write.
-    pub(crate) async fn carry_out(&self, request: &Request, data: Bytes) -> Outcome {
+    pub(crate) async fn carry_out(&self, request: &Request, data: Bytes) -> RequestOutcome {
         let outcome = self.ask(request, data).await;
         let counts = &self.counts;
         let (count, bytes) = match (&outcome, request.command) {
@@ -72,23 +72,23 @@ impl<V: Volume> Export<V> {
         if let Some(bytes) = bytes {
             bytes.add(request.length.into());
         }
-        outcome.unwrap_or_else(Outcome::Failed)
+        outcome.unwrap_or_else(RequestOutcome::Failed)
     }
 
-    async fn ask(&self, request: &Request, data: Bytes) -> Result<Outcome, VolumeError> {
+    async fn ask(&self, request: &Request, data: Bytes) -> Result<RequestOutcome, VolumeError> {
         let volume = &self.volume;
         let bytes = request.offset..request.offset + u64::from(request.length);
         match request.command {
             Command::Read { .. } if bytes.is_empty() => {}
-            Command::Read { .. } => return volume.read(bytes).await.map(Outcome::Read),
-            Command::Write(promise) => volume.write(bytes.start, data, promise).await?,
-            Command::Clear(promise) => volume.clear(bytes, promise).await?,
+            Command::Read { .. } => return volume.read(bytes).await.map(RequestOutcome::Read),
+            Command::Write(ack) => volume.write(bytes.start, data, ack).await?,
+            Command::Clear(ack) => volume.clear(bytes, ack).await?,
             Command::Flush => volume.flush().await?,
             Command::Status { one } => {
                 let extents_max = if one { 1 } else { EXTENTS_MAX };
-                return volume.status(bytes, extents_max).await.map(Outcome::Status);
+                return volume.status(bytes, extents_max).await.map(RequestOutcome::Status);
             }
         }
-        Ok(Outcome::Done)
+        Ok(RequestOutcome::Done)
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Offer {
 
 /// Result of the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Agreed {
+pub(crate) struct Negotiated {
     /// Index of the chosen export in the list of offers.
     pub(crate) export: usize,
     /// The client negotiated structured replies.
@@ -61,7 +61,7 @@ pub(crate) enum Step {
     /// An item was parsed. There may be bytes for the next one.
     Next,
     /// The client has chosen an export. Requests follow.
-    Agreed(Agreed),
+    Agreed(Negotiated),
     /// Send the output, then close the connection.
     Close,
 }
@@ -69,7 +69,7 @@ pub(crate) enum Step {
 /// Handshake state of one connection.
 #[derive(Debug)]
 pub(crate) struct Handshake {
-    state: State,
+    state: HandshakeState,
     options: u32,
     /// The client does not want the zero padding after the export's size and flags.
     no_zeroes: bool,
@@ -81,7 +81,7 @@ pub(crate) struct Handshake {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum HandshakeState {
     Flags,
     Option,
     /// An option that is too long. `left` bytes of it are still to be skipped.
@@ -103,7 +103,7 @@ const CLIENT_FLAGS_BYTES: usize = 4;
 impl Handshake {
     pub(crate) const fn new() -> Self {
         Self {
-            state: State::Flags,
+            state: HandshakeState::Flags,
             options: 0,
             no_zeroes: false,
             is_fixed: false,
@@ -131,16 +131,16 @@ impl Handshake {
         output: &mut BytesMut,
     ) -> (usize, Step) {
         match self.state {
-            State::Flags => self.take_flags(input),
-            State::Option => self.take_option(input, offers, output),
-            State::Skipping { option, left } => {
+            HandshakeState::Flags => self.take_flags(input),
+            HandshakeState::Option => self.take_option(input, offers, output),
+            HandshakeState::Skipping { option, left } => {
                 let taken = input.len().min(index(left.into()));
                 let left = left - low_u32(taken);
                 if 0 < left {
-                    self.state = State::Skipping { option, left };
+                    self.state = HandshakeState::Skipping { option, left };
                     return (taken, Step::More);
                 }
-                self.state = State::Option;
+                self.state = HandshakeState::Option;
                 refuse(output, option, answer::ERR_TOO_BIG, "the option is too long");
                 (taken, Step::Next)
             }
@@ -155,7 +155,7 @@ impl Handshake {
         }
         self.is_fixed = flags & u32::from(handshake::FIXED_NEWSTYLE) != 0;
         self.no_zeroes = flags & u32::from(handshake::NO_ZEROES) != 0;
-        self.state = State::Option;
+        self.state = HandshakeState::Option;
         (CLIENT_FLAGS_BYTES, Step::Next)
     }
 
@@ -180,7 +180,7 @@ impl Handshake {
             if option == option::EXPORT_NAME || !self.is_fixed {
                 return (OPTION_HEADER_BYTES, Step::Close);
             }
-            self.state = State::Skipping { option, left: length };
+            self.state = HandshakeState::Skipping { option, left: length };
             return (OPTION_HEADER_BYTES, Step::Next);
         }
         let Some(data) = fields.bytes(index(length.into())) else { return (0, Step::More) };
@@ -240,9 +240,9 @@ impl Handshake {
         Step::Agreed(self.agreed(export))
     }
 
-    fn agreed(&self, export: usize) -> Agreed {
+    fn agreed(&self, export: usize) -> Negotiated {
         let allocation = self.structured && self.allocation_of == Some(export);
-        Agreed { export, structured: self.structured, allocation }
+        Negotiated { export, structured: self.structured, allocation }
     }
 
     /// Transmission flags of every export.

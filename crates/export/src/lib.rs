@@ -14,17 +14,17 @@
 //!   does not read from the client (backpressure), so no connection waits for another one's memory.
 //! - Input is never trusted: a violation of the protocol is refused or ends the connection.
 
-mod bytewise;
 mod connection;
 mod export;
 mod handshake;
-mod incoming;
 mod memory;
-mod outgoing;
 mod range_locks;
-mod received;
+mod read_modify_write;
+mod receive_buffer;
 mod reply;
+mod reply_queue;
 mod request;
+mod request_parser;
 mod server;
 mod stats;
 mod volume;
@@ -33,4 +33,4 @@ mod wire;
 pub use export::Export;
 pub use server::{ConnectionStats, ConnectionTask, Listener, Server};
 pub use stats::ExportStats;
-pub use volume::{Extent, Piece, Promise, Volume, VolumeError};
+pub use volume::{Extent, Piece, Volume, VolumeError, WriteAck};

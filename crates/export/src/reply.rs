@@ -7,14 +7,14 @@
 use bytes::BufMut;
 use zonal_base::low_u32;
 
-use crate::outgoing::Outgoing;
-use crate::request::{Command, Refusal, Request};
+use crate::reply_queue::ReplyQueue;
+use crate::request::{Command, RejectedRequest, Request};
 use crate::volume::{Extent, Piece, VolumeError};
 use crate::wire::{CHUNK_MAGIC, Errno, SIMPLE_REPLY_MAGIC, allocation, chunk};
 
 /// Result of a request.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum RequestOutcome {
     Done,
     /// Data whose total length is that of the request.
     Read(Vec<Piece>),
@@ -41,23 +41,23 @@ impl VolumeError {
 }
 
 impl Replies {
-    pub(crate) fn answer(self, request: &Request, outcome: Outcome, to: &mut Outgoing) {
+    pub(crate) fn answer(self, request: &Request, outcome: RequestOutcome, to: &mut ReplyQueue) {
         match outcome {
-            Outcome::Failed(error) => {
+            RequestOutcome::Failed(error) => {
                 let (errno, why) = error.errno();
                 self.error(request.cookie, errno, why, to);
             }
-            Outcome::Done => self.done(request, to),
-            Outcome::Read(pieces) => self.read(request, &pieces, to),
-            Outcome::Status(extents) => status(request.cookie, &extents, to),
+            RequestOutcome::Done => self.done(request, to),
+            RequestOutcome::Read(pieces) => self.read(request, &pieces, to),
+            RequestOutcome::Status(extents) => status(request.cookie, &extents, to),
         }
     }
 
-    pub(crate) fn refuse(self, refusal: &Refusal, to: &mut Outgoing) {
+    pub(crate) fn refuse(self, refusal: &RejectedRequest, to: &mut ReplyQueue) {
         self.error(refusal.cookie, refusal.errno, refusal.why, to);
     }
 
-    fn error(self, cookie: u64, errno: Errno, why: &str, to: &mut Outgoing) {
+    fn error(self, cookie: u64, errno: Errno, why: &str, to: &mut ReplyQueue) {
         if !self.structured {
             return simple(cookie, errno.code(), to);
         }
@@ -70,7 +70,7 @@ impl Replies {
         });
     }
 
-    fn done(self, request: &Request, to: &mut Outgoing) {
+    fn done(self, request: &Request, to: &mut ReplyQueue) {
         match request.command {
             // A read of zero bytes. With structured replies, even this reply must be structured.
             Command::Read { .. } if self.structured => {
@@ -80,7 +80,7 @@ impl Replies {
         }
     }
 
-    fn read(self, request: &Request, pieces: &[Piece], to: &mut Outgoing) {
+    fn read(self, request: &Request, pieces: &[Piece], to: &mut ReplyQueue) {
         let total: u64 = pieces.iter().map(Piece::len).sum();
         assert_eq!(total, request.length.into(), "a volume reads what it is asked for");
         let Command::Read { whole } = request.command else { unreachable!("only reads read") };
@@ -98,7 +98,7 @@ impl Replies {
 }
 
 /// One chunk for each run of data, and one for each run of zeros.
-fn chunks(request: &Request, pieces: &[Piece], to: &mut Outgoing) {
+fn chunks(request: &Request, pieces: &[Piece], to: &mut ReplyQueue) {
     let end = request.offset + u64::from(request.length);
     let mut offset = request.offset;
     for run in pieces.chunk_by(|one, next| is_data(one) == is_data(next)) {
@@ -122,7 +122,7 @@ const fn is_data(piece: &Piece) -> bool {
     matches!(piece, Piece::Data(_))
 }
 
-fn put_all(pieces: &[Piece], to: &mut Outgoing) {
+fn put_all(pieces: &[Piece], to: &mut ReplyQueue) {
     for piece in pieces {
         match piece {
             Piece::Data(data) => to.data(data.clone()),
@@ -131,7 +131,7 @@ fn put_all(pieces: &[Piece], to: &mut Outgoing) {
     }
 }
 
-fn status(cookie: u64, extents: &[Extent], to: &mut Outgoing) {
+fn status(cookie: u64, extents: &[Extent], to: &mut ReplyQueue) {
     assert!(!extents.is_empty(), "a volume says something of the first block");
     begin_chunk(cookie, (chunk::BLOCK_STATUS, chunk::DONE), 4 + 8 * low_u32(extents.len()), to);
     to.header(|header| {
@@ -151,7 +151,7 @@ fn length_of(bytes: u64) -> u32 {
     u32::try_from(bytes).expect("no longer than the request, whose length has 32 bits")
 }
 
-fn simple(cookie: u64, error: u32, to: &mut Outgoing) {
+fn simple(cookie: u64, error: u32, to: &mut ReplyQueue) {
     to.header(|header| {
         header.put_u32(SIMPLE_REPLY_MAGIC);
         header.put_u32(error);
@@ -159,12 +159,12 @@ fn simple(cookie: u64, error: u32, to: &mut Outgoing) {
     });
 }
 
-fn begin_data((cookie, flags): (u64, u16), offset: u64, length: u64, to: &mut Outgoing) {
+fn begin_data((cookie, flags): (u64, u16), offset: u64, length: u64, to: &mut ReplyQueue) {
     begin_chunk(cookie, (chunk::OFFSET_DATA, flags), 8 + length_of(length), to);
     to.header(|header| header.put_u64(offset));
 }
 
-fn begin_chunk(cookie: u64, (kind, flags): (u16, u16), length: u32, to: &mut Outgoing) {
+fn begin_chunk(cookie: u64, (kind, flags): (u16, u16), length: u32, to: &mut ReplyQueue) {
     to.header(|header| {
         header.put_u32(CHUNK_MAGIC);
         header.put_u16(flags);

@@ -2,7 +2,7 @@
 
 use zonal_base::Bytes;
 
-use crate::volume::Promise;
+use crate::volume::WriteAck;
 use crate::wire::{Errno, REQUEST_MAGIC, command, command_flag};
 
 /// Maximum size of a read or write: 32 MiB. By the specification, clients may use this much if the
@@ -38,10 +38,10 @@ pub(crate) enum Command {
         /// The reply must be a single chunk (DF flag).
         whole: bool,
     },
-    Write(Promise),
+    Write(WriteAck),
     Flush,
     /// Trim or write-zeroes: the range reads as zeros afterwards, and is not stored any more.
-    Clear(Promise),
+    Clear(WriteAck),
     Status {
         /// One extent is enough (`REQ_ONE` flag).
         one: bool,
@@ -59,7 +59,7 @@ pub(crate) struct Request {
 
 /// Properties of the connection against which a request is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct RequestLimits {
     pub(crate) size: Bytes,
     pub(crate) structured: bool,
     pub(crate) allocation: bool,
@@ -67,18 +67,18 @@ pub(crate) struct Terms {
 
 /// Result of the validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Validation {
     /// Run the request.
     Do(Request),
     /// Answer with an error, after skipping the payload.
-    Refuse(Refusal),
+    Refuse(RejectedRequest),
     /// The client disconnects: no reply, and nothing follows.
     Disconnect,
 }
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct RejectedRequest {
     pub(crate) cookie: u64,
     pub(crate) errno: Errno,
     /// Message for the client's user.
@@ -87,9 +87,9 @@ pub(crate) struct Refusal {
     pub(crate) payload: u32,
 }
 
-type Judged = Result<Command, (Errno, &'static str)>;
+type CommandResult = Result<Command, (Errno, &'static str)>;
 
-impl Verdict {
+impl Validation {
     /// Memory charged to the request, in bytes.
     pub(crate) fn weight(&self) -> u64 {
         match self {
@@ -131,9 +131,9 @@ impl Header {
         (u32::from_be_bytes(*magic) == REQUEST_MAGIC).then_some(header)
     }
 
-    pub(crate) fn judge(&self, terms: &Terms) -> Verdict {
+    pub(crate) fn validate(&self, terms: &RequestLimits) -> Validation {
         let judged = match self.kind {
-            command::DISC => return Verdict::Disconnect,
+            command::DISC => return Validation::Disconnect,
             command::READ => self.read(terms),
             command::WRITE => self.write(terms),
             command::FLUSH => self.flush(),
@@ -144,15 +144,15 @@ impl Header {
         };
         let Self { cookie, offset, length, .. } = *self;
         match judged {
-            Ok(command) => Verdict::Do(Request { cookie, command, offset, length }),
+            Ok(command) => Validation::Do(Request { cookie, command, offset, length }),
             Err((errno, why)) => {
                 let payload = if self.kind == command::WRITE { length } else { 0 };
-                Verdict::Refuse(Refusal { cookie, errno, why, payload })
+                Validation::Refuse(RejectedRequest { cookie, errno, why, payload })
             }
         }
     }
 
-    fn read(&self, terms: &Terms) -> Judged {
+    fn read(&self, terms: &RequestLimits) -> CommandResult {
         let whole = if terms.structured { command_flag::DF } else { 0 };
         self.allows(whole)?;
         self.fits_one_request()?;
@@ -160,14 +160,14 @@ impl Header {
         Ok(Command::Read { whole: self.flags & command_flag::DF != 0 })
     }
 
-    fn write(&self, terms: &Terms) -> Judged {
+    fn write(&self, terms: &RequestLimits) -> CommandResult {
         self.allows(0)?;
         self.fits_one_request()?;
         self.lies_within(terms, Errno::NoSpace)?;
-        Ok(Command::Write(self.promise()))
+        Ok(Command::Write(self.ack()))
     }
 
-    fn flush(&self) -> Judged {
+    fn flush(&self) -> CommandResult {
         self.allows(0)?;
         if (self.offset, self.length) != (0, 0) {
             return Err((Errno::Invalid, "a flush has neither offset nor length"));
@@ -175,22 +175,22 @@ impl Header {
         Ok(Command::Flush)
     }
 
-    fn trim(&self, terms: &Terms) -> Judged {
+    fn trim(&self, terms: &RequestLimits) -> CommandResult {
         self.allows(0)?;
         self.lies_within(terms, Errno::Invalid)?;
-        Ok(Command::Clear(self.promise()))
+        Ok(Command::Clear(self.ack()))
     }
 
     /// Zeros are recorded in the map and never written, so `FAST_ZERO` always holds. `NO_HOLE` is
     /// accepted because space is reserved for every block of an export, stored or not, which is
     /// what a client wants with it.
-    fn write_zeroes(&self, terms: &Terms) -> Judged {
+    fn write_zeroes(&self, terms: &RequestLimits) -> CommandResult {
         self.allows(command_flag::NO_HOLE | command_flag::FAST_ZERO)?;
         self.lies_within(terms, Errno::NoSpace)?;
-        Ok(Command::Clear(self.promise()))
+        Ok(Command::Clear(self.ack()))
     }
 
-    fn status(&self, terms: &Terms) -> Judged {
+    fn status(&self, terms: &RequestLimits) -> CommandResult {
         self.allows(command_flag::REQ_ONE)?;
         if !terms.allocation {
             return Err((Errno::Invalid, "no metadata context was agreed on"));
@@ -217,7 +217,11 @@ impl Header {
         Err((Errno::Invalid, "one request reads or writes 32 MiB at most"))
     }
 
-    fn lies_within(&self, terms: &Terms, errno: Errno) -> Result<(), (Errno, &'static str)> {
+    fn lies_within(
+        &self,
+        terms: &RequestLimits,
+        errno: Errno,
+    ) -> Result<(), (Errno, &'static str)> {
         let end = self.offset.checked_add(self.length.into());
         if end.is_some_and(|end| end <= terms.size.0) {
             return Ok(());
@@ -225,10 +229,10 @@ impl Header {
         Err((errno, "this lies beyond the end of the export"))
     }
 
-    const fn promise(&self) -> Promise {
+    const fn ack(&self) -> WriteAck {
         match self.flags & command_flag::FUA {
-            0 => Promise::Taken,
-            _ => Promise::Durable,
+            0 => WriteAck::Visible,
+            _ => WriteAck::Durable,
         }
     }
 }

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 use crate::connection::{Wire, shake_hands, transmit};
 use crate::export::Export;
 use crate::handshake::Offer;
-use crate::received::Received;
+use crate::receive_buffer::ReceiveBuffer;
 use crate::stats::Counts;
 use crate::volume::Volume;
 
@@ -51,15 +51,17 @@ pub enum Listener {
     Tcp(TcpListener),
 }
 
-enum Stream {
+enum ClientStream {
     Unix(UnixStream),
     Tcp(TcpStream),
 }
 
 impl Listener {
-    async fn accept(&self) -> io::Result<Stream> {
+    async fn accept(&self) -> io::Result<ClientStream> {
         match self {
-            Self::Unix(listener) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
+            Self::Unix(listener) => {
+                listener.accept().await.map(|(stream, _)| ClientStream::Unix(stream))
+            }
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 // Without Nagle's algorithm, because a reply must not wait for an acknowledgement.
@@ -67,7 +69,7 @@ impl Listener {
                 let _ = stream.set_nodelay(true);
                 let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
                 let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
-                Ok(Stream::Tcp(stream))
+                Ok(ClientStream::Tcp(stream))
             }
         }
     }
@@ -186,8 +188,8 @@ impl<V: Volume> Server<V> {
             let stopping = stopping.clone();
             connections.spawn_local((self.wrap)(Box::pin(async move {
                 match stream {
-                    Stream::Unix(stream) => place.serve(stream, stopping).await,
-                    Stream::Tcp(stream) => place.serve(stream, stopping).await,
+                    ClientStream::Unix(stream) => place.serve(stream, stopping).await,
+                    ClientStream::Tcp(stream) => place.serve(stream, stopping).await,
                 }
             })));
         }
@@ -225,7 +227,7 @@ impl<V> Drop for ConnectionPermit<V> {
 impl<V: Volume> ConnectionPermit<V> {
     async fn serve<S: Wire>(self, mut stream: S, mut stopping: watch::Receiver<()>) {
         let ServerState { exports, offers, counts, .. } = &*self.shared;
-        let mut received = Received::new();
+        let mut received = ReceiveBuffer::new();
         let choice = select! {
             choice = timeout(HANDSHAKE, shake_hands(&mut stream, &mut received, offers)) => choice,
             _ = stopping.changed() => return,
@@ -233,7 +235,7 @@ impl<V: Volume> ConnectionPermit<V> {
         let Ok(Ok(agreed)) = choice else { return counts.fail() };
         if let Some(agreed) = agreed {
             let export = &exports[agreed.export];
-            let chosen = Chosen::begin(export.counts());
+            let chosen = OpenExport::begin(export.counts());
             let ended = transmit(&mut stream, received, (export, &agreed), &mut stopping).await;
             drop(chosen);
             if ended.is_err() {
@@ -245,16 +247,16 @@ impl<V: Volume> ConnectionPermit<V> {
 }
 
 /// Counts a connection to an export, and its end when dropped.
-struct Chosen<'a>(&'a Counts);
+struct OpenExport<'a>(&'a Counts);
 
-impl<'a> Chosen<'a> {
+impl<'a> OpenExport<'a> {
     fn begin(counts: &'a Counts) -> Self {
         counts.connections.add(1);
         Self(counts)
     }
 }
 
-impl Drop for Chosen<'_> {
+impl Drop for OpenExport<'_> {
     fn drop(&mut self) {
         self.0.disconnections.add(1);
     }

@@ -8,9 +8,9 @@ use zonal_base::{Blocks, Lba};
 
 /// Durability of a write: when it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Promise {
+pub enum WriteAck {
     /// When every later read sees it.
-    Taken,
+    Visible,
     /// When it also survives a power cut (FUA).
     Durable,
 }
@@ -105,7 +105,7 @@ pub trait Volume: 'static {
         &self,
         lba: Lba,
         data: Bytes,
-        promise: Promise,
+        ack: WriteAck,
     ) -> impl Future<Output = Result<(), VolumeError>>;
 
     /// Clears blocks: from now on they read as zeros and are not stored.
@@ -116,7 +116,7 @@ pub trait Volume: 'static {
         &self,
         lba: Lba,
         blocks: Blocks,
-        promise: Promise,
+        ack: WriteAck,
     ) -> impl Future<Output = Result<(), VolumeError>>;
 
     /// Flushes: all writes that were acknowledged before this call, on any connection, survive a

@@ -3,7 +3,7 @@
 use std::io;
 
 use zonal_origin::serving::{bad_request, invalid_argument};
-use zonal_origin::{OriginError, Refusal, os_message};
+use zonal_origin::{ErrorResponse, OriginError, os_message};
 
 /// 400: the key leads out of its bucket.
 pub(crate) fn refused_key(key: &str) -> OriginError {
@@ -35,8 +35,8 @@ pub(crate) fn from_io(error: &io::Error) -> OriginError {
     }
 }
 
-fn refusal(status: u16, code: &str, message: String) -> Refusal {
-    Refusal { status, code: code.to_owned(), message }
+fn refusal(status: u16, code: &str, message: String) -> ErrorResponse {
+    ErrorResponse { status, code: code.to_owned(), message }
 }
 
 #[cfg(test)]

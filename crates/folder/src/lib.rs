@@ -42,14 +42,15 @@ use std::sync::Arc;
 use http::{Request, Response};
 use tokio::sync::{Mutex, Semaphore};
 use zonal_origin::{
-    ConcurrencyLimits, Limits, ObjectHead, ObjectName, ObjectStore, OriginBody, Stats, StoreFuture,
+    ConcurrencyLimits, ObjectHead, ObjectName, ObjectStore, OriginBody, OriginLimits, Stats,
+    StoreFuture,
 };
 use zonal_s3::BoxBody;
 
 /// Origin that serves a folder.
 pub struct FolderOrigin {
     root: PathBuf,
-    limits: Limits,
+    limits: OriginLimits,
     concurrency: ConcurrencyLimits,
     completions: Semaphore,
     /// Commit lock: held while an upload is renamed or an object removed, so that conditions still
@@ -70,7 +71,7 @@ impl FolderOrigin {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn open(root: PathBuf, limits: &Limits) -> io::Result<Self> {
+    pub fn open(root: PathBuf, limits: &OriginLimits) -> io::Result<Self> {
         for bucket in bucket::all(&root)? {
             write::remove_stale_uploads(&root.join(bucket.name));
         }

@@ -28,7 +28,7 @@ use zonal_s3::{BoxBody, Query, full_body};
 use crate::error::from_io;
 use crate::path::UPLOADS;
 use crate::version::Version;
-use crate::write::{Upload, new_upload, sync_folder};
+use crate::write::{TempFile, new_upload, sync_folder};
 use crate::{FolderOrigin, blocking};
 
 /// Random bytes in an upload ID: 128 bits cannot be guessed.
@@ -205,7 +205,7 @@ pub(crate) fn part_file(folder: &Path, number: u16) -> PathBuf {
 
 /// Renames a received file to a part. `NotFound`: the upload was completed or aborted.
 fn keep_part(
-    upload: &Upload,
+    upload: &TempFile,
     file: &fs::File,
     part: &Path,
     modified: SystemTime,

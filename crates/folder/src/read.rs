@@ -107,7 +107,7 @@ impl FolderOrigin {
                 Ok(None) => return Err(self.missing(object).await),
                 Err(error) => return Err(from_io(&error)),
             };
-            if !opened.version.is_settling(SystemTime::now()) {
+            if !opened.version.is_racy(SystemTime::now()) {
                 return Ok(opened);
             }
             tokio::time::sleep(SETTLING).await;

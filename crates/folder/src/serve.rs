@@ -6,7 +6,7 @@ use http_body_util::BodyExt;
 use zonal_origin::serving::{self, Answer, ReadAnswer, not_implemented, refused};
 use zonal_origin::{Download, ObjectName, OriginError, Permit};
 use zonal_s3::object_list::{self, ListRequest};
-use zonal_s3::range::Slice;
+use zonal_s3::range::ResolvedRange;
 use zonal_s3::{BoxBody, Query, aws_chunked, checksum, full_body, payload_hash};
 
 use crate::error::from_io;
@@ -96,7 +96,7 @@ impl FolderOrigin {
         let ReadAnswer { response, slice } = serving::read_answer(headers, &head)?;
         let range = match slice {
             None => return Ok(response.map(|()| full_body(""))),
-            Some(Slice::Part(range)) => range,
+            Some(ResolvedRange::Part(range)) => range,
             Some(_) => 0..head.size,
         };
         let body = Download::new(

@@ -34,7 +34,8 @@ impl Fixture {
         let name = format!("zonal-folder-test-{}-{number}", std::process::id());
         let root = std::env::temp_dir().join(name);
         fs::create_dir_all(root.join("b")).unwrap();
-        let origin = Origin::from(FolderOrigin::open(root.clone(), &Limits::default()).unwrap());
+        let origin =
+            Origin::from(FolderOrigin::open(root.clone(), &OriginLimits::default()).unwrap());
         Self { root, origin }
     }
 

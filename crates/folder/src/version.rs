@@ -48,7 +48,7 @@ impl Version {
 
     /// True while the next write might leave the same time stamps. A change time in the future
     /// means that the clock was set back; waiting does not help then.
-    pub(crate) fn is_settling(&self, now: SystemTime) -> bool {
+    pub(crate) fn is_racy(&self, now: SystemTime) -> bool {
         let (Ok(seconds), Ok(nanos)) =
             (u64::try_from(self.changed.0), u64::try_from(self.changed.1))
         else {

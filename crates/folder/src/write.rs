@@ -48,11 +48,11 @@ impl LastModified {
 }
 
 /// A temporary file that is removed on drop, unless it was renamed.
-pub(crate) struct Upload {
+pub(crate) struct TempFile {
     pub(crate) path: PathBuf,
 }
 
-impl Drop for Upload {
+impl Drop for TempFile {
     fn drop(&mut self) {
         // After a rename the file is gone, and a failure cannot be handled here.
         let _ = fs::remove_file(&self.path);
@@ -152,14 +152,14 @@ pub(crate) fn check_length(headers: &HeaderMap, received_bytes: u64) -> Result<(
 }
 
 /// Creates a temporary file in the bucket's folder of uploads.
-pub(crate) async fn new_upload(bucket: &Path) -> io::Result<(Upload, tokio::fs::File)> {
+pub(crate) async fn new_upload(bucket: &Path) -> io::Result<(TempFile, tokio::fs::File)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let folder = bucket.join(UPLOADS);
     tokio::fs::create_dir_all(&folder).await?;
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let path = folder.join(format!("{}-{number}", std::process::id()));
     let file = tokio::fs::File::create(&path).await?;
-    Ok((Upload { path }, file))
+    Ok((TempFile { path }, file))
 }
 
 /// Checks the conditions of a write against the current file. The caller holds the commit lock.
@@ -171,7 +171,7 @@ fn must_hold(conditions: &WriteConditions, target: &Path) -> Result<(), OriginEr
 
 /// Renames the upload to its target. The caller holds the commit lock.
 pub(crate) fn commit(
-    upload: &Upload,
+    upload: &TempFile,
     file: &fs::File,
     target: &Path,
     modified: SystemTime,

@@ -16,9 +16,9 @@ use zonal_host::{ObjectName, PrefixRules};
 use zonal_s3::S3Error;
 use zonal_s3::delete_list::ObjectIdentifier;
 
-use crate::api::{ApiOperation, Judged, Need as Needed};
-use crate::asked::S3Request;
+use crate::api::{ApiOperation, Permission, RequestAttributes};
 use crate::ids;
+use crate::s3_request::S3Request;
 use crate::target::Target;
 
 /// Access level of a key under a prefix.
@@ -39,16 +39,16 @@ pub type AccessRules = PrefixRules<Access>;
 
 /// The kind of access that a request needs to a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Need {
+enum AccessKind {
     Read,
     Write,
 }
 
 impl Access {
-    const fn allows(self, need: Need) -> bool {
+    const fn allows(self, need: AccessKind) -> bool {
         match need {
-            Need::Read => matches!(self, Self::Read | Self::ReadWrite),
-            Need::Write => matches!(self, Self::Write | Self::ReadWrite),
+            AccessKind::Read => matches!(self, Self::Read | Self::ReadWrite),
+            AccessKind::Write => matches!(self, Self::Write | Self::ReadWrite),
         }
     }
 }
@@ -59,7 +59,7 @@ pub(crate) fn check(
     rules: &AccessRules,
     (api, asked): (&ApiOperation, &S3Request<'_>),
     object: Option<&ObjectName>,
-    judged: &Judged,
+    judged: &RequestAttributes,
 ) -> Result<(), S3Error> {
     if asked.query.get("versionId").is_some_and(|id| !is_plain_id(rules, id)) {
         return Err(S3Error::access_denied());
@@ -78,8 +78,8 @@ pub(crate) fn check_deletes<'a>(
     mut names: impl Iterator<Item = (&'a ObjectName, &'a ObjectIdentifier)>,
 ) -> Result<(), S3Error> {
     let may = |(name, asked): (&ObjectName, &ObjectIdentifier)| {
-        is_allowed(rules, name, Need::Write)
-            && (!asked.probes() || is_allowed(rules, name, Need::Read))
+        is_allowed(rules, name, AccessKind::Write)
+            && (!asked.probes() || is_allowed(rules, name, AccessKind::Read))
             && asked.version_id().is_none_or(|id| is_plain_id(rules, id))
     };
     if names.all(may) { Ok(()) } else { Err(S3Error::access_denied()) }
@@ -87,8 +87,8 @@ pub(crate) fn check_deletes<'a>(
 
 fn has(
     rules: &AccessRules,
-    need: Needed,
-    (asked, object, judged): (&S3Request<'_>, Option<&ObjectName>, &Judged),
+    need: Permission,
+    (asked, object, judged): (&S3Request<'_>, Option<&ObjectName>, &RequestAttributes),
 ) -> bool {
     let object_is = |need| object.is_some_and(|object| is_allowed(rules, object, need));
     let whole = || match &asked.target {
@@ -96,44 +96,47 @@ fn has(
         Target::Service => String::new(),
     };
     match need {
-        Needed::ReadObject => object_is(Need::Read),
-        Needed::WriteObject => object_is(Need::Write),
+        Permission::ReadObject => object_is(AccessKind::Read),
+        Permission::WriteObject => object_is(AccessKind::Write),
         // An unreadable copy source needs no right: such a request is refused and never forwarded.
-        Needed::ReadSource => match &judged.source {
+        Permission::ReadSource => match &judged.source {
             Some(source) => {
-                source.readings().all(|it| is_allowed(rules, &it, Need::Read))
+                source.readings().all(|it| is_allowed(rules, &it, AccessKind::Read))
                     && source.versions().all(|id| is_plain_id(rules, id))
             }
             None => judged.bad_source.is_some(),
         },
         // A second `prefix` was refused before: which of two an origin takes is unknown.
-        Needed::ListPrefix => {
+        Permission::ListPrefix => {
             let prefix = format!("{}{}", whole(), asked.query.get("prefix").unwrap_or_default());
             let is_plain = is_plain(rules, &prefix) && !may_list_kept(rules, &prefix);
-            is_plain && everywhere(rules, &prefix, Need::Read)
+            is_plain && everywhere(rules, &prefix, AccessKind::Read)
         }
-        Needed::SomeOfBucket => somewhere(rules, &whole()),
-        Needed::ReadBucket => everywhere(rules, &whole(), Need::Read),
-        Needed::WriteBucket => everywhere(rules, &whole(), Need::Write),
-        Needed::AllOfBucket => {
-            everywhere(rules, &whole(), Need::Read) && everywhere(rules, &whole(), Need::Write)
+        Permission::SomeOfBucket => somewhere(rules, &whole()),
+        Permission::ReadBucket => everywhere(rules, &whole(), AccessKind::Read),
+        Permission::WriteBucket => everywhere(rules, &whole(), AccessKind::Write),
+        Permission::AllOfBucket => {
+            everywhere(rules, &whole(), AccessKind::Read)
+                && everywhere(rules, &whole(), AccessKind::Write)
         }
         // The list shows only buckets in which the key may do something.
-        Needed::Anything => somewhere(rules, ""),
-        Needed::Everything => may_do_all(rules),
-        Needed::NamedInBody => true,
-        Needed::Rename => {
+        Permission::Anything => somewhere(rules, ""),
+        Permission::Everything => may_do_all(rules),
+        Permission::NamedInBody => true,
+        Permission::Rename => {
             object.is_some_and(|object| rules.are_one() && rules.of(object) == Access::ReadWrite)
         }
     }
 }
 
-fn is_allowed(rules: &AccessRules, object: &ObjectName, need: Need) -> bool {
+fn is_allowed(rules: &AccessRules, object: &ObjectName, need: AccessKind) -> bool {
     let name = object.as_str();
     // At a store where a name is either an object or a folder, writing the object replaces the
     // folder and everything in it.
     let may_replace = || rules.are_one() || everywhere(rules, &format!("{name}/"), need);
-    rules.of(object).allows(need) && is_plain(rules, name) && (need == Need::Read || may_replace())
+    rules.of(object).allows(need)
+        && is_plain(rules, name)
+        && (need == AccessKind::Read || may_replace())
 }
 
 /// True if no origin can take the id for a path to another object, or if the key has the same
@@ -183,11 +186,11 @@ pub(crate) fn is_another_to_some(name: &str) -> bool {
 
 /// True if every object may be read and written.
 pub(crate) fn may_do_all(rules: &AccessRules) -> bool {
-    everywhere(rules, "", Need::Read) && everywhere(rules, "", Need::Write)
+    everywhere(rules, "", AccessKind::Read) && everywhere(rules, "", AccessKind::Write)
 }
 
 /// True if every name that begins with `prefix` may be read or written.
-fn everywhere(rules: &AccessRules, prefix: &str, need: Need) -> bool {
+fn everywhere(rules: &AccessRules, prefix: &str, need: AccessKind) -> bool {
     rules.within(prefix).all(|access| access.allows(need))
 }
 

@@ -18,11 +18,11 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 use zonal_origin::Counter;
 
-use crate::asked::S3Request;
 use crate::domains::Domains;
 use crate::operation::Operation;
 use crate::request_id::RequestId;
-use crate::stats::Outcome;
+use crate::s3_request::S3Request;
+use crate::stats::CacheStatus;
 use crate::target::Target;
 
 /// Queue length, in entries: at 20,000 requests a second this bridges 0.4 s of a stalled disk. At
@@ -61,7 +61,7 @@ pub struct AccessEntry {
     /// S3 error code of a refusal, if it is known.
     pub error_code: Option<Box<str>>,
     /// Value of `X-Cache`.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<CacheStatus>,
     /// Value of `X-Cache-Reason`: why the read bypassed the cache.
     pub bypass: Option<Box<str>>,
     /// Bytes of the response body that were handed to the connection.
@@ -222,7 +222,7 @@ impl PendingEntry {
         &mut self,
         (status, headers): (StatusCode, &HeaderMap),
         code: Option<&str>,
-        outcome: Option<Outcome>,
+        outcome: Option<CacheStatus>,
     ) {
         let first_byte = self.since.elapsed();
         let Some(entry) = &mut self.entry else { return };
@@ -230,7 +230,7 @@ impl PendingEntry {
         entry.error_code = code.map(Into::into);
         entry.outcome = outcome;
         entry.bypass = match outcome {
-            Some(Outcome::Bypass) => headers.get(REASON).map(|reason| text(reason.as_bytes())),
+            Some(CacheStatus::Bypass) => headers.get(REASON).map(|reason| text(reason.as_bytes())),
             _ => None,
         };
         entry.object_bytes = object_bytes(entry.operation, status, headers);

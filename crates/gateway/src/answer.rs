@@ -3,25 +3,25 @@
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri, response};
-use zonal_origin::RefusalCode;
+use zonal_origin::ErrorCode;
 use zonal_s3::S3Error;
 
 use crate::body::Source;
 use crate::bypass::Bypass;
 use crate::request_id::RequestId;
-use crate::stats::Outcome;
+use crate::stats::CacheStatus;
 
 /// Result of an operation.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) source: Source,
-    pub(crate) outcome: Option<Outcome>,
+    pub(crate) outcome: Option<CacheStatus>,
     /// Reason of a cache bypass, if the origin answered.
     pub(crate) bypass: Option<Bypass>,
     pub(crate) refusal: Option<S3Error>,
     /// Error code of a refusal by the origin, if it is known.
-    pub(crate) code: Option<RefusalCode>,
+    pub(crate) code: Option<ErrorCode>,
 }
 
 impl Answer {
@@ -29,7 +29,7 @@ impl Answer {
         status: StatusCode,
         headers: HeaderMap,
         source: Source,
-        outcome: Option<Outcome>,
+        outcome: Option<CacheStatus>,
     ) -> Self {
         Self { status, headers, source, outcome, bypass: None, refusal: None, code: None }
     }
@@ -37,17 +37,17 @@ impl Answer {
     /// The origin's response to a forwarded request, with the reason of the bypass.
     pub(crate) fn of_origin(mut parts: response::Parts, source: Source, bypass: Bypass) -> Self {
         let code = parts.extensions.remove();
-        let answer = Self::new(parts.status, parts.headers, source, Some(Outcome::Bypass));
+        let answer = Self::new(parts.status, parts.headers, source, Some(CacheStatus::Bypass));
         Self { code, bypass: Some(bypass), ..answer }
     }
 
     pub(crate) fn error_code(&self) -> Option<&str> {
         let ours = self.refusal.as_ref().map(|error| error.code);
-        ours.or(self.code.as_ref().map(|RefusalCode(code)| code.as_str()))
+        ours.or(self.code.as_ref().map(|ErrorCode(code)| code.as_str()))
     }
 
     /// A refusal that the cache decided itself, with headers of its own.
-    pub(crate) fn refusal(error: S3Error, headers: HeaderMap, outcome: Outcome) -> Self {
+    pub(crate) fn refusal(error: S3Error, headers: HeaderMap, outcome: CacheStatus) -> Self {
         let answer = Self::new(error.status, headers, Source::Empty, Some(outcome));
         Self { refusal: Some(error), ..answer }
     }

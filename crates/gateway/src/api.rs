@@ -19,7 +19,7 @@ mod row;
 mod table;
 
 pub(crate) use names::{is_vendors, may_be_a_vendors};
-pub(crate) use row::{ApiOperation, Cached, Handling, Invalidates, MatchedOperation, Need};
+pub(crate) use row::{ApiOperation, Cached, Handling, Invalidates, MatchedOperation, Permission};
 
 use std::borrow::Cow;
 
@@ -33,7 +33,7 @@ use self::names::{
     LISTS, has_ambiguous_underscore, hoisted, is_checksum, is_ignored_in_query, is_metadata,
     is_of_signature, is_order_in_metadata, may_decide_a_read,
 };
-use self::row::{Field, Kind, Level, Verb};
+use self::row::{Field, Level, NameKind, Verb};
 use crate::bypass::{Bypass, BypassReason};
 use crate::copy_source::{BadCopySource, CopySource};
 use crate::error;
@@ -43,9 +43,9 @@ use crate::vendor_headers::VendorHeaders;
 
 /// What the parameters and headers of a request say beyond its operation.
 #[derive(Debug, Default)]
-pub(crate) struct Judged {
+pub(crate) struct RequestAttributes {
     /// Rights that the headers need in addition to the operation's.
-    pub(crate) needs: Vec<Need>,
+    pub(crate) needs: Vec<Permission>,
     /// Source of a copy.
     pub(crate) source: Option<Box<CopySource>>,
     /// Why the copy source cannot be parsed. The request is refused once its key is known to have
@@ -67,7 +67,7 @@ pub(crate) struct Judged {
     pub(crate) left_out: Option<Box<str>>,
 }
 
-impl Judged {
+impl RequestAttributes {
     fn passes(&self, name: &str) -> bool {
         self.passed.iter().any(|passed| **passed == *name)
     }
@@ -185,8 +185,8 @@ impl ApiOperation {
         query: &Query<'_>,
         headers: &HeaderMap,
         vendors: &VendorHeaders,
-    ) -> Result<Judged, JudgeError> {
-        let mut judged = Judged::default();
+    ) -> Result<RequestAttributes, JudgeError> {
+        let mut judged = RequestAttributes::default();
         for (name, value) in headers {
             // Most headers of a read decide nothing: `host`, `authorization`, `accept`.
             if self.is_read() && !may_decide_a_read(name.as_str()) {
@@ -244,7 +244,7 @@ impl ApiOperation {
         name: &str,
         value: &[u8],
         vendors: &VendorHeaders,
-        judged: &mut Judged,
+        judged: &mut RequestAttributes,
     ) -> Result<(), JudgeError> {
         if has_ambiguous_underscore(name) {
             return Ok(());
@@ -256,21 +256,23 @@ impl ApiOperation {
             judged.bypass.get_or_insert_with(|| reason.into());
         }
         match field.kind {
-            Kind::Metadata if is_order_in_metadata(name) => {
+            NameKind::Metadata if is_order_in_metadata(name) => {
                 return Err(JudgeError::Unknown(error::unknown_header(name)));
             }
-            Kind::Trailer if !is_checksum(value) => return Err(S3Error::bad_trailer().into()),
-            Kind::CopySource => {
+            NameKind::Trailer if !is_checksum(value) => return Err(S3Error::bad_trailer().into()),
+            NameKind::CopySource => {
                 let text = str::from_utf8(value).map_err(|_| BadCopySource::Encoding);
                 match text.and_then(CopySource::parse) {
                     Ok(source) => judged.source = Some(source.into()),
                     Err(bad) => judged.bad_source = Some(bad),
                 }
-                judged.needs.push(Need::ReadSource);
+                judged.needs.push(Permission::ReadSource);
             }
-            Kind::Owner => judged.owner = Some(String::from_utf8_lossy(value).into()),
-            Kind::ChecksumMode => judged.wants_checksum = value.eq_ignore_ascii_case(b"enabled"),
-            Kind::Payer => judged.requester_pays = value.eq_ignore_ascii_case(b"requester"),
+            NameKind::Owner => judged.owner = Some(String::from_utf8_lossy(value).into()),
+            NameKind::ChecksumMode => {
+                judged.wants_checksum = value.eq_ignore_ascii_case(b"enabled")
+            }
+            NameKind::Payer => judged.requester_pays = value.eq_ignore_ascii_case(b"requester"),
             _ => {}
         }
         judged.needs.extend(field.needs(str::from_utf8(value).unwrap_or_default()));
@@ -281,7 +283,7 @@ impl ApiOperation {
         &self,
         name: &str,
         vendors: &VendorHeaders,
-        judged: &mut Judged,
+        judged: &mut RequestAttributes,
     ) -> Result<(), JudgeError> {
         if is_metadata(name) {
             judged.left_out.get_or_insert_with(|| name.into());
@@ -313,7 +315,7 @@ impl ApiOperation {
         &self,
         name: &str,
         value: &str,
-        judged: &mut Judged,
+        judged: &mut RequestAttributes,
     ) -> Result<(), JudgeError> {
         let selects = || table::TABLE.iter().any(|row| row.selectors.contains(&name));
         if !self.is_read() || value.is_empty() || is_vendors(name) || selects() {
@@ -324,7 +326,11 @@ impl ApiOperation {
     }
 
     /// Refuses a header that is given twice, if the header has a meaning and is not a list.
-    fn must_be_said_once(&self, headers: &HeaderMap, judged: &Judged) -> Result<(), S3Error> {
+    fn must_be_said_once(
+        &self,
+        headers: &HeaderMap,
+        judged: &RequestAttributes,
+    ) -> Result<(), S3Error> {
         if headers.keys_len() == headers.len() {
             return Ok(());
         }
@@ -344,7 +350,7 @@ impl ApiOperation {
         &self,
         query: &Query<'_>,
         headers: &HeaderMap,
-        judged: &Judged,
+        judged: &RequestAttributes,
     ) -> Rewritten {
         let mut rewritten = Rewritten { query: String::new(), headers: HeaderMap::new() };
         let hop_by_hop: Vec<String> =
@@ -369,15 +375,23 @@ impl ApiOperation {
         rewritten
     }
 
-    fn carry(&self, name: &HeaderName, value: &[u8], judged: &Judged, rewritten: &mut Rewritten) {
+    fn carry(
+        &self,
+        name: &HeaderName,
+        value: &[u8],
+        judged: &RequestAttributes,
+        rewritten: &mut Rewritten,
+    ) {
         if has_ambiguous_underscore(name.as_str()) {
             return;
         }
         let field = self.field(name.as_str()).map(|field| field.kind);
         let value = match (field, &judged.source) {
             (None, _) if !judged.passes(name.as_str()) => return,
-            (Some(Kind::Dropped), _) | (Some(Kind::CopySource), None) => return,
-            (Some(Kind::CopySource), Some(source)) => Cow::Owned(source.to_header().into_bytes()),
+            (Some(NameKind::Dropped), _) | (Some(NameKind::CopySource), None) => return,
+            (Some(NameKind::CopySource), Some(source)) => {
+                Cow::Owned(source.to_header().into_bytes())
+            }
             _ => Cow::Borrowed(value),
         };
         // A value that came as a header is legal in one. A value from the query was checked by
@@ -389,7 +403,7 @@ impl ApiOperation {
 }
 
 /// Records what a parameter of a read means to the cache.
-fn judge_parameter(name: &str, value: &str, headers: &HeaderMap, judged: &mut Judged) {
+fn judge_parameter(name: &str, value: &str, headers: &HeaderMap, judged: &mut RequestAttributes) {
     let Some((_, reason)) = fields::PARAMETERS_PAST_CACHE.iter().find(|(known, _)| *known == name)
     else {
         return;

@@ -75,19 +75,19 @@ fn named(object: &ObjectName) -> zonal_origin::ObjectName {
 fn fault(error: &OriginError) -> OriginFault {
     match error {
         OriginError::NotFound(_) => OriginFault::NotFound,
-        OriginError::Denied(_) | OriginError::NotSignedIn(_) => OriginFault::Denied,
+        OriginError::Denied(_) | OriginError::CredentialsRejected(_) => OriginFault::Denied,
         // A range beyond the end belongs to another version.
         OriginError::Changed | OriginError::RangeNotSatisfiable => OriginFault::Changed,
-        OriginError::Busy { .. } => OriginFault::Busy,
+        OriginError::Throttled { .. } => OriginFault::Busy,
         OriginError::Failed(refusal) => OriginFault::Status(refusal.status),
-        OriginError::Elsewhere { .. } => OriginFault::Status(MOVED),
+        OriginError::Redirected { .. } => OriginFault::Status(MOVED),
         OriginError::Unreachable { .. }
         | OriginError::Untrusted { .. }
         | OriginError::Stalled { waited_for: Wait::Answer, .. } => OriginFault::Unreachable,
         OriginError::Stalled { waited_for: Wait::Body, .. }
-        | OriginError::Short { .. }
+        | OriginError::Truncated { .. }
         | OriginError::InvalidRequest(_) => OriginFault::Broken,
-        OriginError::Lied { .. } => OriginFault::Lied,
+        OriginError::InvalidResponse { .. } => OriginFault::Lied,
     }
 }
 

@@ -8,24 +8,24 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
-use zonal_host::Reading;
+use zonal_host::StripedRead;
 use zonal_s3::BoxBody;
 
 use crate::access_log::PendingEntry;
-use crate::socket::Exchange;
+use crate::socket::ExchangeGuard;
 use crate::stats::Stats;
 
 /// The body broke off. The connection is closed, so that the client notices the missing bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cut;
+pub(crate) struct BodyAborted;
 
-impl fmt::Display for Cut {
+impl fmt::Display for BodyAborted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the rest of the answer could not be had")
     }
 }
 
-impl std::error::Error for Cut {}
+impl std::error::Error for BodyAborted {}
 
 /// Source of the body.
 pub(crate) enum Source {
@@ -34,11 +34,11 @@ pub(crate) enum Source {
     /// A complete document in memory.
     Document(Bytes),
     /// A range of an object, and the bytes of it that are still to come.
-    Object(Reading, u64),
+    Object(StripedRead, u64),
     /// The origin's response, streamed through.
     Origin(BoxBody),
     /// The origin's response to a write, streamed by the task that also invalidates.
-    Write(mpsc::Receiver<Result<Frame<Bytes>, Cut>>),
+    Write(mpsc::Receiver<Result<Frame<Bytes>, BodyAborted>>),
 }
 
 /// Body of a response. The exchange lasts as long as this body.
@@ -46,7 +46,7 @@ pub(crate) struct ResponseBody {
     source: Source,
     sent_bytes: u64,
     stats: Arc<Stats>,
-    _exchange: Exchange,
+    _exchange: ExchangeGuard,
     /// Entry in the access log, if the log is enabled.
     line: Option<Box<PendingEntry>>,
 }
@@ -55,7 +55,7 @@ impl ResponseBody {
     pub(crate) const fn new(
         source: Source,
         stats: Arc<Stats>,
-        exchange: Exchange,
+        exchange: ExchangeGuard,
         line: Option<Box<PendingEntry>>,
     ) -> Self {
         Self { source, sent_bytes: 0, stats, _exchange: exchange, line }
@@ -69,7 +69,10 @@ impl From<Bytes> for Source {
 }
 
 impl Source {
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyAborted>>> {
         match self {
             Self::Empty => Poll::Ready(None),
             Self::Document(bytes) if bytes.is_empty() => Poll::Ready(None),
@@ -77,15 +80,15 @@ impl Source {
             Self::Object(_, 0) => Poll::Ready(None),
             Self::Object(reading, left_bytes) => reading.poll_next(cx).map(|piece| {
                 // More bytes than the range, or fewer, would be another object.
-                let Some(Ok(bytes)) = piece else { return Some(Err(Cut)) };
+                let Some(Ok(bytes)) = piece else { return Some(Err(BodyAborted)) };
                 let Some(left) = left_bytes.checked_sub(bytes.len() as u64) else {
-                    return Some(Err(Cut));
+                    return Some(Err(BodyAborted));
                 };
                 *left_bytes = left;
                 Some(Ok(Frame::data(bytes)))
             }),
             Self::Origin(body) => {
-                Pin::new(body).poll_frame(cx).map(|frame| Some(frame?.map_err(|_| Cut)))
+                Pin::new(body).poll_frame(cx).map(|frame| Some(frame?.map_err(|_| BodyAborted)))
             }
             Self::Write(frames) => frames.poll_recv(cx),
         }
@@ -94,18 +97,18 @@ impl Source {
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = Cut;
+    type Error = BodyAborted;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyAborted>>> {
         let frame = self.source.poll_next(cx);
         match &frame {
             Poll::Ready(Some(Ok(frame))) => {
                 self.sent_bytes += frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
             }
-            Poll::Ready(Some(Err(Cut))) => {
+            Poll::Ready(Some(Err(BodyAborted))) => {
                 self.stats.responses_cut.add(1);
                 self.line.iter_mut().for_each(|line| line.cut());
             }

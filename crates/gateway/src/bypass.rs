@@ -209,10 +209,10 @@ const HEADERS_OF_BUCKET_MAX: usize = 8;
 
 /// Set of the warnings that were logged.
 #[derive(Debug, Default)]
-pub(crate) struct Warnings(Mutex<HashSet<Given>>);
+pub(crate) struct Warnings(Mutex<HashSet<WarningKey>>);
 
 /// Reason, bucket and header.
-type Given = (&'static str, Box<str>, Option<Box<str>>);
+type WarningKey = (&'static str, Box<str>, Option<Box<str>>);
 
 impl Warnings {
     /// Logs a warning for a reason with a remedy, once for each bucket.

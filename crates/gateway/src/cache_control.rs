@@ -44,11 +44,11 @@ impl CacheControl {
         asked
     }
 
-    /// Tightens `trust` and `care` by the directives.
+    /// Tightens `trust` and `retention` by the directives.
     pub(crate) fn narrow(
         self,
         mut trust: FreshnessPolicy,
-        care: RetentionClass,
+        retention: RetentionClass,
     ) -> (FreshnessPolicy, RetentionClass) {
         if let Some(most) = self.max_age.or(self.no_cache.then_some(Nanos(0))) {
             let most = if self.no_cache { Nanos(0) } else { most };
@@ -72,12 +72,12 @@ impl CacheControl {
             trust.asking = OriginUse::Forbidden;
         }
         // A pinned object is kept, whatever its readers send.
-        let care = if self.no_store && care == RetentionClass::Usual {
+        let retention = if self.no_store && retention == RetentionClass::Usual {
             RetentionClass::Unkept
         } else {
-            care
+            retention
         };
-        (trust, care)
+        (trust, retention)
     }
 }
 
@@ -118,10 +118,14 @@ mod tests {
     /// data may be served.
     #[track_caller]
     fn check(value: &'static str, head: Freshness, expected: (Freshness, u64, bool)) {
-        let (trust, care) = narrowed(CACHE_CONTROL, value, head);
+        let (trust, retention) = narrowed(CACHE_CONTROL, value, head);
         let got = (trust.head, trust.absence.0 / 1_000_000_000, trust.stale != Nanos(0));
         assert_eq!(got, expected, "{value:?} under {head:?}");
-        assert_eq!((trust.asking, care), (OriginUse::Allowed, RetentionClass::Usual), "{value:?}");
+        assert_eq!(
+            (trust.asking, retention),
+            (OriginUse::Allowed, RetentionClass::Usual),
+            "{value:?}"
+        );
     }
 
     #[test]

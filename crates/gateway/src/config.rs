@@ -54,7 +54,7 @@ pub enum WouldRefuse {
 /// Settings that can change while an endpoint serves. A request uses the terms that are current
 /// when its head is complete, or later ones. A connection keeps the certificate of its handshake.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct RuntimeConfig {
     /// Access keys, each with its access rules.
     pub access_keys: AccessKeys,
     /// Domains for virtual-hosted style.
@@ -73,7 +73,7 @@ pub struct Terms {
     pub certificate: Option<Certificate>,
 }
 
-impl Terms {
+impl RuntimeConfig {
     /// Retention rule of an object.
     #[must_use]
     pub fn keep_of(&self, object: &ObjectName) -> Keep {

@@ -9,7 +9,7 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 use zonal_host::ObjectName;
-use zonal_origin::AsSigned;
+use zonal_origin::PassThroughSigned;
 use zonal_s3::S3Error;
 use zonal_s3::checksum::{ChecksumMismatch, content_md5, verify_body};
 use zonal_s3::delete_list::{DeleteList, ObjectIdentifier};
@@ -18,11 +18,11 @@ use zonal_s3::{BoxBody, full_body};
 
 use crate::access::{self, AccessRules};
 use crate::answer::Answer;
-use crate::asked::S3Request;
 use crate::error;
 use crate::forward::PAYLOAD_HASH;
 use crate::gateway::Gateway;
 use crate::ids;
+use crate::s3_request::S3Request;
 use crate::target::Target;
 use crate::write::write;
 
@@ -67,7 +67,7 @@ pub(crate) async fn delete_objects(
         access::check_deletes(rules, names.iter().zip(&list.objects))?;
     }
     let is_limited = !rules.iter().all(|rules| rules.are_one());
-    let request = match parts.extensions.get::<AsSigned>() {
+    let request = match parts.extensions.get::<PassThroughSigned>() {
         // The body is kept as the client signed it. A parser of the origin must not find other
         // names in it.
         Some(_) if is_limited && list.is_ambiguous => return Err(S3Error::malformed_xml()),

@@ -15,7 +15,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep, sleep_until};
-use zonal_origin::{AsSigned, OriginError};
+use zonal_origin::{OriginError, PassThroughSigned};
 use zonal_s3::S3Error;
 use zonal_s3::{BodyError, BoxBody};
 
@@ -72,7 +72,7 @@ pub(crate) fn as_signed(
     mut request: Parts,
     body: Incoming,
 ) -> Request<BoxBody> {
-    request.extensions.insert(AsSigned { bucket: bucket.into() });
+    request.extensions.insert(PassThroughSigned { bucket: bucket.into() });
     let upload = Upload::new(body, gateway.config().limits.upload, gateway.stats().clone());
     Request::from_parts(request, upload.boxed_unsync())
 }
@@ -84,7 +84,7 @@ pub(crate) const PAYLOAD_HASH: HeaderName = HeaderName::from_static("x-amz-conte
 pub(crate) fn failed(error: OriginError) -> S3Error {
     match error {
         OriginError::InvalidRequest(error) => error,
-        OriginError::Busy { .. } => S3Error::slow_down(),
+        OriginError::Throttled { .. } => S3Error::slow_down(),
         // Concerns the bucket or the upload. An object's 404 is forwarded as the origin sent it.
         OriginError::NotFound(refusal) if refusal.code == S3Error::no_such_upload().code => {
             S3Error::no_such_upload()
@@ -98,7 +98,7 @@ pub(crate) fn failed(error: OriginError) -> S3Error {
         OriginError::Unreachable { .. } | OriginError::Stalled { .. } => {
             S3Error::unavailable(error.to_string())
         }
-        OriginError::NotSignedIn(refusal) => error::bad_gateway(format!(
+        OriginError::CredentialsRejected(refusal) => error::bad_gateway(format!(
             "The cache could not sign in at its origin ({}). Nothing is wrong with this request: whoever runs \
              the cache has to mend it.",
             refusal.code

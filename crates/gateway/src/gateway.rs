@@ -25,15 +25,13 @@ use zonal_s3::sigv4::Timestamp;
 use crate::access::{self, AccessRules};
 use crate::access_log::{PendingEntry, REASON};
 use crate::answer::{Answer, named};
-use crate::api::{ApiOperation, Cached, Handling, JudgeError, Judged, MatchedOperation};
-use crate::as_signed;
-use crate::asked::S3Request;
+use crate::api::{ApiOperation, Cached, Handling, JudgeError, MatchedOperation, RequestAttributes};
 use crate::auth::{Payload, Signed, Verifier};
 use crate::body::ResponseBody;
 use crate::bypass::{BypassReason, Warnings};
 use crate::cache_control::CacheControl;
 use crate::concurrency_limits::ConcurrencyLimits;
-use crate::config::{Authorization, Caching, Config, Terms, WouldRefuse};
+use crate::config::{Authorization, Caching, Config, RuntimeConfig, WouldRefuse};
 use crate::copy_source::BadCopySource;
 use crate::delete_objects::delete_objects;
 use crate::error;
@@ -41,11 +39,13 @@ use crate::forward::{self, forward};
 use crate::framing::{self, After};
 use crate::list_buckets::list_buckets;
 use crate::operation::Operation;
-use crate::owners::Owners;
+use crate::origin_authorization;
+use crate::owner_cache::OwnerCache;
 use crate::pins::Pins;
 use crate::request_id::{RequestId, RequestIds};
+use crate::s3_request::S3Request;
 use crate::serve::serve;
-use crate::socket::Exchange;
+use crate::socket::ExchangeGuard;
 use crate::stats::Stats;
 use crate::target::Target;
 use crate::write::{self, Changes, write};
@@ -59,7 +59,7 @@ pub struct Gateway {
 
 struct GatewayState {
     config: Config,
-    terms: ArcSwap<Terms>,
+    runtime_config: ArcSwap<RuntimeConfig>,
     /// Not part of the terms, because reloading the configuration must not change it.
     is_caching_off: AtomicBool,
     client: Client,
@@ -69,15 +69,20 @@ struct GatewayState {
     request_ids: RequestIds,
     connections: Arc<Semaphore>,
     places: ConcurrencyLimits,
-    owners: Owners,
+    owners: OwnerCache,
     warnings: Warnings,
 }
 
 impl Gateway {
     /// Creates an endpoint that serves objects of `origins` from the cache of `client`.
     #[must_use]
-    pub fn new(config: Config, terms: Terms, client: Client, origins: Arc<Origins>) -> Self {
-        let terms = ArcSwap::from_pointee(terms);
+    pub fn new(
+        config: Config,
+        runtime_config: RuntimeConfig,
+        client: Client,
+        origins: Arc<Origins>,
+    ) -> Self {
+        let runtime_config = ArcSwap::from_pointee(runtime_config);
         let verifier = Verifier::new(config.region.clone());
         let connections = Arc::new(Semaphore::new(config.limits.connections_max));
         let places = ConcurrencyLimits::new(&config.limits);
@@ -88,7 +93,7 @@ impl Gateway {
         let (stats, request_ids) = (Arc::new(stats), RequestIds::new());
         let shared = GatewayState {
             config,
-            terms,
+            runtime_config,
             is_caching_off: AtomicBool::new(false),
             client,
             origins,
@@ -97,27 +102,30 @@ impl Gateway {
             request_ids,
             connections,
             places,
-            owners: Owners::default(),
+            owners: OwnerCache::default(),
             warnings: Warnings::default(),
         };
         Self { shared: Arc::new(shared) }
     }
 
     /// Replaces the terms. Requests already running keep the old ones.
-    pub fn set_terms(&self, terms: Terms) {
-        self.shared.terms.store(Arc::new(terms));
+    pub fn set_runtime_config(&self, runtime_config: RuntimeConfig) {
+        self.shared.runtime_config.store(Arc::new(runtime_config));
         self.stats().terms_changed.add(1);
     }
 
     /// Replaces the set of objects pinned by an operator.
     pub fn set_pins(&self, pins: Arc<Pins>) {
-        self.shared.terms.rcu(|terms| Terms { pins: pins.clone(), ..Terms::clone(terms) });
+        self.shared.runtime_config.rcu(|runtime_config| RuntimeConfig {
+            pins: pins.clone(),
+            ..RuntimeConfig::clone(runtime_config)
+        });
     }
 
     /// The current terms.
     #[must_use]
-    pub fn terms(&self) -> Arc<Terms> {
-        self.shared.terms.load_full()
+    pub fn runtime_config(&self) -> Arc<RuntimeConfig> {
+        self.shared.runtime_config.load_full()
     }
 
     /// Whether reads are answered from the cache. Initially they are.
@@ -158,7 +166,7 @@ impl Gateway {
     }
 
     /// Confirmed owners of buckets.
-    pub(crate) fn owners(&self) -> &Owners {
+    pub(crate) fn owners(&self) -> &OwnerCache {
         &self.shared.owners
     }
 
@@ -192,13 +200,13 @@ impl Gateway {
     pub(crate) async fn respond(
         &self,
         request: Request<Incoming>,
-        (client, exchange): (SocketAddr, Exchange),
+        (client, exchange): (SocketAddr, ExchangeGuard),
     ) -> Response<ResponseBody> {
         let (request, body) = request.into_parts();
         let (uri, method) = (request.uri.clone(), request.method.clone());
         let id = self.next_request_id();
         let log = self.config().access_log.as_ref();
-        let line = log.map(|log| log.begin((id, client), &request, &self.terms().domains));
+        let line = log.map(|log| log.begin((id, client), &request, &self.runtime_config().domains));
         let framing = framing::check(&request.headers, exchange.stated_length);
         let is_last = framing != Ok(After::Others);
         let (operation, result) = match framing {
@@ -225,11 +233,12 @@ impl Gateway {
         request: Parts,
         body: Incoming,
     ) -> (Operation, Result<Answer, S3Error>) {
-        let terms = self.terms();
-        match S3Request::of(&terms.domains, uri, &request) {
-            Ok(asked) => {
-                (asked.operation(), self.carry_out(id, (&terms, &asked), request, body).await)
-            }
+        let runtime_config = self.runtime_config();
+        match S3Request::of(&runtime_config.domains, uri, &request) {
+            Ok(asked) => (
+                asked.operation(),
+                self.carry_out(id, (&runtime_config, &asked), request, body).await,
+            ),
             Err(error) => (Operation::Other, Err(error)),
         }
     }
@@ -237,15 +246,16 @@ impl Gateway {
     async fn carry_out(
         &self,
         id: RequestId,
-        (terms, asked): (&Terms, &S3Request<'_>),
+        (runtime_config, asked): (&RuntimeConfig, &S3Request<'_>),
         request: Parts,
         body: Incoming,
     ) -> Result<Answer, S3Error> {
         if self.config().authorization == Authorization::Origin {
-            return as_signed::carry_out(self, (terms, asked), request, body).await;
+            return origin_authorization::carry_out(self, (runtime_config, asked), request, body)
+                .await;
         }
         let object = asked.object();
-        let admitted = self.let_in(terms, asked, object.as_ref(), &request)?;
+        let admitted = self.authorize(runtime_config, asked, object.as_ref(), &request)?;
         let Admitted { api, judged, rules, payload } = admitted;
         self.check_origins(asked, &judged, &request)?;
         if let Some(bad) = judged.bad_source {
@@ -255,7 +265,7 @@ impl Gateway {
             Some(name) if api.cached == Cached::Answers => {
                 let read = (asked, &judged, name);
                 let request = (&request, !body.is_end_stream());
-                match serve(self, terms, read, request, &payload).await? {
+                match serve(self, runtime_config, read, request, &payload).await? {
                     Ok(answer) => return Ok(answer),
                     Err(bypass) => bypass,
                 }
@@ -265,14 +275,14 @@ impl Gateway {
         if api.handling == Handling::Serve && CacheControl::of(&request.headers).only_if_cached {
             return Err(error::not_cached());
         }
-        let sees_all = terms.access.are_one() && rules.are_one();
+        let sees_all = runtime_config.access.are_one() && rules.are_one();
         if api.handling == Handling::Gather && !(self.origins().is_one() && sees_all) {
-            return list_buckets(self, asked, [&terms.access, &rules], id).await;
+            return list_buckets(self, asked, [&runtime_config.access, &rules], id).await;
         }
         let location = write::location(self, asked, &request.headers);
         let mut request = asked.rewritten(&api, &judged, request);
         if let Some(id) = asked.query.get("uploadId")
-            && ![&terms.access, &*rules].into_iter().all(access::may_do_all)
+            && ![&runtime_config.access, &*rules].into_iter().all(access::may_do_all)
         {
             request.extensions.insert(OfUpload { id: id.into() });
         }
@@ -292,25 +302,26 @@ impl Gateway {
                 write(self, outgoing, (changes, location), None).await
             }
             Handling::DeleteObjects => {
-                delete_objects(self, asked, [&terms.access, &rules], outgoing).await
+                delete_objects(self, asked, [&runtime_config.access, &rules], outgoing).await
             }
         }
     }
 
     /// Authenticates and authorizes a request. Unknown keys, unknown operations and missing rights
     /// are refused at this one point, before anything is done.
-    fn let_in(
+    fn authorize(
         &self,
-        terms: &Terms,
+        runtime_config: &RuntimeConfig,
         asked: &S3Request<'_>,
         object: Option<&ObjectName>,
         request: &Parts,
     ) -> Result<Admitted, S3Error> {
         let now = Timestamp::from_system_time(SystemTime::now());
-        let signed = self.shared.verifier.verify(&terms.access_keys, request, &asked.query, now);
+        let signed =
+            self.shared.verifier.verify(&runtime_config.access_keys, request, &asked.query, now);
         let admitted = signed.map_err(S3Error::from).and_then(|Signed { rules, payload }| {
-            let (api, judged) = self.judge(terms, asked, request)?;
-            for rules in [&terms.access, &*rules] {
+            let (api, judged) = self.judge(runtime_config, asked, request)?;
+            for rules in [&runtime_config.access, &*rules] {
                 access::check(rules, (&api, asked), object, &judged)?;
             }
             Ok(Admitted { api, judged, rules, payload })
@@ -324,12 +335,13 @@ impl Gateway {
     /// A part of the request is unknown or ambiguous.
     pub(crate) fn judge(
         &self,
-        terms: &Terms,
+        runtime_config: &RuntimeConfig,
         asked: &S3Request<'_>,
         request: &Parts,
-    ) -> Result<(MatchedOperation, Judged), S3Error> {
-        let judge =
-            |api: &ApiOperation| api.judge(&asked.query, &request.headers, &terms.vendor_headers);
+    ) -> Result<(MatchedOperation, RequestAttributes), S3Error> {
+        let judge = |api: &ApiOperation| {
+            api.judge(&asked.query, &request.headers, &runtime_config.vendor_headers)
+        };
         let judged = match asked.api {
             Some(api) => judge(api).map(|judged| (MatchedOperation::Row(api), judged)),
             None if ApiOperation::has_method(request.method.as_str()) => {
@@ -368,7 +380,7 @@ impl Gateway {
     pub(crate) fn check_origins(
         &self,
         asked: &S3Request<'_>,
-        judged: &Judged,
+        judged: &RequestAttributes,
         request: &Parts,
     ) -> Result<(), S3Error> {
         let origins = self.origins();
@@ -437,7 +449,7 @@ impl Gateway {
     fn finish(
         &self,
         mut answer: Answer,
-        exchange: Exchange,
+        exchange: ExchangeGuard,
         mut line: Option<Box<PendingEntry>>,
     ) -> Response<ResponseBody> {
         if let Some(bypass) = &answer.bypass {
@@ -464,7 +476,7 @@ impl Gateway {
 /// A request that passed authentication and authorization.
 struct Admitted {
     api: MatchedOperation,
-    judged: Judged,
+    judged: RequestAttributes,
     /// Access rules of its key.
     rules: Arc<AccessRules>,
     /// The signed payload.

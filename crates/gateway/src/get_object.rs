@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::time::SystemTime;
 
-use zonal_host::{Freshness, Head, HeadSource, Opened, OriginFault, ReadError, Reading};
+use zonal_host::{Freshness, Head, HeadSource, Opened, OriginFault, ReadError, StripedRead};
 use zonal_s3::S3Error;
 use zonal_s3::conditions;
 
@@ -17,15 +17,15 @@ use crate::body::Source;
 use crate::bypass::BypassReason;
 use crate::error;
 use crate::gateway::Gateway;
-use crate::read::{Read, Unserved, outcome_of_head, unserved};
+use crate::read::{NotServed, Read, outcome_of_head, unserved};
 use crate::representation::{Overrides, decide, needs_origin_for_part};
-use crate::stats::Outcome;
+use crate::stats::CacheStatus;
 
 /// Maximum of versions that can disappear during one request. An object that changes faster than it
 /// can be opened three times is answered 503.
 pub(crate) const OPENS_MAX: usize = 3;
 
-pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Answer, Unserved> {
+pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Answer, NotServed> {
     let overrides = Overrides::of(read.query)?;
     let (headers, now) = (&read.request.headers, SystemTime::now());
     let mut trust = read.trust;
@@ -39,7 +39,7 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
             };
         let (opened, reading) = match read.takes_only_what_is_cached() {
             true => get_cached(gateway, read, range_of).await?,
-            false => gateway.client().get(read.name, (trust, read.care), range_of).await?,
+            false => gateway.client().get(read.name, (trust, read.retention), range_of).await?,
         };
         read.check_parts(&opened.head)?;
         match reading {
@@ -57,7 +57,7 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
             }
             Err(ReadError::Origin(fault)) => return Err(unserved(fault)),
             Err(ReadError::Overloaded) => return Err(S3Error::slow_down().into()),
-            Err(ReadError::Gone) => return Err(Unserved::Forward(BypassReason::CacheLost)),
+            Err(ReadError::Gone) => return Err(NotServed::Forward(BypassReason::CacheLost)),
         }
     }
     Err(S3Error::unavailable("The object changes faster than it can be read.").into())
@@ -67,8 +67,8 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
 pub(crate) fn answered(
     read: &Read<'_>,
     (head, overrides): (&Head, &Overrides),
-    reading: Reading,
-    (outcome, now): (Outcome, SystemTime),
+    reading: StripedRead,
+    (outcome, now): (CacheStatus, SystemTime),
 ) -> Answer {
     let decision = read.decide(head, now);
     let range = decision.range(head);
@@ -87,22 +87,22 @@ async fn get_cached(
     gateway: &Gateway,
     read: &Read<'_>,
     range_of: impl FnOnce(&Opened) -> Range<u64>,
-) -> Result<(Opened, Result<Reading, ReadError>), Unserved> {
+) -> Result<(Opened, Result<StripedRead, ReadError>), NotServed> {
     let client = gateway.client();
-    let opened = client.open(read.name, read.trust, read.care).await?;
+    let opened = client.open(read.name, read.trust, read.retention).await?;
     let range = range_of(&opened);
     if !client.is_cached(read.name, &opened.head, range.clone()).await {
         return Err(error::not_cached().into());
     }
-    let reading = client.read(read.name, &opened.head, range, read.care).await;
+    let reading = client.read(read.name, &opened.head, range, read.retention).await;
     Ok((opened, reading))
 }
 
 /// `X-Cache` value of a response with a body.
-const fn outcome(found: HeadSource, all_cached: bool) -> Outcome {
+const fn outcome(found: HeadSource, all_cached: bool) -> CacheStatus {
     match found {
-        HeadSource::Stale => Outcome::Stale,
+        HeadSource::Stale => CacheStatus::Stale,
         _ if all_cached => outcome_of_head(found),
-        _ => Outcome::Miss,
+        _ => CacheStatus::Miss,
     }
 }

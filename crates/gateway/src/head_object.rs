@@ -5,12 +5,12 @@ use std::time::SystemTime;
 use crate::answer::Answer;
 use crate::body::Source;
 use crate::gateway::Gateway;
-use crate::read::{Read, Unserved, outcome_of_head};
+use crate::read::{NotServed, Read, outcome_of_head};
 use crate::representation::Overrides;
 
-pub(crate) async fn head_object(gateway: &Gateway, read: &Read<'_>) -> Result<Answer, Unserved> {
+pub(crate) async fn head_object(gateway: &Gateway, read: &Read<'_>) -> Result<Answer, NotServed> {
     let overrides = Overrides::of(read.query)?;
-    let opened = gateway.client().open(read.name, read.trust, read.care).await?;
+    let opened = gateway.client().open(read.name, read.trust, read.retention).await?;
     read.check_parts(&opened.head)?;
     let decision = read.decide(&opened.head, SystemTime::now());
     let headers = decision.headers(&opened.head, &overrides, read.wants_checksum);

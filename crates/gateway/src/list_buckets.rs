@@ -3,20 +3,20 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode};
-use zonal_origin::Named;
+use zonal_origin::ConfiguredOrigin;
 use zonal_s3::bucket_list::{self, Bucket};
 use zonal_s3::sigv4::EMPTY_SHA256;
 use zonal_s3::{S3Error, full_body};
 
 use crate::access::{self, AccessRules};
 use crate::answer::Answer;
-use crate::asked::S3Request;
 use crate::bypass::BypassReason;
 use crate::delete_objects::read_whole;
 use crate::error;
 use crate::forward::{PAYLOAD_HASH, failed};
 use crate::gateway::Gateway;
 use crate::request_id::RequestId;
+use crate::s3_request::S3Request;
 
 /// Maximum size of an origin's list: 4 MiB. S3's limit of 10,000 buckets fits twice.
 const LIST_BYTES_MAX: usize = 4 << 20;
@@ -35,8 +35,8 @@ pub(crate) async fn list_buckets(
     let named = origins.iter().flat_map(|one| &one.buckets);
     let named = named.map(|name| Bucket { name: name.clone(), created: UNKNOWN_DATE.into() });
     let mut all: Vec<Bucket> = named.collect();
-    if let Some(rest) = origins.rest() {
-        match buckets_of(rest, id).await {
+    if let Some(default_origin) = origins.default_origin() {
+        match buckets_of(default_origin, id).await {
             // A bucket that is assigned to another origin belongs to that one.
             Ok(known) => {
                 all.extend(known.into_iter().filter(|it| origins.is_of_the_rest(&it.name)));
@@ -62,7 +62,7 @@ pub(crate) async fn list_buckets(
 }
 
 /// Lists the buckets of an origin.
-async fn buckets_of(origin: &Named, id: RequestId) -> Result<Vec<Bucket>, S3Error> {
+async fn buckets_of(origin: &ConfiguredOrigin, id: RequestId) -> Result<Vec<Bucket>, S3Error> {
     let request = Request::get("/")
         .header(PAYLOAD_HASH, EMPTY_SHA256)
         .extension(zonal_origin::RequestId(id.as_str().into()))

@@ -63,7 +63,7 @@ pub enum Keep {
 
 impl Keep {
     /// Retention class for the cache; `None` if the cache is bypassed.
-    pub(crate) const fn care(self) -> Option<RetentionClass> {
+    pub(crate) const fn retention(self) -> Option<RetentionClass> {
         match self {
             Self::Policy => Some(RetentionClass::Usual),
             Self::Pin => Some(RetentionClass::Pinned),

@@ -14,20 +14,20 @@ use zonal_s3::S3Error;
 use zonal_s3::sigv4::EMPTY_SHA256;
 
 use crate::access::is_another_to_some;
-use crate::api::Judged;
-use crate::asked::S3Request;
+use crate::api::RequestAttributes;
 use crate::auth::Payload;
 use crate::bypass::{Bypass, BypassReason};
 use crate::cache_control::CacheControl;
-use crate::config::{Caching, Terms};
+use crate::config::{Caching, RuntimeConfig};
 use crate::error;
 use crate::operation::Operation;
 use crate::representation::{Decision, decide, needs_origin_for_part};
-use crate::stats::Outcome;
+use crate::s3_request::S3Request;
+use crate::stats::CacheStatus;
 
 /// Why a read is not answered from the cache.
 #[derive(Debug)]
-pub(crate) enum Unserved {
+pub(crate) enum NotServed {
     /// Forward it: the origin has the exact response.
     Forward(BypassReason),
     /// Answer 404: a negative entry says that the object does not exist.
@@ -36,7 +36,7 @@ pub(crate) enum Unserved {
     Refuse(S3Error),
 }
 
-impl From<S3Error> for Unserved {
+impl From<S3Error> for NotServed {
     fn from(error: S3Error) -> Self {
         Self::Refuse(error)
     }
@@ -51,7 +51,7 @@ pub(crate) fn check_payload(payload: &Payload) -> Result<(), S3Error> {
     }
 }
 
-impl From<LookupError> for Unserved {
+impl From<LookupError> for NotServed {
     fn from(error: LookupError) -> Self {
         match error {
             // Forwarded, because the origin's own error message is better than any of ours.
@@ -69,14 +69,14 @@ impl From<LookupError> for Unserved {
 
 /// Reaction to a failed fetch. A refusal by the origin is forwarded: the client may get the same
 /// refusal itself.
-pub(crate) fn unserved(fault: OriginFault) -> Unserved {
+pub(crate) fn unserved(fault: OriginFault) -> NotServed {
     let said = || fault.to_string();
     match fault {
-        OriginFault::NotFound => Unserved::Forward(BypassReason::NotFound),
-        OriginFault::Denied => Unserved::Forward(BypassReason::Denied),
-        OriginFault::Changed => Unserved::Forward(BypassReason::Changed),
+        OriginFault::NotFound => NotServed::Forward(BypassReason::NotFound),
+        OriginFault::Denied => NotServed::Forward(BypassReason::Denied),
+        OriginFault::Changed => NotServed::Forward(BypassReason::Changed),
         OriginFault::Status(status) if status < 500 => {
-            Unserved::Forward(BypassReason::OriginStatus)
+            NotServed::Forward(BypassReason::OriginStatus)
         }
         OriginFault::Busy => S3Error::slow_down().into(),
         OriginFault::Lied | OriginFault::Status(_) => error::bad_gateway(said()).into(),
@@ -85,12 +85,12 @@ pub(crate) fn unserved(fault: OriginFault) -> Unserved {
 }
 
 /// `X-Cache` value of a response for which only the head was needed.
-pub(crate) const fn outcome_of_head(found: HeadSource) -> Outcome {
+pub(crate) const fn outcome_of_head(found: HeadSource) -> CacheStatus {
     match found {
-        HeadSource::Hit => Outcome::Hit,
-        HeadSource::Revalidated => Outcome::Revalidated,
-        HeadSource::Miss => Outcome::Miss,
-        HeadSource::Stale => Outcome::Stale,
+        HeadSource::Hit => CacheStatus::Hit,
+        HeadSource::Revalidated => CacheStatus::Revalidated,
+        HeadSource::Miss => CacheStatus::Miss,
+        HeadSource::Stale => CacheStatus::Stale,
     }
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct Read<'a> {
     /// Object name.
     pub(crate) name: &'a ObjectName,
     /// Retention class of the object.
-    pub(crate) care: RetentionClass,
+    pub(crate) retention: RetentionClass,
     /// Freshness policy: what may be served without asking the origin.
     pub(crate) trust: FreshnessPolicy,
     /// The request asks for part 1.
@@ -116,8 +116,8 @@ impl<'a> Read<'a> {
     /// # Errors
     /// The reason why the cache may not answer.
     pub(crate) fn of(
-        (terms, caching): (&Terms, Caching),
-        (asked, judged): (&'a S3Request<'_>, &Judged),
+        (runtime_config, caching): (&RuntimeConfig, Caching),
+        (asked, judged): (&'a S3Request<'_>, &RequestAttributes),
         name: &'a ObjectName,
         (request, has_body): (&'a Parts, bool),
     ) -> Result<Self, Bypass> {
@@ -130,8 +130,8 @@ impl<'a> Read<'a> {
         if let Some(bypass) = &judged.bypass {
             return Err(bypass.clone());
         }
-        let care = terms.keep_of(name).care().ok_or(BypassReason::KeepNever)?;
-        let rule = terms.freshness.of(name);
+        let retention = runtime_config.keep_of(name).retention().ok_or(BypassReason::KeepNever)?;
+        let rule = runtime_config.freshness.of(name);
         let mut trust = match asked.operation() {
             Operation::HeadObject => rule.of_head(),
             _ => rule.of_get(),
@@ -145,10 +145,10 @@ impl<'a> Read<'a> {
                 ..Freshness::Revalidate.into()
             };
         }
-        let (trust, care) = CacheControl::of(&request.headers).narrow(trust, care);
-        let Judged { is_first_part, wants_checksum, .. } = *judged;
+        let (trust, retention) = CacheControl::of(&request.headers).narrow(trust, retention);
+        let RequestAttributes { is_first_part, wants_checksum, .. } = *judged;
         let query = &asked.query;
-        Ok(Self { request, query, name, care, trust, is_first_part, wants_checksum })
+        Ok(Self { request, query, name, retention, trust, is_first_part, wants_checksum })
     }
 
     /// Status and range for a version.
@@ -158,9 +158,9 @@ impl<'a> Read<'a> {
     }
 
     /// Forwards a request for part 1 that only the origin can answer.
-    pub(crate) fn check_parts(&self, head: &Head) -> Result<(), Unserved> {
+    pub(crate) fn check_parts(&self, head: &Head) -> Result<(), NotServed> {
         match self.is_first_part && needs_origin_for_part(head) {
-            true => Err(Unserved::Forward(BypassReason::PartNumber)),
+            true => Err(NotServed::Forward(BypassReason::PartNumber)),
             false => Ok(()),
         }
     }

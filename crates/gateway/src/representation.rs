@@ -16,8 +16,8 @@ use http::{HeaderMap, StatusCode};
 use zonal_host::Head;
 use zonal_s3::Query;
 use zonal_s3::S3Error;
-use zonal_s3::conditions::{self, Verdict, Version};
-use zonal_s3::range::{self, Slice};
+use zonal_s3::conditions::{self, ConditionResult, StoredVersion};
+use zonal_s3::range::{self, ResolvedRange};
 
 /// Outcome of conditions and range.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,19 +38,19 @@ pub(crate) enum Decision {
 
 /// Evaluates the conditions and the range of a request against a version.
 pub(crate) fn decide(request: &HeaderMap, head: &Head, now: SystemTime) -> Decision {
-    let version = Version { etag: &head.etag, last_modified: &head.last_modified };
+    let version = StoredVersion { etag: &head.etag, last_modified: &head.last_modified };
     match conditions::evaluate(request, version, now) {
-        Verdict::Failed(condition) => return Decision::PreconditionFailed(condition),
-        Verdict::NotModified => return Decision::NotModified,
-        Verdict::Proceed => {}
+        ConditionResult::Failed(condition) => return Decision::PreconditionFailed(condition),
+        ConditionResult::NotModified => return Decision::NotModified,
+        ConditionResult::Proceed => {}
     }
     let Some(requested) = conditions::range_header(request, version) else {
         return Decision::Whole;
     };
     match range::resolve(requested, head.size) {
-        Slice::Whole => Decision::Whole,
-        Slice::Part(range) => Decision::Part(range),
-        Slice::Unsatisfiable => Decision::Unsatisfiable(requested.to_owned()),
+        ResolvedRange::Whole => Decision::Whole,
+        ResolvedRange::Part(range) => Decision::Part(range),
+        ResolvedRange::Unsatisfiable => Decision::Unsatisfiable(requested.to_owned()),
     }
 }
 

@@ -29,7 +29,7 @@ use zonal_s3::S3Error;
 
 use crate::config::Limits;
 use crate::gateway::Gateway;
-use crate::socket::{Exchange, Notes, Patience, Socket, Watch};
+use crate::socket::{Activity, ExchangeGuard, Socket, TimeoutDetector, Timeouts};
 
 /// Maximum size of a request head, in bytes. S3 takes 8 KiB; a presigned URL with every override
 /// fits twice.
@@ -113,7 +113,7 @@ impl Connection {
         // Without Nagle's algorithm: the last packet of a response must not wait for an
         // acknowledgement.
         let _ = stream.set_nodelay(true);
-        let Some(certificate) = self.gateway.terms().certificate.clone() else {
+        let Some(certificate) = self.gateway.runtime_config().certificate.clone() else {
             return self.converse(stream, stopping).await;
         };
         let patience = self.gateway.config().limits.head;
@@ -135,11 +135,11 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let gateway = &self.gateway;
-        let notes = Arc::new(Notes::default());
-        let mut watch = Watch::new(notes.clone(), patience(&gateway.config().limits));
+        let notes = Arc::new(Activity::default());
+        let mut watch = TimeoutDetector::new(notes.clone(), patience(&gateway.config().limits));
         let socket = Socket::new(stream, notes.clone());
         let service = service_fn(|request| {
-            let exchange = (self.client, Exchange::begin(&notes));
+            let exchange = (self.client, ExchangeGuard::begin(&notes));
             async move { Ok::<_, Infallible>(gateway.respond(request, exchange).await) }
         });
         let connection = http1::Builder::new()
@@ -173,9 +173,9 @@ impl Drop for Connection {
     }
 }
 
-const fn patience(limits: &Limits) -> Patience {
+const fn patience(limits: &Limits) -> Timeouts {
     let Limits { idle, head, write, .. } = *limits;
-    Patience { idle, head, write, farewell: FAREWELL }
+    Timeouts { idle, head, write, farewell: FAREWELL }
 }
 
 /// Answers 503 to a connection beyond the limit, if few such answers are running.
@@ -184,7 +184,7 @@ fn refuse(stream: TcpStream, gateway: &Gateway, refusals: &Arc<Semaphore>) {
     stats.connections_refused.add(1);
     stats.connections_closed.add(1);
     // A client that starts a TLS handshake could not read a plain response.
-    if gateway.terms().certificate.is_some() {
+    if gateway.runtime_config().certificate.is_some() {
         return;
     }
     let Ok(place) = refusals.clone().try_acquire_owned() else { return };

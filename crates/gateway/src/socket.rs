@@ -2,9 +2,9 @@
 //! to others.
 //!
 //! 1. [`Socket`] records reads and writes on the stream, and yields after it has sent enough. It
-//!    also scans each request head ([`stated_length`]). [`Exchange`] records when a request begins
+//!    also scans each request head ([`stated_length`]). [`ExchangeGuard`] records when a request begins
 //!    and its response ends.
-//! 2. [`Watch`] is polled with the connection. It reads these records and reports a timeout.
+//! 2. [`TimeoutDetector`] is polled with the connection. It reads these records and reports a timeout.
 //!
 //! There is one timer per connection, and it is not touched while bytes flow. It is set when there
 //! is something to wait for, and when it fires too early, it is reset to the real deadline. The
@@ -30,7 +30,7 @@ pub(crate) use stated_length::StatedLength;
 
 /// Timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct Timeouts {
     /// Between two requests, and before the first.
     pub(crate) idle: Duration,
     /// From the first byte of a request to the end of its head.
@@ -44,7 +44,7 @@ pub(crate) struct Patience {
 /// Activity of a connection. Only the connection's own task writes and reads it. Atomic, because
 /// that task may move to another thread.
 #[derive(Debug, Default)]
-pub(crate) struct Notes {
+pub(crate) struct Activity {
     /// Starts plus ends of exchanges (a request and its response): odd while one is running.
     exchanges: AtomicU32,
     /// `exchanges + 1` at the last read that returned.
@@ -61,13 +61,13 @@ pub(crate) struct Notes {
 
 /// A request and its response. It ends when this is dropped, together with the response body.
 #[derive(Debug)]
-pub(crate) struct Exchange {
-    notes: Arc<Notes>,
+pub(crate) struct ExchangeGuard {
+    notes: Arc<Activity>,
     pub(crate) stated_length: StatedLength,
 }
 
-impl Exchange {
-    pub(crate) fn begin(notes: &Arc<Notes>) -> Self {
+impl ExchangeGuard {
+    pub(crate) fn begin(notes: &Arc<Activity>) -> Self {
         notes.exchanges.fetch_add(1, Ordering::Relaxed);
         let seen = notes.stated_length.load(Ordering::Relaxed);
         notes.stated_length.store(StatedLength::Unseen as u8, Ordering::Relaxed);
@@ -75,7 +75,7 @@ impl Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for ExchangeGuard {
     fn drop(&mut self) {
         self.notes.exchanges.fetch_add(1, Ordering::Relaxed);
     }
@@ -88,7 +88,7 @@ const TURN_BYTES: usize = 256 << 10;
 /// A stream that records its activity, and yields to others.
 pub(crate) struct Socket<S> {
     stream: S,
-    notes: Arc<Notes>,
+    notes: Arc<Activity>,
     /// Bytes sent since the last yield.
     sent: usize,
     /// Scanner of the request head that is arriving.
@@ -96,7 +96,7 @@ pub(crate) struct Socket<S> {
 }
 
 impl<S> Socket<S> {
-    pub(crate) fn new(stream: S, notes: Arc<Notes>) -> Self {
+    pub(crate) fn new(stream: S, notes: Arc<Activity>) -> Self {
         Self { stream, notes, sent: 0, scan: Scan::default() }
     }
 
@@ -234,16 +234,16 @@ enum Waiting {
 }
 
 /// Timeout detector of a connection.
-pub(crate) struct Watch {
-    notes: Arc<Notes>,
-    patience: Patience,
+pub(crate) struct TimeoutDetector {
+    notes: Arc<Activity>,
+    patience: Timeouts,
     waiting: Waiting,
     since: Instant,
     timer: Pin<Box<Sleep>>,
 }
 
-impl Watch {
-    pub(crate) fn new(notes: Arc<Notes>, patience: Patience) -> Self {
+impl TimeoutDetector {
+    pub(crate) fn new(notes: Arc<Activity>, patience: Timeouts) -> Self {
         let now = Instant::now();
         let timer = Box::pin(sleep_until(now + patience.idle));
         Self { notes, patience, waiting: Waiting::Nothing, since: now, timer }
@@ -279,7 +279,7 @@ impl Watch {
     }
 }
 
-impl Notes {
+impl Activity {
     fn waiting(&self) -> Waiting {
         let exchanges = self.exchanges.load(Ordering::Relaxed);
         if self.is_closed.load(Ordering::Relaxed) {

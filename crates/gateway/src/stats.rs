@@ -11,7 +11,7 @@ use crate::operation::Operation;
 
 /// Cache status of a response, as in `X-Cache`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CacheStatus {
     /// Served without a request to the origin.
     Hit,
     /// The origin confirmed the version, and all bytes were cached.
@@ -24,7 +24,7 @@ pub enum Outcome {
     Bypass,
 }
 
-impl Outcome {
+impl CacheStatus {
     /// All values, in the order of the counters.
     pub const ALL: [Self; 5] =
         [Self::Hit, Self::Revalidated, Self::Miss, Self::Stale, Self::Bypass];
@@ -63,7 +63,7 @@ const STATUS_CLASSES: [u16; 4] = [2, 3, 4, 5];
 #[derive(Debug, Default)]
 pub struct Stats {
     requests: [[Counter; STATUS_CLASSES.len()]; Operation::COUNT],
-    outcomes: [Counter; Outcome::ALL.len()],
+    outcomes: [Counter; CacheStatus::ALL.len()],
     bypasses: [Counter; BypassReason::ALL.len()],
     refusals: [Counter; REFUSALS.len()],
     /// Bytes of response bodies that were handed to connections. Numerator of the mean response
@@ -120,8 +120,8 @@ impl Stats {
 
     /// Responses with an `X-Cache` header. Hit ratio: hits (and revalidations) divided by the sum
     /// of all.
-    pub fn outcomes(&self) -> impl Iterator<Item = (Outcome, u64)> {
-        Outcome::ALL.into_iter().zip(self.outcomes.iter().map(Counter::get))
+    pub fn outcomes(&self) -> impl Iterator<Item = (CacheStatus, u64)> {
+        CacheStatus::ALL.into_iter().zip(self.outcomes.iter().map(Counter::get))
     }
 
     /// Responses with `X-Cache: BYPASS` by `X-Cache-Reason`. Their sum is the count of that
@@ -146,7 +146,7 @@ impl Stats {
         self.requests[operation as usize][class].add(1);
     }
 
-    pub(crate) fn count_outcome(&self, outcome: Outcome) {
+    pub(crate) fn count_outcome(&self, outcome: CacheStatus) {
         self.outcomes[outcome as usize].add(1);
     }
 
@@ -170,12 +170,12 @@ mod tests {
         let stats = Stats::default();
         stats.count_request(Operation::HeadObject, StatusCode::NOT_MODIFIED);
         stats.count_request(Operation::Other, StatusCode::SERVICE_UNAVAILABLE);
-        stats.count_outcome(Outcome::Miss);
+        stats.count_outcome(CacheStatus::Miss);
         stats.count_refusal("SignatureDoesNotMatch");
         let seen: Vec<_> = stats.requests().filter(|(_, _, n)| *n != 0).collect();
         assert_eq!(seen, [(Operation::HeadObject, 3, 1), (Operation::Other, 5, 1)]);
         let seen: Vec<_> = stats.outcomes().filter(|(_, n)| *n != 0).collect();
-        assert_eq!(seen, [(Outcome::Miss, 1)]);
+        assert_eq!(seen, [(CacheStatus::Miss, 1)]);
         let seen: Vec<_> = stats.refusals().filter(|(_, n)| *n != 0).collect();
         assert_eq!(seen, [("SignatureDoesNotMatch", 1)]);
     }

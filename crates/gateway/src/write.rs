@@ -13,7 +13,7 @@
 //! unknown length is streamed, except its last piece: S3 may begin to answer long before it has
 //! done the work, and sends spaces to keep the connection alive.
 //!
-//! A write that the origin authorizes ([`AsSigned`]) is invalidated only afterwards, and not at all
+//! A write that the origin authorizes ([`PassThroughSigned`]) is invalidated only afterwards, and not at all
 //! if it was refused. Otherwise any client could remove cached objects. No old bytes are served in
 //! between either, because the origin confirms each version to each reader.
 //!
@@ -33,7 +33,7 @@ use http_body_util::BodyExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use zonal_host::{ObjectName, RemoveError};
-use zonal_origin::AsSigned;
+use zonal_origin::PassThroughSigned;
 use zonal_s3::BoxBody;
 use zonal_s3::S3Error;
 use zonal_s3::sigv4::decode_path;
@@ -42,8 +42,7 @@ use zonal_s3::xml::element;
 use crate::access::{FOLDER_OF_MINIO, is_another_to_some};
 use crate::answer::Answer;
 use crate::api::{ApiOperation, Invalidates};
-use crate::asked::S3Request;
-use crate::body::{Cut, Source};
+use crate::body::{BodyAborted, Source};
 use crate::bypass::BypassReason;
 use crate::concurrency_limits::Permit;
 use crate::config::Authorization;
@@ -51,6 +50,7 @@ use crate::error;
 use crate::forward::failed;
 use crate::gateway::Gateway;
 use crate::operation::Operation;
+use crate::s3_request::S3Request;
 use crate::target::Target;
 
 /// Longest response that is read whole: 64 KiB. Responses to writes are a page of XML at most.
@@ -63,7 +63,7 @@ const FRAMES_MAX: usize = 1;
 /// DeleteObjects take about as long as sixteen one after another.
 const REMOVALS_AT_ONCE: usize = 64;
 
-type Frames = mpsc::Sender<Result<Frame<Bytes>, Cut>>;
+type Frames = mpsc::Sender<Result<Frame<Bytes>, BodyAborted>>;
 type Begun = (response::Parts, Source);
 
 /// Objects that a write changes.
@@ -162,7 +162,7 @@ pub(crate) async fn write(
     document: Option<Permit>,
 ) -> Result<Answer, S3Error> {
     let place = gateway.places().for_write(request.body()).await?;
-    let is_judged = request.extensions().get::<AsSigned>().is_none();
+    let is_judged = request.extensions().get::<PassThroughSigned>().is_none();
     if is_judged {
         forget(gateway, &changes).await?;
     }
@@ -195,7 +195,7 @@ pub(crate) fn location(
     if asked.operation() != Operation::CompleteMultipartUpload {
         return None;
     }
-    let scheme = if gateway.terms().certificate.is_some() { "https" } else { "http" };
+    let scheme = if gateway.runtime_config().certificate.is_some() { "https" } else { "http" };
     let host = headers.get(HOST)?.to_str().ok()?;
     Some(format!("{scheme}://{host}{}", asked.path))
 }
@@ -230,7 +230,7 @@ impl Write {
         let (frames, coming) = mpsc::channel(FRAMES_MAX);
         let _ = begun.send(Ok((parts, Source::Write(coming))));
         let last = pump(body, &frames).await;
-        let last = forget(&self.gateway, &self.changes).await.map_err(|_| Cut).and(last);
+        let last = forget(&self.gateway, &self.changes).await.map_err(|_| BodyAborted).and(last);
         if let Some(last) = last.transpose() {
             let _ = frames.send(last).await;
         }
@@ -266,10 +266,10 @@ impl Write {
 
 /// Streams all frames except the last. If the client disconnects, the response is still read to its
 /// end, because only then has the write ended.
-async fn pump(mut body: BoxBody, frames: &Frames) -> Result<Option<Frame<Bytes>>, Cut> {
+async fn pump(mut body: BoxBody, frames: &Frames) -> Result<Option<Frame<Bytes>>, BodyAborted> {
     let mut held = None;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Cut)?;
+        let frame = frame.map_err(|_| BodyAborted)?;
         if let Some(before) = held.replace(frame) {
             let _ = frames.send(Ok(before)).await;
         }
@@ -292,7 +292,7 @@ async fn forget(gateway: &Gateway, changes: &Changes) -> Result<(), S3Error> {
     let count = objects.len() + usize::from(changes.bucket.is_some());
     gateway.stats().removals.add(count as u64);
     gateway.stats().removals_failed.add(failed as u64);
-    let freshness = &gateway.terms().freshness;
+    let freshness = &gateway.runtime_config().freshness;
     // With origin authorization, the origin confirms each version to each reader.
     let is_confirmed = gateway.config().authorization == Authorization::Origin;
     let below = changes.bucket.as_ref().map(|bucket| format!("{bucket}/"));

@@ -5,7 +5,7 @@ use std::fmt;
 use zonal_base::Bytes;
 use zonal_cache::{Chunk, ChunkRules};
 
-use crate::node::{Device, DeviceSettings};
+use crate::node::{DeviceSettings, NodeDevice};
 
 /// The largest piece that a shard's buffers must hold. `own`: chunk size of the shard's device.
 pub(crate) fn piece_max(own: Bytes, rules: &ChunkRules) -> Bytes {
@@ -32,9 +32,9 @@ pub(crate) struct ChunkLimits {
 
 impl ChunkLimits {
     /// Limits of a node that starts with these rules. Refuses rules that exceed them.
-    pub(crate) fn of(devices: &[Device], rules: &ChunkRules) -> Result<Self, ChunkRefused> {
-        let zone = |device: &Device| device.drive.geometry().zone_capacity.bytes();
-        let piece = |Device { settings: DeviceSettings { chunk, .. }, .. }: &Device| {
+    pub(crate) fn of(devices: &[NodeDevice], rules: &ChunkRules) -> Result<Self, ChunkRefused> {
+        let zone = |device: &NodeDevice| device.drive.geometry().zone_capacity.bytes();
+        let piece = |NodeDevice { settings: DeviceSettings { chunk, .. }, .. }: &NodeDevice| {
             piece_max(*chunk, rules)
         };
         let limits = Self {

@@ -13,9 +13,9 @@ use zonal_policy::SampleRank;
 use crate::ShardStats;
 use crate::chunks::{ChunkLimits, ChunkRefused};
 use crate::pipe::pipe;
-use crate::reading::{Reading, Rest};
 use crate::request::{Request, with_head};
 use crate::routes::Routes;
+use crate::striped_read::{Remainder, StripedRead};
 
 /// Handle to all caches of a node. Cheap to clone.
 #[derive(Clone)]
@@ -46,11 +46,11 @@ impl Client {
         &self,
         object: &ObjectName,
         trust: impl Into<FreshnessPolicy>,
-        care: RetentionClass,
+        retention: RetentionClass,
     ) -> Result<Opened, LookupError> {
         let (reply, answer) = oneshot::channel();
         let trust = trust.into();
-        let open = Request::Open { object: object.clone(), trust, care, reply };
+        let open = Request::Open { object: object.clone(), trust, retention, reply };
         self.home(object).send(open).await.map_err(|_| LookupError::Gone)?;
         answer.await.unwrap_or(Err(LookupError::Gone))
     }
@@ -64,15 +64,15 @@ impl Client {
     pub async fn get(
         &self,
         object: &ObjectName,
-        (trust, care): (impl Into<FreshnessPolicy>, RetentionClass),
+        (trust, retention): (impl Into<FreshnessPolicy>, RetentionClass),
         range_of: impl FnOnce(&Opened) -> Range<u64> + Send + 'static,
-    ) -> Result<(Opened, Result<Reading, ReadError>), LookupError> {
+    ) -> Result<(Opened, Result<StripedRead, ReadError>), LookupError> {
         let ((to, from), (reply, mut answer)) = (pipe(), oneshot::channel());
         let range_of = Box::new(range_of);
-        let (trust, keeping) = (trust.into(), keeping(care));
+        let (trust, keeping) = (trust.into(), keeping(retention));
         let get = Request::Get { object: object.clone(), trust, keeping, range_of, reply, to };
         self.home(object).send(get).await.map_err(|_| LookupError::Gone)?;
-        let mut reading = Reading::from_pipe(from);
+        let mut reading = StripedRead::from_pipe(from);
         let first = reading.begin().await;
         // The shard sends this reply before the pipe has bytes or an end.
         let (opened, range) = answer.try_recv().unwrap_or(Err(LookupError::Gone))?;
@@ -101,9 +101,9 @@ impl Client {
         object: &ObjectName,
         head: &Arc<Head>,
         range: Range<u64>,
-        care: RetentionClass,
-    ) -> Result<Reading, ReadError> {
-        self.read_for(keeping(care), object, head, range).await
+        retention: RetentionClass,
+    ) -> Result<StripedRead, ReadError> {
+        self.read_for(keeping(retention), object, head, range).await
     }
 
     async fn read_for(
@@ -112,8 +112,8 @@ impl Client {
         object: &ObjectName,
         head: &Arc<Head>,
         range: Range<u64>,
-    ) -> Result<Reading, ReadError> {
-        let mut reading = Reading::of(self.rest(object, head, range.clone(), keeping));
+    ) -> Result<StripedRead, ReadError> {
+        let mut reading = StripedRead::of(self.rest(object, head, range.clone(), keeping));
         let second = range.start / STRIPE.0 + 1;
         let others_cached = self.stripes_cached(object, head, &range, second).await;
         reading.begin().await?;
@@ -153,18 +153,18 @@ impl Client {
     /// Pins the cached bytes of `range` that are on flash, as far as the limit allows, or unpins
     /// them. Reads nothing. The head is pinned through [`Client::open`]. A shard that has ended has
     /// nothing to pin.
-    pub async fn set_care(
+    pub async fn set_retention(
         &self,
         object: &ObjectName,
         head: &Arc<Head>,
         range: Range<u64>,
-        care: RetentionClass,
+        retention: RetentionClass,
     ) {
         for (stripe, range) in stripes_of(&range) {
             let (reply, answer) = oneshot::channel();
             let (object, head) = (object.clone(), head.clone());
             let to = self.stripe(&object, stripe).clone();
-            if to.send(Request::SetCare { object, head, range, care, reply }).await.is_ok() {
+            if to.send(Request::SetCare { object, head, range, retention, reply }).await.is_ok() {
                 let _ = answer.await;
             }
         }
@@ -275,8 +275,14 @@ impl Client {
         head: &Arc<Head>,
         range: Range<u64>,
         keeping: ReadHints,
-    ) -> Rest {
-        Rest { client: self.clone(), object: object.clone(), head: head.clone(), range, keeping }
+    ) -> Remainder {
+        Remainder {
+            client: self.clone(),
+            object: object.clone(),
+            head: head.clone(),
+            range,
+            keeping,
+        }
     }
 
     fn home(&self, object: &ObjectName) -> &mpsc::Sender<Request> {
@@ -319,8 +325,8 @@ impl Client {
 
 /// Read hints with a new random admission rank, so that all stripes of a read are admitted or
 /// rejected together, on every shard.
-fn keeping(care: RetentionClass) -> ReadHints {
-    ReadHints { care, lot: SampleRank::of(fastrand::u64(..)) }
+fn keeping(retention: RetentionClass) -> ReadHints {
+    ReadHints { retention, lot: SampleRank::of(fastrand::u64(..)) }
 }
 
 /// Stripes that a range touches, each with its part of the range.

@@ -13,27 +13,27 @@ use std::pin::pin;
 
 /// Scope of a panic in the code that runs now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
+enum PanicScope {
     Process,
     Task,
 }
 
 thread_local! {
-    static REACH: Cell<Reach> = const { Cell::new(Reach::Process) };
+    static REACH: Cell<PanicScope> = const { Cell::new(PanicScope::Process) };
 }
 
 /// Sets the scope until it is dropped, then restores the previous one.
-struct Scope {
-    before: Reach,
+struct ScopeGuard {
+    before: PanicScope,
 }
 
-impl Scope {
-    fn enter(reach: Reach) -> Self {
+impl ScopeGuard {
+    fn enter(reach: PanicScope) -> Self {
         Self { before: REACH.replace(reach) }
     }
 }
 
-impl Drop for Scope {
+impl Drop for ScopeGuard {
     fn drop(&mut self) {
         REACH.set(self.before);
     }
@@ -42,18 +42,18 @@ impl Drop for Scope {
 /// Runs a future whose panic ends only its task. Requires: the task is a tokio task, which catches
 /// the panic, and its permits, memory and locks are released on drop.
 pub async fn contained<T>(task: impl Future<Output = T>) -> T {
-    within(Reach::Task, task).await
+    within(PanicScope::Task, task).await
 }
 
 /// Runs a future whose panic ends the process, even when a contained task polls it.
 pub async fn essential<T>(task: impl Future<Output = T>) -> T {
-    within(Reach::Process, task).await
+    within(PanicScope::Process, task).await
 }
 
-async fn within<T>(reach: Reach, task: impl Future<Output = T>) -> T {
+async fn within<T>(reach: PanicScope, task: impl Future<Output = T>) -> T {
     let mut task = pin!(task);
     poll_fn(|cx| {
-        let _scope = Scope::enter(reach);
+        let _scope = ScopeGuard::enter(reach);
         task.as_mut().poll(cx)
     })
     .await
@@ -64,7 +64,7 @@ async fn within<T>(reach: Reach, task: impl Future<Output = T>) -> T {
 /// Until the task is dropped, a second panic on this thread counts as not contained: a panic during
 /// the unwinding would abort the process without a message.
 pub fn in_contained_task() -> bool {
-    REACH.replace(Reach::Process) == Reach::Task
+    REACH.replace(PanicScope::Process) == PanicScope::Task
 }
 
 #[cfg(test)]

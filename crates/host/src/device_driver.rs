@@ -45,28 +45,28 @@ impl DeviceDriver {
     /// Sets the read timeout, and starts to count faults of the device.
     pub fn set_read_timeout(&mut self, now: Nanos, timeout: Nanos) {
         if let Some(device) = &mut self.device {
-            device.be_patient(now, timeout);
+            device.set_read_timeout(now, timeout);
         }
     }
 
     /// The reason to isolate the device, once there is one. `None` after it was isolated or closed.
     #[must_use]
     pub fn trouble(&self) -> Option<DeviceFault> {
-        let device = self.device.as_ref().filter(|device| !device.is_abandoned())?;
+        let device = self.device.as_ref().filter(|device| !device.is_isolated())?;
         device.trouble()
     }
 
     /// Fails all commands in flight and all later ones with `DeviceGone`.
-    pub fn abandon(&mut self) {
+    pub fn isolate(&mut self) {
         if let Some(device) = &mut self.device {
-            device.abandon();
+            device.isolate();
         }
     }
 
     /// True when the device was isolated or closed: it gets no more commands.
     #[must_use]
-    pub fn is_abandoned(&self) -> bool {
-        self.device.as_ref().is_none_or(DeadlineDevice::is_abandoned)
+    pub fn is_isolated(&self) -> bool {
+        self.device.as_ref().is_none_or(DeadlineDevice::is_isolated)
     }
 
     /// True when no command is in flight.
@@ -130,7 +130,7 @@ impl DeviceDriver {
         let device = self.device.as_ref()?;
         // The kernel had no room for the submissions: retry soon.
         let retry = device.device().next_event().map(|_| clock.now() + SUBMIT_RETRY);
-        [device.look_at(), retry].into_iter().flatten().min()
+        [device.next_check(), retry].into_iter().flatten().min()
     }
 }
 
@@ -139,7 +139,7 @@ impl Drop for DeviceDriver {
     /// the process.
     fn drop(&mut self) {
         if let Some(device) = self.device.take()
-            && device.is_abandoned()
+            && device.is_isolated()
             && 0 < device.under_way()
         {
             std::mem::forget(device);

@@ -8,7 +8,7 @@ use zonal_device::DeviceFault;
 
 /// Which state of the device the next start will find recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Record {
+pub(crate) enum HealthRecord {
     /// It receives all removals.
     In,
     /// A shard reported a fault; the supervisor has not decided yet.
@@ -23,7 +23,7 @@ pub(crate) enum Record {
 #[derive(Debug)]
 pub(crate) struct DeviceHealth {
     trouble: Mutex<Option<DeviceFault>>,
-    record: watch::Sender<Record>,
+    record: watch::Sender<HealthRecord>,
     isolations: AtomicU64,
     has_overflowed: AtomicBool,
 }
@@ -32,7 +32,7 @@ impl Default for DeviceHealth {
     fn default() -> Self {
         Self {
             trouble: Mutex::default(),
-            record: watch::Sender::new(Record::In),
+            record: watch::Sender::new(HealthRecord::In),
             isolations: AtomicU64::new(0),
             has_overflowed: AtomicBool::new(false),
         }
@@ -44,9 +44,9 @@ impl DeviceHealth {
     pub(crate) fn report(&self, trouble: DeviceFault) {
         let mut known = self.trouble();
         known.get_or_insert(trouble);
-        if self.record() == Record::In {
+        if self.record() == HealthRecord::In {
             self.isolations.fetch_add(1, Ordering::Relaxed);
-            self.record.send_replace(Record::Undecided);
+            self.record.send_replace(HealthRecord::Undecided);
         }
     }
 
@@ -59,7 +59,7 @@ impl DeviceHealth {
     pub(crate) fn join(&self) {
         let known = self.trouble();
         self.has_overflowed.store(false, Ordering::Release);
-        let record = if known.is_some() { Record::Undecided } else { Record::In };
+        let record = if known.is_some() { HealthRecord::Undecided } else { HealthRecord::In };
         self.isolations.fetch_add(known.is_some().into(), Ordering::Relaxed);
         self.record.send_replace(record);
     }
@@ -67,29 +67,29 @@ impl DeviceHealth {
     /// Waits until a shard reports a fault.
     pub(crate) async fn reported(&self) -> Option<DeviceFault> {
         // The wait cannot fail: the sender lives as long as `self`.
-        let _ = self.record.subscribe().wait_for(|record| *record != Record::In).await;
+        let _ = self.record.subscribe().wait_for(|record| *record != HealthRecord::In).await;
         *self.trouble()
     }
 
     /// Sets the supervisor's verdict.
-    pub(crate) fn decide(&self, record: Record) {
+    pub(crate) fn decide(&self, record: HealthRecord) {
         self.record.send_replace(record);
     }
 
-    fn record(&self) -> Record {
+    fn record(&self) -> HealthRecord {
         *self.record.borrow()
     }
 
     /// Waits for the supervisor's verdict.
-    pub(crate) async fn decided(&self) -> Record {
+    pub(crate) async fn decided(&self) -> HealthRecord {
         let mut records = self.record.subscribe();
-        let decided = records.wait_for(|record| *record != Record::Undecided).await;
-        decided.map_or(Record::Unknown, |record| *record)
+        let decided = records.wait_for(|record| *record != HealthRecord::Undecided).await;
+        decided.map_or(HealthRecord::Unknown, |record| *record)
     }
 
     /// True while the device is offline and no other device has recorded it.
     pub(crate) fn is_unknown(&self) -> bool {
-        self.record() == Record::Unknown
+        self.record() == HealthRecord::Unknown
     }
 
     /// Notes that a shard missed more removals than it can record: the device must be wiped.

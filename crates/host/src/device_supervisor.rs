@@ -21,10 +21,10 @@ use zonal_hostdev::{DeviceSpec, Drive};
 use zonal_zonelog::{Generations, OpenMode};
 
 use crate::StartError;
-use crate::device_health::{DeviceHealth, Record};
+use crate::device_health::{DeviceHealth, HealthRecord};
 use crate::device_open::Opened;
 use crate::membership::Membership;
-use crate::node::{Device, DeviceSettings, random_id};
+use crate::node::{DeviceSettings, NodeDevice, random_id};
 use crate::request::{Rejoin, Request};
 use crate::roster::{Change, Id};
 
@@ -70,11 +70,11 @@ enum Refused {
 
 impl DeviceSupervisor {
     pub(crate) fn new(
-        (device, log): (Device, Id),
+        (device, log): (NodeDevice, Id),
         shards: Vec<WeakSender<Request>>,
         (convention, generations): (Arc<Membership>, Generations),
     ) -> Self {
-        let Device { settings, drive, standing, .. } = device;
+        let NodeDevice { settings, drive, standing, .. } = device;
         // Reopen with the same number of shards, because the device was formatted for it.
         let settings = DeviceSettings { shards: Some(shards.len()), ..settings };
         let drive = Some(drive);
@@ -95,7 +95,7 @@ impl DeviceSupervisor {
         self.release().await;
         let Some(drive) = drive else { return Ok(()) };
         self.drive = Some(drive.clone());
-        self.come_up(&drive, (log, OpenMode::Format), PlacementEpochs::default()).await?;
+        self.open_cache(&drive, (log, OpenMode::Format), PlacementEpochs::default()).await?;
         self.log = log;
         Ok(())
     }
@@ -139,7 +139,11 @@ impl DeviceSupervisor {
     /// start knows it.
     async fn record_away(&self) {
         let noted = self.convention.note_away(self.log).await;
-        self.standing.decide(if noted.is_ok() { Record::Away } else { Record::Unknown });
+        self.standing.decide(if noted.is_ok() {
+            HealthRecord::Away
+        } else {
+            HealthRecord::Unknown
+        });
     }
 
     async fn return_when_well(&mut self, times: u32) {
@@ -194,8 +198,8 @@ impl DeviceSupervisor {
         let kept = match mode {
             OpenMode::Recover => {
                 let homes = self.convention.homes().await;
-                self.come_up(&drive, (self.log, mode), homes).await.map_err(Refused::Failed)?;
-                self.standing.decide(Record::Undecided);
+                self.open_cache(&drive, (self.log, mode), homes).await.map_err(Refused::Failed)?;
+                self.standing.decide(HealthRecord::Undecided);
                 self.convention.note_in(self.log).await
             }
             OpenMode::Format => {
@@ -203,8 +207,8 @@ impl DeviceSupervisor {
                 let emptied =
                     Change::Emptied { log: self.log, as_log: log, since: self.generations.next() };
                 let homes = self.convention.homes_after(emptied).await;
-                self.come_up(&drive, (log, mode), homes).await.map_err(Refused::Failed)?;
-                self.standing.decide(Record::Undecided);
+                self.open_cache(&drive, (log, mode), homes).await.map_err(Refused::Failed)?;
+                self.standing.decide(HealthRecord::Undecided);
                 self.log = log;
                 self.convention.note_emptied(emptied).await
             }
@@ -218,7 +222,7 @@ impl DeviceSupervisor {
     }
 
     /// Has all shards reopen the device. If one fails, all stop using it.
-    async fn come_up(
+    async fn open_cache(
         &self,
         drive: &Arc<Drive>,
         (log, mode): (Id, OpenMode),

@@ -27,7 +27,6 @@ mod node;
 mod origin;
 mod peers;
 mod pipe;
-mod reading;
 mod request;
 mod roster;
 mod routes;
@@ -35,6 +34,7 @@ mod shard;
 mod shard_lifecycle;
 mod shard_loop;
 mod stats;
+mod striped_read;
 
 pub use alarm::Alarm;
 pub use checksum::CHECKSUM;
@@ -46,10 +46,10 @@ pub use device_contents::{DeviceContents, Formatted, GeometryMismatch, bears_blo
 pub use device_driver::DeviceDriver;
 pub use device_supervisor::{PROBE_WINDOW, READ_TIMEOUT};
 pub use memory::{BUFFER_BYTES, BUFFER_BYTES_MIN, DRAM_BYTES, PREFETCH_BYTES};
-pub use node::{DeviceSettings, Front, Node, NodeSettings, StartError};
+pub use node::{DeviceSettings, FrontEndTask, Node, NodeSettings, StartError};
 pub use origin::{Backend, BodyStream, BoxFuture};
-pub use reading::Reading;
 pub use stats::ShardStats;
+pub use striped_read::StripedRead;
 pub use zonal_cache::{
     Chunk, ChunkRules, Freshness, FreshnessPolicy, Head, HeadSource, LookupError, ObjectName,
     Opened, OriginFault, OriginHead, OriginUse, PREFIX_BYTES_MAX, PrefixRules, ReadError,

@@ -13,13 +13,13 @@ use zonal_zonelog::{Generations, OpenMode};
 
 use crate::StartError;
 use crate::device_supervisor::DeviceSupervisor;
-use crate::node::{Device, random_id};
+use crate::node::{NodeDevice, random_id};
 use crate::request::Request;
 use crate::roster::{
     self, Change, DEVICES_MAX, DeviceRecord, Id, MembershipOutcome, Roster, SplitBrain,
 };
 use crate::routes::Routes;
-use crate::shard::Begun;
+use crate::shard::ShardStarted;
 
 /// Time limit for writing the roster to a device: 5 s. Removals wait for it, and a device that
 /// takes longer is about to be isolated.
@@ -112,8 +112,8 @@ impl Current {
 /// # Errors
 /// When devices were used apart (split brain), or one does not start or does not store the roster.
 pub(crate) async fn agree_membership(
-    devices: Vec<Device>,
-    begun: Vec<Begun>,
+    devices: Vec<NodeDevice>,
+    begun: Vec<ShardStarted>,
     (shards, routes, generations): (&[WeakSender<Request>], &Routes, &Generations),
     mode: OpenMode,
 ) -> Result<Vec<DeviceSupervisor>, StartError> {
@@ -175,8 +175,8 @@ pub(crate) async fn agree_membership(
     Ok(keepers)
 }
 
-impl Device {
-    fn found(&self, Begun { log, roster, .. }: &Begun) -> DeviceRecord {
+impl NodeDevice {
+    fn found(&self, ShardStarted { log, roster, .. }: &ShardStarted) -> DeviceRecord {
         let roster = roster.as_deref().and_then(Roster::decode);
         DeviceRecord { log: *log, shard_count: self.shard_count, is_new: self.is_new, roster }
     }

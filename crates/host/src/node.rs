@@ -28,11 +28,12 @@ use crate::origin::Backend;
 use crate::peers::Peers;
 use crate::request::Request;
 use crate::routes::Routes;
-use crate::shard::{Begun, Setup, ShardAddress, Share, spawn};
+use crate::shard::{ShardAddress, ShardConfig, ShardShared, ShardStarted, spawn};
 
 /// A front end's task on each shard's thread, which serves its share of the connections. Gets the
 /// shard's number. It ends with the shard.
-pub type Front = Arc<dyn Fn(usize, Client) -> Pin<Box<dyn Future<Output = ()>>> + Send + Sync>;
+pub type FrontEndTask =
+    Arc<dyn Fn(usize, Client) -> Pin<Box<dyn Future<Output = ()>>> + Send + Sync>;
 
 /// Settings of one device of a node.
 #[derive(Clone, Debug)]
@@ -221,7 +222,7 @@ pub struct Node {
 }
 
 /// An open device of a node.
-pub(crate) struct Device {
+pub(crate) struct NodeDevice {
     pub(crate) settings: DeviceSettings,
     pub(crate) drive: Arc<Drive>,
     pub(crate) shard_count: u16,
@@ -231,7 +232,7 @@ pub(crate) struct Device {
 }
 
 struct Starting {
-    started: oneshot::Receiver<Result<Begun, StartError>>,
+    started: oneshot::Receiver<Result<ShardStarted, StartError>>,
     go: oneshot::Sender<Client>,
 }
 
@@ -243,7 +244,7 @@ impl Node {
     pub async fn start(
         settings: &NodeSettings,
         backend: Arc<dyn Backend>,
-        front: Option<Front>,
+        front: Option<FrontEndTask>,
     ) -> Result<Self, StartError> {
         let begin = Instant::now();
         let devices = open_all(settings.clone()).await?;
@@ -261,7 +262,7 @@ impl Node {
         for (((place, drive, identity), generations), (own, requests)) in shards {
             let (started, is_started) = oneshot::channel();
             let (go, may_go) = oneshot::channel();
-            let share = Share {
+            let share = ShardShared {
                 place,
                 peers: Peers { shards: peers.clone(), routes: routes.clone(), own },
                 settings: devices[place.device].settings.clone(),
@@ -270,7 +271,7 @@ impl Node {
                 backend: backend.clone(),
                 standing: devices[place.device].standing.clone(),
             };
-            let setup = Setup {
+            let setup = ShardConfig {
                 share,
                 drive,
                 identity,
@@ -346,8 +347,8 @@ impl Node {
 /// serve.
 async fn all_started(
     starting: Vec<Starting>,
-    (devices, begin): (&[Device], Instant),
-) -> Result<(Vec<Begun>, Vec<oneshot::Sender<Client>>), StartError> {
+    (devices, begin): (&[NodeDevice], Instant),
+) -> Result<(Vec<ShardStarted>, Vec<oneshot::Sender<Client>>), StartError> {
     let (mut all, mut ready) = (Vec::new(), Vec::new());
     for Starting { started, go } in starting {
         let ended = || StartError::Thread("a shard's thread ended".into());
@@ -359,9 +360,9 @@ async fn all_started(
 }
 
 /// Logs one line per device: what the start recovered, and how long it took.
-fn tell_of_recovery((devices, begun): (&[Device], &[Begun]), took: Duration) {
+fn tell_of_recovery((devices, begun): (&[NodeDevice], &[ShardStarted]), took: Duration) {
     let mut shards = begun.iter();
-    for Device { settings, shard_count, is_new, .. } in devices {
+    for NodeDevice { settings, shard_count, is_new, .. } in devices {
         let of_device = shards.by_ref().take((*shard_count).into());
         let found = of_device.fold(RecoveryStats::default(), |all, one| all.and(one.regained));
         let RecoveryStats { heads, pieces, bytes } = found;
@@ -382,7 +383,7 @@ fn tell_of_recovery((devices, begun): (&[Device], &[Begun]), took: Duration) {
 }
 
 /// Opens all devices with their shards. All devices are checked before the first one is changed.
-async fn open_all(settings: NodeSettings) -> Result<Vec<Device>, StartError> {
+async fn open_all(settings: NodeSettings) -> Result<Vec<NodeDevice>, StartError> {
     let open = move || {
         let NodeSettings { devices, mode, .. } = settings;
         let opened = devices.iter().map(|of| Opened::open(of, mode));
@@ -395,7 +396,7 @@ async fn open_all(settings: NodeSettings) -> Result<Vec<Device>, StartError> {
                 settings.spec.zone = Some(drive.geometry().zone_capacity.bytes());
             }
             let (is_new, standing) = (log.is_none(), Arc::default());
-            Ok(Device { settings, drive, shard_count, is_new, standing })
+            Ok(NodeDevice { settings, drive, shard_count, is_new, standing })
         });
         claimed.collect()
     };
@@ -405,9 +406,11 @@ async fn open_all(settings: NodeSettings) -> Result<Vec<Device>, StartError> {
 }
 
 /// Address, drive and identity of each shard. The identity is used if the device is blank.
-fn shards_of(devices: &[Device]) -> Result<Vec<(ShardAddress, Arc<Drive>, Identity)>, StartError> {
+fn shards_of(
+    devices: &[NodeDevice],
+) -> Result<Vec<(ShardAddress, Arc<Drive>, Identity)>, StartError> {
     let mut shards = Vec::new();
-    for (device, Device { drive, shard_count, .. }) in devices.iter().enumerate() {
+    for (device, NodeDevice { drive, shard_count, .. }) in devices.iter().enumerate() {
         let log = random_id()?;
         shards.extend((0..*shard_count).map(|shard| {
             let place =

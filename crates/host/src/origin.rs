@@ -64,7 +64,7 @@ impl OriginDriver {
         let mut any = false;
         while let Some((ticket, fetch)) = self.port.take() {
             any = true;
-            let unanswered = Unanswered { port: self.port.clone(), ticket };
+            let unanswered = PendingCommand { port: self.port.clone(), ticket };
             let answered = self.clone().answer(fetch);
             tokio::task::spawn_local(contained(async move {
                 unanswered.complete(answered.await);
@@ -109,18 +109,18 @@ impl OriginDriver {
 }
 
 /// A command that the engine waits for. A panic completes it with an error.
-struct Unanswered {
+struct PendingCommand {
     port: Port<Fetch, Fetched>,
     ticket: Ticket,
 }
 
-impl Unanswered {
+impl PendingCommand {
     fn complete(&self, answer: Fetched) {
         self.port.complete(self.ticket, answer);
     }
 }
 
-impl Drop for Unanswered {
+impl Drop for PendingCommand {
     /// A panic caused by a response fails this command only.
     fn drop(&mut self) {
         if std::thread::panicking() {

@@ -31,7 +31,7 @@ pub(crate) enum Request {
     Open {
         object: ObjectName,
         trust: FreshnessPolicy,
-        care: RetentionClass,
+        retention: RetentionClass,
         reply: oneshot::Sender<Result<Opened, LookupError>>,
     },
     /// Open, and read the part of the chosen range in the first stripe.
@@ -77,7 +77,7 @@ pub(crate) enum Request {
         object: ObjectName,
         head: Arc<Head>,
         range: Range<u64>,
-        care: RetentionClass,
+        retention: RetentionClass,
         reply: oneshot::Sender<()>,
     },
     /// The origin has sent an ETag for this object.

@@ -13,7 +13,7 @@ use zonal_zonelog::{Generations, Identity, OpenMode};
 use crate::Client;
 use crate::clock::RealClock;
 use crate::device_health::DeviceHealth;
-use crate::node::{DeviceSettings, Front, StartError};
+use crate::node::{DeviceSettings, FrontEndTask, StartError};
 use crate::origin::Backend;
 use crate::peers::Peers;
 use crate::request::Request;
@@ -30,7 +30,7 @@ pub(crate) struct ShardAddress {
 }
 
 /// Parts of a shard that all its engine instances share.
-pub(crate) struct Share {
+pub(crate) struct ShardShared {
     pub(crate) place: ShardAddress,
     pub(crate) peers: Peers,
     pub(crate) settings: DeviceSettings,
@@ -42,27 +42,27 @@ pub(crate) struct Share {
 }
 
 /// Results of a shard's start.
-pub(crate) struct Begun {
+pub(crate) struct ShardStarted {
     pub(crate) log: Id,
     pub(crate) roster: Option<Vec<u8>>,
     pub(crate) regained: RecoveryStats,
 }
 
 /// Parameters of a shard's thread.
-pub(crate) struct Setup {
-    pub(crate) share: Share,
+pub(crate) struct ShardConfig {
+    pub(crate) share: ShardShared,
     pub(crate) drive: Arc<Drive>,
     pub(crate) identity: Identity,
     pub(crate) mode: OpenMode,
     pub(crate) requests: mpsc::Receiver<Request>,
     /// Gets the results of the start, or the error.
-    pub(crate) started: oneshot::Sender<Result<Begun, StartError>>,
+    pub(crate) started: oneshot::Sender<Result<ShardStarted, StartError>>,
     /// Completes when all shards have started: then the front end starts.
     pub(crate) go: oneshot::Receiver<Client>,
-    pub(crate) front: Option<Front>,
+    pub(crate) front: Option<FrontEndTask>,
 }
 
-pub(crate) fn spawn(setup: Setup) -> std::io::Result<JoinHandle<()>> {
+pub(crate) fn spawn(setup: ShardConfig) -> std::io::Result<JoinHandle<()>> {
     let ShardAddress { device, shard, .. } = setup.share.place;
     let name = format!("shard-{device}-{shard}");
     Builder::new().name(name).spawn(move || {
@@ -74,12 +74,13 @@ pub(crate) fn spawn(setup: Setup) -> std::io::Result<JoinHandle<()>> {
     })
 }
 
-async fn run(setup: Setup) {
-    let Setup { share, drive, identity, mode, requests, started, go, front } = setup;
+async fn run(setup: ShardConfig) {
+    let ShardConfig { share, drive, identity, mode, requests, started, go, front } = setup;
     let clock = RealClock::start();
-    let begun = ShardLoop::begin(&share, clock, &drive);
+    let begun = ShardLoop::new(&share, clock, &drive);
     let mut crank = match begun {
-        Ok((mut crank, opening)) => match crank.come_up(opening, &drive, (identity, mode)).await {
+        Ok((mut crank, opening)) => match crank.open_cache(opening, &drive, (identity, mode)).await
+        {
             Ok(()) => crank,
             Err(error) => return drop(started.send(Err(error))),
         },

@@ -28,7 +28,7 @@ use crate::memory::classes;
 use crate::node::StartError;
 use crate::origin::OriginDriver;
 use crate::request::{Rejoin, Request};
-use crate::shard::{Begun, ShardAddress, Share};
+use crate::shard::{ShardAddress, ShardShared, ShardStarted};
 use crate::shard_loop::{ShardLoop, TASKS_MAX};
 
 /// Time limit for a new instance to open beside the old one: 2 min. Recovery of a large drive takes
@@ -44,7 +44,7 @@ const WIND_UP_MAX: Duration = Duration::from_secs(600);
 const ROUNDS_MAX: u32 = 3;
 
 /// Parameters to start a cache.
-pub(crate) struct Opening {
+pub(crate) struct OpenParams {
     spec: DeviceSpec,
     geometry: Geometry,
     settings: zonal_cache::Settings,
@@ -55,11 +55,11 @@ pub(crate) struct Opening {
 
 impl ShardLoop {
     /// Creates an instance with everything but its cache.
-    pub(crate) fn begin(
-        share: &Share,
+    pub(crate) fn new(
+        share: &ShardShared,
         clock: RealClock,
         drive: &Drive,
-    ) -> Result<(Self, Opening), StartError> {
+    ) -> Result<(Self, OpenParams), StartError> {
         use zonal_device::ZonedDevice;
         let executor = Executor::new(TASKS_MAX);
         executor.advance(clock.now());
@@ -110,17 +110,17 @@ impl ShardLoop {
         };
         let spec = share.settings.spec.clone();
         let chunks = share.chunks.clone();
-        Ok((crank, Opening { spec, geometry, settings, chunks, rules, ports }))
+        Ok((crank, OpenParams { spec, geometry, settings, chunks, rules, ports }))
     }
 
     /// Opens the cache.
-    pub(crate) async fn come_up(
+    pub(crate) async fn open_cache(
         &mut self,
-        opening: Opening,
+        opening: OpenParams,
         drive: &Drive,
         (identity, mode): (Identity, OpenMode),
     ) -> Result<(), StartError> {
-        let Opening { spec, geometry, settings, chunks, rules, ports } = opening;
+        let OpenParams { spec, geometry, settings, chunks, rules, ports } = opening;
         let start = Cache::start(ports, geometry, settings, identity, (rules, mode));
         match self.carry_out(start).await {
             Ok(cache) => {
@@ -134,9 +134,13 @@ impl ShardLoop {
     }
 
     /// Results of the start. Requires: the cache is open.
-    pub(crate) fn begun(&self) -> Begun {
+    pub(crate) fn begun(&self) -> ShardStarted {
         let cache = self.cache();
-        Begun { log: self.identity().log, roster: cache.roster(), regained: cache.regained() }
+        ShardStarted {
+            log: self.identity().log,
+            roster: cache.roster(),
+            regained: cache.regained(),
+        }
     }
 
     fn identity(&self) -> Identity {
@@ -159,11 +163,11 @@ impl ShardLoop {
             true => Some(None),
             false => crank.rejoin.take().map(Some),
         };
-        self.turn_until(order).await
+        self.run_until(order).await
     }
 
     async fn stopped(&mut self) {
-        self.turn_until(|crank| crank.is_stopped.then_some(())).await;
+        self.run_until(|crank| crank.is_stopped.then_some(())).await;
     }
 
     /// Replays the removals that the previous instance could not write.
@@ -178,7 +182,7 @@ impl ShardLoop {
         self.executor.spawner().spawn(async move {
             let _ = done.send(task.await);
         });
-        self.turn_until(|_| outcome.try_recv().ok()).await
+        self.run_until(|_| outcome.try_recv().ok()).await
     }
 
     /// Drains: serves the remaining requests and takes no new ones.
@@ -186,7 +190,7 @@ impl ShardLoop {
         self.isolate();
         self.missed.close();
         self.alarm.hand_over();
-        let wound_up = self.turn_until(|crank| crank.is_wound_up().then_some(()));
+        let wound_up = self.run_until(|crank| crank.is_drained().then_some(()));
         let _ = tokio::time::timeout(WIND_UP_MAX, wound_up).await;
     }
 }
@@ -194,12 +198,12 @@ impl ShardLoop {
 /// Replaces the instance by one on the reopened device. Returns the old instance if that fails.
 pub(crate) async fn join_again(
     mut life: ShardLoop,
-    share: &Share,
+    share: &ShardShared,
     clock: RealClock,
     rejoin: Rejoin,
 ) -> ShardLoop {
     let Rejoin { drive, log, mode, homes, reply } = rejoin;
-    let (mut next, opening) = match ShardLoop::begin(share, clock, &drive) {
+    let (mut next, opening) = match ShardLoop::new(share, clock, &drive) {
         Ok(begun) => begun,
         Err(error) => {
             let _ = reply.send(Err(error));
@@ -207,7 +211,7 @@ pub(crate) async fn join_again(
         }
     };
     let identity = Identity { log, ..life.identity() };
-    let coming_up = next.come_up(opening, &drive, (identity, mode));
+    let coming_up = next.open_cache(opening, &drive, (identity, mode));
     let mut came_up = tokio::select! {
         came_up = tokio::time::timeout(COME_UP_MAX, coming_up) => came_up.unwrap_or_else(|_| Err(failed(share))),
         () = life.stopped() => Err(failed(share)),
@@ -254,7 +258,7 @@ async fn catch_up(life: &mut ShardLoop, next: &mut ShardLoop) -> Result<(), Remo
     }
 }
 
-fn failed(share: &Share) -> StartError {
+fn failed(share: &ShardShared) -> StartError {
     let error = OpenError::Device(DeviceError::TimedOut);
     StartError::Cache {
         spec: share.settings.spec.clone(),

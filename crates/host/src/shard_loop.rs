@@ -22,7 +22,7 @@ use crate::alarm::Alarm;
 use crate::client::Located;
 use crate::clock::RealClock;
 use crate::device_driver::DeviceDriver;
-use crate::device_health::{DeviceHealth, Record};
+use crate::device_health::{DeviceHealth, HealthRecord};
 use crate::origin::OriginDriver;
 use crate::peers::Peers;
 use crate::pipe::PipeWriter;
@@ -80,10 +80,7 @@ pub(crate) struct ShardLoop {
 
 impl ShardLoop {
     /// Runs the event loop until `done` returns a value.
-    pub(crate) async fn turn_until<T>(
-        &mut self,
-        mut done: impl FnMut(&mut Self) -> Option<T>,
-    ) -> T {
+    pub(crate) async fn run_until<T>(&mut self, mut done: impl FnMut(&mut Self) -> Option<T>) -> T {
         std::future::poll_fn(|cx| {
             // Register the waker before the last check, so that no event in between is lost.
             self.executor.host_waker(cx.waker());
@@ -156,7 +153,7 @@ impl ShardLoop {
     /// Stops the use of the device: commands in flight fail, requests are served from the origin,
     /// and removals are recorded for replay.
     pub(crate) fn isolate(&mut self) {
-        self.device.abandon();
+        self.device.isolate();
         if let Some(cache) = &self.cache {
             cache.log().give_up();
         }
@@ -164,7 +161,7 @@ impl ShardLoop {
     }
 
     /// True when no request is being served and no device command is in flight.
-    pub(crate) fn is_wound_up(&self) -> bool {
+    pub(crate) fn is_drained(&self) -> bool {
         self.executor.spawner().running_count() <= LASTING_TASKS && self.device.is_idle()
     }
 
@@ -205,15 +202,15 @@ impl ShardLoop {
         }
         let cache = cache.clone();
         match request {
-            Request::Open { object, trust, care, reply } => spawner.spawn(async move {
-                let _ = reply.send(cache.open(&object, trust, care).await);
+            Request::Open { object, trust, retention, reply } => spawner.spawn(async move {
+                let _ = reply.send(cache.open(&object, trust, retention).await);
             }),
             Request::Get { object, trust, keeping, range_of, reply, to } => {
                 let peers = self.peers.clone();
                 spawner.spawn(async move {
                     // The caller does not wait for this reply: the first bytes, or the end of the
                     // pipe, wake it.
-                    let opened = match cache.open(&object, trust, keeping.care).await {
+                    let opened = match cache.open(&object, trust, keeping.retention).await {
                         Ok(opened) => opened,
                         Err(error) => return drop(reply.send(Err(error))),
                     };
@@ -243,8 +240,8 @@ impl ShardLoop {
                 let (backlog, backlog_max) = (cache.log().backlog(), cache.log().backlog_max());
                 let _ = reply.send(Located { whereabouts, backlog, backlog_max });
             }
-            Request::SetCare { object, head, range, care, reply } => {
-                cache.set_care(&object, &head, &range, care);
+            Request::SetCare { object, head, range, retention, reply } => {
+                cache.set_retention(&object, &head, &range, retention);
                 let _ = reply.send(());
             }
             Request::NoteEtag { object } => cache.note_etag(&object),
@@ -269,7 +266,7 @@ impl ShardLoop {
     }
 
     fn start_removal(&self, cache: Cache, doomed: InvalidationTarget, reply: Removed) {
-        let away = Away { standing: self.standing.clone(), missed: self.missed.clone() };
+        let away = OfflineRemovals { standing: self.standing.clone(), missed: self.missed.clone() };
         self.executor.spawner().spawn(async move {
             let removed = match cache.remove_any(&doomed).await {
                 Err(RemoveError) => away.note(&doomed).await,
@@ -297,7 +294,7 @@ impl ShardLoop {
             open_scans: cache.open_scans(),
             buffers_in_use: self.buffers.pool().in_use(),
             is_gone: cache.log().is_gone(),
-            is_isolated: self.device.is_abandoned(),
+            is_isolated: self.device.is_isolated(),
             // The number is per device, so only its first shard reports it.
             isolations: if self.place.shard == 0 { self.standing.isolations() } else { 0 },
             reads_timed_out: self.device.device().map_or(0, |of| of.waits().reads_timed_out),
@@ -320,12 +317,12 @@ impl ShardLoop {
 type Removed = oneshot::Sender<Result<(), RemoveError>>;
 
 /// Handles removals while the device is offline.
-struct Away {
+struct OfflineRemovals {
     standing: Arc<DeviceHealth>,
     missed: Rc<PendingInvalidations>,
 }
 
-impl Away {
+impl OfflineRemovals {
     /// Records a removal in memory for replay. It is acknowledged only if the other devices know
     /// that this device is offline, so that it also holds after a restart.
     async fn note(&self, doomed: &InvalidationTarget) -> Result<(), RemoveError> {
@@ -334,8 +331,8 @@ impl Away {
             self.standing.note_overflow();
         }
         match self.standing.decided().await {
-            Record::Away => Ok(()),
-            Record::In | Record::Undecided | Record::Unknown => Err(RemoveError),
+            HealthRecord::Away => Ok(()),
+            HealthRecord::In | HealthRecord::Undecided | HealthRecord::Unknown => Err(RemoveError),
         }
     }
 }

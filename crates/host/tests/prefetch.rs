@@ -11,7 +11,7 @@ use bytes::Bytes;
 use zonal_base::{Bytes as Size, Rng};
 use zonal_host::{
     Backend, BodyStream, BoxFuture, ChunkRules, Client, DeviceSettings, Freshness, Head, Node,
-    NodeSettings, ObjectName, OriginFault, OriginHead, Reading, RetentionClass,
+    NodeSettings, ObjectName, OriginFault, OriginHead, RetentionClass, StripedRead,
 };
 use zonal_zonelog::OpenMode;
 
@@ -154,7 +154,7 @@ impl Far {
         self.node.client()
     }
 
-    async fn get(&self, range: Range<u64>) -> Reading {
+    async fn get(&self, range: Range<u64>) -> StripedRead {
         let (fresh, usual) = (Freshness::Immutable, RetentionClass::Usual);
         let got = self.client().get(&self.object, (fresh, usual), move |_| range).await;
         got.unwrap().1.unwrap()
@@ -210,7 +210,7 @@ impl Far {
     }
 }
 
-async fn next(reading: &mut Reading) -> Option<Bytes> {
+async fn next(reading: &mut StripedRead) -> Option<Bytes> {
     let piece = std::future::poll_fn(|cx| reading.poll_next(cx)).await;
     piece.map(|piece| piece.unwrap())
 }

@@ -34,9 +34,9 @@ pub struct ShardOptions<'a> {
 }
 
 /// Device of one shard: a run of zones of a drive, driven by one thread.
-pub struct HostDevice(Behind);
+pub struct HostDevice(Backend);
 
-enum Behind {
+enum Backend {
     Real(Box<RealDevice>),
     Zoned(Box<ZonedBlockDevice>),
     Emulated(EmulatedDevice),
@@ -44,15 +44,15 @@ enum Behind {
 
 impl HostDevice {
     pub(crate) fn real(device: RealDevice) -> Self {
-        Self(Behind::Real(Box::new(device)))
+        Self(Backend::Real(Box::new(device)))
     }
 
     pub(crate) fn zoned(device: ZonedBlockDevice) -> Self {
-        Self(Behind::Zoned(Box::new(device)))
+        Self(Backend::Zoned(Box::new(device)))
     }
 
     pub(crate) const fn emulated(device: EmulatedDevice) -> Self {
-        Self(Behind::Emulated(device))
+        Self(Backend::Emulated(device))
     }
 
     /// Turns the zone checks of reads and writes off: they may then access any block of the share.
@@ -61,19 +61,19 @@ impl HostDevice {
     /// Requires: a real device without zones of its own. Models are measured in virtual time.
     pub fn ignore_zones(&mut self) {
         match &mut self.0 {
-            Behind::Real(device) => device.ignore_zones(),
-            Behind::Zoned(_) => panic!("a drive's own zones cannot be ignored"),
-            Behind::Emulated(_) => panic!("a model is measured in virtual time"),
+            Backend::Real(device) => device.ignore_zones(),
+            Backend::Zoned(_) => panic!("a drive's own zones cannot be ignored"),
+            Backend::Emulated(_) => panic!("a model is measured in virtual time"),
         }
     }
 
     /// Hands all submitted commands to the kernel, with one system call.
     pub fn flush_submissions(&mut self) {
         match &mut self.0 {
-            Behind::Real(device) => device.flush_submissions(),
-            Behind::Zoned(device) => device.flush_submissions(),
+            Backend::Real(device) => device.flush_submissions(),
+            Backend::Zoned(device) => device.flush_submissions(),
             // The drive's thread received its commands at their submission.
-            Behind::Emulated(_) => (),
+            Backend::Emulated(_) => (),
         }
     }
 
@@ -82,9 +82,9 @@ impl HostDevice {
     #[must_use]
     pub const fn engine(&self) -> EngineKind {
         match &self.0 {
-            Behind::Real(device) => device.engine(),
-            Behind::Zoned(device) => device.engine(),
-            Behind::Emulated(_) => EngineKind::Model,
+            Backend::Real(device) => device.engine(),
+            Backend::Zoned(device) => device.engine(),
+            Backend::Emulated(_) => EngineKind::Model,
         }
     }
 
@@ -108,26 +108,26 @@ impl HostDevice {
 impl ZonedDevice for HostDevice {
     fn geometry(&self) -> &Geometry {
         match &self.0 {
-            Behind::Real(device) => device.geometry(),
-            Behind::Zoned(device) => device.geometry(),
-            Behind::Emulated(device) => device.geometry(),
+            Backend::Real(device) => device.geometry(),
+            Backend::Zoned(device) => device.geometry(),
+            Backend::Emulated(device) => device.geometry(),
         }
     }
 
     /// Only queues the command: see [`HostDevice::flush_submissions`].
     fn submit(&mut self, now: Nanos, ticket: Ticket, command: Command) -> Result<(), Command> {
         match &mut self.0 {
-            Behind::Real(device) => device.submit(now, ticket, command),
-            Behind::Zoned(device) => device.submit(now, ticket, command),
-            Behind::Emulated(device) => device.submit(now, ticket, command),
+            Backend::Real(device) => device.submit(now, ticket, command),
+            Backend::Zoned(device) => device.submit(now, ticket, command),
+            Backend::Emulated(device) => device.submit(now, ticket, command),
         }
     }
 
     fn poll(&mut self, now: Nanos) -> Option<(Ticket, Completion)> {
         match &mut self.0 {
-            Behind::Real(device) => device.poll(now),
-            Behind::Zoned(device) => device.poll(now),
-            Behind::Emulated(device) => device.poll(now),
+            Backend::Real(device) => device.poll(now),
+            Backend::Zoned(device) => device.poll(now),
+            Backend::Emulated(device) => device.poll(now),
         }
     }
 
@@ -135,9 +135,9 @@ impl ZonedDevice for HostDevice {
     /// host.
     fn next_event(&self) -> Option<Nanos> {
         match &self.0 {
-            Behind::Real(device) => device.next_event(),
-            Behind::Zoned(device) => device.next_event(),
-            Behind::Emulated(device) => device.next_event(),
+            Backend::Real(device) => device.next_event(),
+            Backend::Zoned(device) => device.next_event(),
+            Backend::Emulated(device) => device.next_event(),
         }
     }
 }
@@ -148,9 +148,9 @@ impl AsFd for HostDevice {
     /// read it. Other callers read it after they wake and before they poll.
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.0 {
-            Behind::Real(device) => device.as_fd(),
-            Behind::Zoned(device) => device.as_fd(),
-            Behind::Emulated(device) => device.as_fd(),
+            Backend::Real(device) => device.as_fd(),
+            Backend::Zoned(device) => device.as_fd(),
+            Backend::Emulated(device) => device.as_fd(),
         }
     }
 }

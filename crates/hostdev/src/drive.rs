@@ -9,9 +9,9 @@ mod allocate;
 mod content;
 mod error;
 mod find;
-mod marks;
 mod new_file;
 mod probe;
+mod signatures;
 
 pub(crate) use allocate::allocate;
 pub use content::Content;

@@ -15,10 +15,10 @@
 
 mod backing;
 mod device;
+mod drive_thread;
 mod fault_file;
 mod medium;
 mod memory;
-mod motor;
 
 #[cfg(test)]
 mod tests;
@@ -36,8 +36,8 @@ use crate::drive::allocate;
 use crate::health::{Health, Loss};
 use crate::{DeviceLocation, OpenError};
 use backing::Layout;
+use drive_thread::{DriveChannel, DriveThread};
 use medium::FileMedium;
-use motor::{Motor, Way};
 
 pub(crate) use device::EmulatedDevice;
 pub(crate) use fault_file::FaultFile;
@@ -52,7 +52,7 @@ pub(crate) struct Emulated {
     is_signed: bool,
     kept: Vec<ZoneImage>,
     trouble: FaultFile,
-    way: Mutex<Option<Way>>,
+    way: Mutex<Option<DriveChannel>>,
 }
 
 impl Emulated {
@@ -137,7 +137,8 @@ impl Emulated {
             let medium =
                 FileMedium::new(file.try_clone()?, self.layout, self.kept.clone(), health());
             let disk = (file.try_clone()?, health());
-            *way = Some(Motor::start((self.model.clone(), medium), disk, self.trouble.clone())?);
+            *way =
+                Some(DriveThread::start((self.model.clone(), medium), disk, self.trouble.clone())?);
         }
         let way = way.clone().expect("it was made if it was not there");
         EmulatedDevice::new((geometry, start), way, queue_depth, loss.clone())

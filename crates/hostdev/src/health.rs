@@ -47,7 +47,7 @@ impl Health {
     }
 
     /// Turns the result of a read or a write into the completion for the owner.
-    pub(crate) fn judge(&mut self, outcome: Result<(), Errno>) -> Result<(), DeviceError> {
+    pub(crate) fn classify(&mut self, outcome: Result<(), Errno>) -> Result<(), DeviceError> {
         let Err(errno) = outcome else {
             self.failures_in_row = 0;
             return if self.is_gone() { Err(DeviceError::DeviceGone) } else { Ok(()) };
@@ -71,7 +71,7 @@ impl Health {
     /// Turns the result of a flush into the completion for the owner. A failed flush loses the
     /// device: which writes are durable is unknown, and Linux forgets the error, so that the next
     /// flush would succeed although data is missing.
-    pub(crate) fn judge_flush(&self, outcome: Result<(), Errno>) -> Result<(), DeviceError> {
+    pub(crate) fn classify_flush(&self, outcome: Result<(), Errno>) -> Result<(), DeviceError> {
         match outcome {
             Ok(()) if self.is_gone() => Err(DeviceError::DeviceGone),
             Ok(()) => Ok(()),
@@ -104,9 +104,9 @@ mod tests {
     fn single_failures_are_bad_blocks() {
         let mut health = health();
         for _ in 0..FAILURES_MAX * 2 {
-            assert_eq!(health.judge(Err(Errno::IO)), MEDIA);
-            assert_eq!(health.judge(Err(Errno::NOSPC)), MEDIA);
-            assert_eq!(health.judge(Ok(())), Ok(()));
+            assert_eq!(health.classify(Err(Errno::IO)), MEDIA);
+            assert_eq!(health.classify(Err(Errno::NOSPC)), MEDIA);
+            assert_eq!(health.classify(Ok(())), Ok(()));
         }
     }
 
@@ -114,11 +114,11 @@ mod tests {
     fn a_device_that_only_fails_is_lost_for_good() {
         let mut health = health();
         for _ in 1..FAILURES_MAX {
-            assert_eq!(health.judge(Err(Errno::IO)), MEDIA);
+            assert_eq!(health.classify(Err(Errno::IO)), MEDIA);
         }
-        assert_eq!(health.judge(Err(Errno::IO)), GONE);
-        assert_eq!(health.judge(Ok(())), GONE);
-        assert_eq!(health.judge_flush(Ok(())), GONE);
+        assert_eq!(health.classify(Err(Errno::IO)), GONE);
+        assert_eq!(health.classify(Ok(())), GONE);
+        assert_eq!(health.classify_flush(Ok(())), GONE);
     }
 
     #[test]
@@ -126,19 +126,19 @@ mod tests {
         let loss = Loss::default();
         let [mut one, mut other] =
             [0, 1].map(|_| Health::new(PathBuf::from("device"), loss.clone()));
-        assert_eq!((one.judge_flush(Ok(())), other.judge_flush(Ok(()))), (Ok(()), Ok(())));
-        assert_eq!(one.judge_flush(Err(Errno::IO)), GONE);
-        assert_eq!((other.judge_flush(Ok(())), other.judge(Ok(()))), (GONE, GONE));
-        assert!(other.is_gone() && one.judge(Ok(())) == GONE);
+        assert_eq!((one.classify_flush(Ok(())), other.classify_flush(Ok(()))), (Ok(()), Ok(())));
+        assert_eq!(one.classify_flush(Err(Errno::IO)), GONE);
+        assert_eq!((other.classify_flush(Ok(())), other.classify(Ok(()))), (GONE, GONE));
+        assert!(other.is_gone() && one.classify(Ok(())) == GONE);
     }
 
     #[test]
     fn a_device_that_the_kernel_lost_is_lost_at_once() {
         for errno in [Errno::NODEV, Errno::NXIO, Errno::SHUTDOWN] {
             let mut health = health();
-            assert_eq!(health.judge(Err(errno)), GONE);
+            assert_eq!(health.classify(Err(errno)), GONE);
             assert!(health.is_gone());
         }
-        assert_eq!(health().judge_flush(Err(Errno::IO)), GONE);
+        assert_eq!(health().classify_flush(Err(Errno::IO)), GONE);
     }
 }

@@ -179,7 +179,7 @@ impl RealDevice {
         match self.in_flight.get(slot) {
             Pending::Read { ticket } => {
                 self.in_flight.end(slot);
-                let outcome = self.health.judge(outcome);
+                let outcome = self.health.classify(outcome);
                 let Memory::Read(buffer) = transfer.memory else {
                     unreachable!("a read comes back as a read")
                 };
@@ -187,14 +187,14 @@ impl RealDevice {
             }
             Pending::Anywhere { ticket, lba } => {
                 self.in_flight.end(slot);
-                let outcome = self.health.judge(outcome);
+                let outcome = self.health.classify(outcome);
                 self.ready.push_back((ticket, outcome.map(|()| Answer::Written(lba))));
             }
             // The slot stays taken: earlier writes of the zone may have to complete first.
             Pending::Write(write) => self.finish_write(slot, write.zone, outcome),
             Pending::Flush => {
                 self.in_flight.end(slot);
-                let outcome = self.health.judge_flush(outcome);
+                let outcome = self.health.classify_flush(outcome);
                 for ticket in self.flushes.end() {
                     self.ready.push_back((ticket, outcome.map(|()| Answer::Done)));
                 }
@@ -206,9 +206,9 @@ impl RealDevice {
     }
 
     fn finish_write(&mut self, slot: u32, zone: ZoneId, outcome: Result<(), Errno>) {
-        let outcome = self.health.judge(outcome);
+        let outcome = self.health.classify(outcome);
         if outcome.is_err() {
-            self.table.distrust(zone);
+            self.table.require_report(zone);
         }
         let released = self.order.end(zone, slot, outcome);
         for (slot, blocks) in released.written {

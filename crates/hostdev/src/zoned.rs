@@ -10,16 +10,16 @@
 //!    the drive's generic character device (`generic`).
 
 mod device;
+mod diagnosis;
 mod error;
 mod generic;
 mod ioctl;
-mod lane;
 mod layout;
 mod limits;
 mod manager;
 mod passthrough;
 mod queue;
-mod verdict;
+mod zone_write_queue;
 
 use std::fs::File;
 use std::io;
@@ -35,7 +35,7 @@ use crate::OpenError;
 use crate::engine::Engine;
 use crate::health::Health;
 use layout::Layout;
-use manager::Way;
+use manager::ManagerChannel;
 
 pub(crate) use device::ZonedBlockDevice;
 pub use error::ZonesError;
@@ -52,7 +52,7 @@ const ZONES_MAX: usize = 1 << 24;
 pub(crate) struct Zoned {
     layout: Layout,
     census: Census,
-    way: Mutex<Option<Way>>,
+    way: Mutex<Option<ManagerChannel>>,
     /// Device file for passthrough writes. `None`: writes go through the block layer.
     generic: Option<Generic>,
 }
@@ -132,7 +132,7 @@ impl Zoned {
         }
         let mut way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
         if way.is_none() {
-            *way = Some(Way::start(file.try_clone()?, self.layout)?);
+            *way = Some(ManagerChannel::start(file.try_clone()?, self.layout)?);
         }
         let way = way.clone().expect("it was made if it was not there");
         let start = Lba(self.base().0 + self.geometry().zone_start(first).0);

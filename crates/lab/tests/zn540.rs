@@ -1,6 +1,6 @@
 //! The model of the reference's own drive, under all the experiments. Slow: it looks at `SLOW_TESTS=1`.
 
-use zonal_emulator::{Forgetful, Profile, ZonedDrive};
+use zonal_emulator::{DiscardMedium, Profile, ZonedDrive};
 use zonal_lab::characterize::{
     Detail, Experiment, Score, Settings, Table, VirtualTime, memory, zoned,
 };
@@ -14,7 +14,7 @@ fn the_zn540_model_is_near_the_drive_that_it_was_fitted_to() {
     if std::env::var_os("SLOW_TESTS").is_none_or(|value| value != "1") {
         return;
     }
-    let mut drive = ZonedDrive::new(Profile::zn540(), 1, Box::new(Forgetful));
+    let mut drive = ZonedDrive::new(Profile::zn540(), 1, Box::new(DiscardMedium));
     let settings =
         Settings { effort: 0.2, ..Settings::new("emulator:zn540", 1, &Experiment::ZONED) };
     let mut clock = VirtualTime::default();

@@ -9,7 +9,7 @@
 //! 3. Each good answer raises the limit by one, up to the maximum. So the limit can double in each
 //!    round trip.
 //!
-//! A request that would wait longer than `Limits::wait` is refused with `SlowDown`, without asking
+//! A request that would wait longer than `OriginLimits::wait` is refused with `SlowDown`, without asking
 //! the origin. That limit is shorter than a client's timeout, so the client receives the refusal.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,13 +38,13 @@ pub(crate) struct AimdLimiter {
     widest: usize,
     /// Longest wait for a permit. A request that would wait longer is refused.
     wait: Duration,
-    state: Mutex<State>,
+    state: Mutex<CircuitState>,
     changed: Notify,
     stats: Arc<Stats>,
 }
 
 #[derive(Debug)]
-struct State {
+struct CircuitState {
     under_way: usize,
     /// Current AIMD limit of `under_way`.
     limit: usize,
@@ -75,7 +75,7 @@ enum Admission {
 
 impl AimdLimiter {
     pub(crate) fn new(widest: usize, wait: Duration, stats: Arc<Stats>) -> Self {
-        let state = State {
+        let state = CircuitState {
             under_way: 0,
             limit: widest,
             narrowed_at: None,
@@ -105,7 +105,7 @@ impl AimdLimiter {
     /// Waits for a permit.
     ///
     /// # Errors
-    /// [`OriginError::Busy`] if no permit becomes free within `wait`.
+    /// [`OriginError::Throttled`] if no permit becomes free within `wait`.
     pub(crate) async fn acquire(&self) -> Result<LimiterPermit<'_>, OriginError> {
         let until = Instant::now() + self.wait;
         let mut has_waited = false;
@@ -151,7 +151,7 @@ impl AimdLimiter {
         self.stats.reads_allowed.set(allowed as u64);
     }
 
-    fn with_state<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+    fn with_state<T>(&self, act: impl FnOnce(&mut CircuitState) -> T) -> T {
         // Poisoning is ignored: each change leaves a valid state.
         act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }

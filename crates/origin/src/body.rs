@@ -82,7 +82,7 @@ impl OriginBody {
     /// Compares the answer with the metadata of its version: object size and content encoding.
     ///
     /// # Errors
-    /// [`OriginError::Changed`] if the object size differs. [`OriginError::Lied`] if the content
+    /// [`OriginError::Changed`] if the object size differs. [`OriginError::InvalidResponse`] if the content
     /// encoding differs: the bytes are then not those of the version, whatever the ETag is.
     pub fn check_version(
         &self,
@@ -91,9 +91,9 @@ impl OriginBody {
     ) -> Result<(), OriginError> {
         let error = match &self.content_encoding {
             _ if self.object_size.is_some_and(|told| told != size) => OriginError::Changed,
-            Some(told) if Some(told.as_str()) != content_encoding => {
-                OriginError::lied(format!("a range with Content-Encoding {told}, unlike its head"))
-            }
+            Some(told) if Some(told.as_str()) != content_encoding => OriginError::invalid_response(
+                format!("a range with Content-Encoding {told}, unlike its head"),
+            ),
             _ => return Ok(()),
         };
         self.stats.count_error(&error);
@@ -109,8 +109,8 @@ impl OriginBody {
     /// The next bytes; `None` after the last one, and after an error.
     ///
     /// # Errors
-    /// [`OriginError::Short`], [`OriginError::Stalled`], [`OriginError::Changed`] or
-    /// [`OriginError::Lied`]: the caller must discard the bytes it has received.
+    /// [`OriginError::Truncated`], [`OriginError::Stalled`], [`OriginError::Changed`] or
+    /// [`OriginError::InvalidResponse`]: the caller must discard the bytes it has received.
     pub async fn next(&mut self) -> Option<Result<Bytes, OriginError>> {
         if self.over {
             return None;
@@ -131,17 +131,17 @@ impl OriginBody {
         let Some(bytes) = self.source.next(self.missing_bytes).await? else {
             return match self.missing_bytes {
                 0 => Ok(None),
-                missing_bytes => Err(OriginError::Short { missing_bytes }),
+                missing_bytes => Err(OriginError::Truncated { missing_bytes }),
             };
         };
         let Some(missing) = self.missing_bytes.checked_sub(bytes.len() as u64) else {
-            return Err(OriginError::lied("more bytes than the range has"));
+            return Err(OriginError::invalid_response("more bytes than the range has"));
         };
         self.missing_bytes = missing;
         // The last bytes are held back until the source has ended without an error: an error at the
         // end must be known before the range is complete.
         if missing == 0 && self.source.next(0).await?.is_some() {
-            return Err(OriginError::lied("more bytes than the range has"));
+            return Err(OriginError::invalid_response("more bytes than the range has"));
         }
         Ok(Some(bytes))
     }

@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use zonal_s3::BoxBody;
 
 use crate::error::OriginError;
-use crate::limits::Limits;
+use crate::limits::OriginLimits;
 
 /// A permit for one request. Dropping it releases it.
 pub type Permit = OwnedSemaphorePermit;
@@ -35,7 +35,7 @@ pub struct ConcurrencyLimits {
 impl ConcurrencyLimits {
     /// Creates the semaphores of an origin.
     #[must_use]
-    pub fn new(limits: &Limits) -> Self {
+    pub fn new(limits: &OriginLimits) -> Self {
         let semaphore = |count| Arc::new(Semaphore::new(count));
         Self {
             heads: semaphore(limits.concurrent_reads),
@@ -66,7 +66,7 @@ impl ConcurrencyLimits {
     /// A permit for a forwarded request, held until the bodies of request and answer end.
     ///
     /// # Errors
-    /// [`OriginError::Busy`] if no permit becomes free in time. The limit is Zonal's own and says
+    /// [`OriginError::Throttled`] if no permit becomes free in time. The limit is Zonal's own and says
     /// nothing of the origin, so it is not counted as an error of the origin.
     pub fn for_forward(
         &self,

@@ -10,7 +10,7 @@ use zonal_s3::{BadQuery, BodyError, S3Error};
 /// An error response of the origin: its status, and the code and message of its XML document, if
 /// any.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ErrorResponse {
     /// HTTP status.
     pub status: u16,
     /// S3 error code, such as `NoSuchKey`. Empty if the response has none (an answer to HEAD has no
@@ -20,7 +20,7 @@ pub struct Refusal {
     pub message: String,
 }
 
-impl Refusal {
+impl ErrorResponse {
     /// True if the origin failed, not the request: 5xx except 501, with which S3 refuses
     /// unsupported operations.
     const fn is_failure(&self) -> bool {
@@ -28,12 +28,12 @@ impl Refusal {
     }
 }
 
-/// Error code of a forwarded [`Refusal`], in the extensions of the response, so that the gateway
+/// Error code of a forwarded [`ErrorResponse`], in the extensions of the response, so that the gateway
 /// need not parse the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefusalCode(pub String);
+pub struct ErrorCode(pub String);
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ErrorResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "status {}", self.status)?;
         if !self.code.is_empty() {
@@ -50,33 +50,33 @@ impl fmt::Display for Refusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OriginError {
     /// 404: the object or bucket does not exist. Remove it from the cache and tell the client.
-    NotFound(Refusal),
+    NotFound(ErrorResponse),
     /// 403: the origin accepts Zonal's credentials, but denies access to this object. Tell the
     /// client.
-    Denied(Refusal),
+    Denied(ErrorResponse),
     /// Zonal's keys, token or clock are wrong, so every request fails. The client is not at fault;
     /// the operator must act.
-    NotSignedIn(Refusal),
+    CredentialsRejected(ErrorResponse),
     /// 412, or an answer with another ETag or size: the version is gone. Discard it and request the
     /// head again.
     Changed,
     /// 416: the object is shorter than expected. Request the head again.
     RangeNotSatisfiable,
     /// 429, 503 or `SlowDown`, even after retries. Tell the client to retry later.
-    Busy {
+    Throttled {
         /// The response of the origin.
-        refusal: Refusal,
+        refusal: ErrorResponse,
         /// `Retry-After` of the origin, if it sent one.
         retry_after: Option<Duration>,
     },
     /// A redirection: the bucket is in another region or at another endpoint. The operator must
     /// configure that one.
-    Elsewhere {
+    Redirected {
         /// The region in the response, if any.
         region: Option<String>,
     },
     /// Any other status. Forward it to the client.
-    Failed(Refusal),
+    Failed(ErrorResponse),
     /// No connection, or a connection that broke before the answer. For a folder: a file system
     /// error.
     Unreachable {
@@ -97,12 +97,12 @@ pub enum OriginError {
         after: Duration,
     },
     /// The body ended early. Discard the received bytes.
-    Short {
+    Truncated {
         /// Bytes missing at the end.
         missing_bytes: u64,
     },
     /// The answer contradicts the request or itself. Discard the whole answer.
-    Lied {
+    InvalidResponse {
         /// The contradiction, for people.
         what: String,
     },
@@ -132,14 +132,14 @@ impl OriginError {
     pub(crate) const fn kind_index(&self) -> Option<usize> {
         match self {
             Self::Denied(_) => Some(0),
-            Self::NotSignedIn(_) => Some(1),
-            Self::Busy { .. } => Some(2),
-            Self::Elsewhere { .. } => Some(3),
+            Self::CredentialsRejected(_) => Some(1),
+            Self::Throttled { .. } => Some(2),
+            Self::Redirected { .. } => Some(3),
             Self::Failed(refusal) if refusal.is_failure() => Some(4),
             Self::Unreachable { .. } | Self::Untrusted { .. } => Some(5),
             Self::Stalled { .. } => Some(6),
-            Self::Short { .. } => Some(7),
-            Self::Lied { .. } => Some(8),
+            Self::Truncated { .. } => Some(7),
+            Self::InvalidResponse { .. } => Some(8),
             Self::NotFound(_)
             | Self::Changed
             | Self::RangeNotSatisfiable
@@ -153,12 +153,12 @@ impl OriginError {
     #[must_use]
     pub const fn is_trouble(&self) -> bool {
         match self {
-            Self::NotSignedIn(_)
-            | Self::Elsewhere { .. }
+            Self::CredentialsRejected(_)
+            | Self::Redirected { .. }
             | Self::Unreachable { .. }
             | Self::Untrusted { .. }
             | Self::Stalled { waited_for: Wait::Answer, .. }
-            | Self::Lied { .. } => true,
+            | Self::InvalidResponse { .. } => true,
             Self::Failed(refusal) => refusal.is_failure(),
             _ => false,
         }
@@ -166,12 +166,12 @@ impl OriginError {
 
     /// The error response of the origin, if the error has one.
     #[must_use]
-    pub const fn refusal(&self) -> Option<&Refusal> {
+    pub const fn refusal(&self) -> Option<&ErrorResponse> {
         match self {
             Self::NotFound(refusal)
             | Self::Denied(refusal)
-            | Self::NotSignedIn(refusal)
-            | Self::Busy { refusal, .. }
+            | Self::CredentialsRejected(refusal)
+            | Self::Throttled { refusal, .. }
             | Self::Failed(refusal) => Some(refusal),
             _ => None,
         }
@@ -180,7 +180,7 @@ impl OriginError {
     /// 503 `SlowDown`, for a limit of Zonal, or of a store without such a code.
     pub fn slow_down(message: impl Into<String>) -> Self {
         let (code, message) = ("SlowDown".to_owned(), message.into());
-        Self::Busy { refusal: Refusal { status: 503, code, message }, retry_after: None }
+        Self::Throttled { refusal: ErrorResponse { status: 503, code, message }, retry_after: None }
     }
 
     /// Adds the origin's name to an `Unreachable` error, for clients of several origins.
@@ -196,11 +196,11 @@ impl OriginError {
     /// The error of a failed body: the [`OriginError`] inside, or else `Short`, because the
     /// connection broke.
     pub(crate) fn of_body(error: BodyError, missing_bytes: u64) -> Self {
-        error.downcast().map_or(Self::Short { missing_bytes }, |error| *error)
+        error.downcast().map_or(Self::Truncated { missing_bytes }, |error| *error)
     }
 
-    pub(crate) fn lied(what: impl Into<String>) -> Self {
-        Self::Lied { what: what.into() }
+    pub(crate) fn invalid_response(what: impl Into<String>) -> Self {
+        Self::InvalidResponse { what: what.into() }
     }
 }
 
@@ -230,16 +230,18 @@ impl fmt::Display for OriginError {
         match self {
             Self::NotFound(refusal) => write!(f, "the origin does not have it ({refusal})"),
             Self::Denied(refusal) => write!(f, "the origin denied access ({refusal})"),
-            Self::NotSignedIn(refusal) => write!(f, "the origin does not let us in ({refusal})"),
+            Self::CredentialsRejected(refusal) => {
+                write!(f, "the origin does not let us in ({refusal})")
+            }
             Self::Changed => f.write_str("the object has changed at the origin"),
             Self::RangeNotSatisfiable => {
                 f.write_str("the range lies outside the object as the origin has it")
             }
-            Self::Busy { refusal, .. } => write!(f, "the origin is too busy ({refusal})"),
-            Self::Elsewhere { region: Some(region) } => {
+            Self::Throttled { refusal, .. } => write!(f, "the origin is too busy ({refusal})"),
+            Self::Redirected { region: Some(region) } => {
                 write!(f, "the bucket lives in region {region}: configure the origin for it")
             }
-            Self::Elsewhere { region: None } => {
+            Self::Redirected { region: None } => {
                 f.write_str("the origin redirected the request: configure the endpoint it names")
             }
             Self::Failed(refusal) => write!(f, "the origin failed the request ({refusal})"),
@@ -253,10 +255,12 @@ impl fmt::Display for OriginError {
             Self::Stalled { waited_for: Wait::Body, after } => {
                 write!(f, "the origin sent nothing more for {after:?}")
             }
-            Self::Short { missing_bytes } => {
+            Self::Truncated { missing_bytes } => {
                 write!(f, "the origin's answer ended {missing_bytes} bytes early")
             }
-            Self::Lied { what } => write!(f, "the origin's answer makes no sense: {what}"),
+            Self::InvalidResponse { what } => {
+                write!(f, "the origin's answer makes no sense: {what}")
+            }
             Self::InvalidRequest(error) => write!(f, "the request cannot be sent on: {error}"),
         }
     }
@@ -274,7 +278,7 @@ impl From<S3Error> for OriginError {
 impl From<BadQuery> for OriginError {
     fn from(BadQuery: BadQuery) -> Self {
         let (code, message) = ("InvalidURI".to_owned(), "the query cannot be read".to_owned());
-        Self::Failed(Refusal { status: 400, code, message })
+        Self::Failed(ErrorResponse { status: 400, code, message })
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zonal_base::Nanos;
 
-use crate::latency::Latency;
+use crate::latency::LatencyEstimate;
 use crate::retry_budget::RetryBudget;
 
 /// Hedging delay: a second request is sent if the first is not answered within this time.
@@ -67,14 +67,14 @@ pub(crate) struct Hedging {
 #[derive(Debug)]
 enum After {
     Time(Duration),
-    Share(Box<Latency>),
+    Share(Box<LatencyEstimate>),
 }
 
 impl Hedging {
     pub(crate) fn new(hedge: Hedge) -> Self {
         let after = match hedge {
             Hedge::After(time) => After::Time(time),
-            Hedge::Percentile(percent) => After::Share(Box::new(Latency::new(percent))),
+            Hedge::Percentile(percent) => After::Share(Box::new(LatencyEstimate::new(percent))),
         };
         Self { after, budget: RetryBudget::new(PERCENT_MAX, BURST, 0) }
     }
@@ -88,7 +88,7 @@ impl Hedging {
     }
 
     /// Records the time until a read was answered, with or without a hedged request.
-    pub(crate) fn note(&self, took: Duration) {
+    pub(crate) fn record_latency(&self, took: Duration) {
         if let After::Share(latency) = &self.after {
             latency.note(took);
         }

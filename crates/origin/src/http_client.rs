@@ -8,11 +8,11 @@ use http::{Request, Response, response};
 use hyper::body::Incoming;
 use zonal_s3::full_body;
 
-use crate::authorities::roots_for;
+use crate::ca_roots::roots_for;
 use crate::error::OriginError;
-use crate::limits::Limits;
-use crate::s3::answer;
+use crate::limits::OriginLimits;
 use crate::s3::client::{Client, connect_with};
+use crate::s3::error_mapping;
 
 /// HTTP and HTTPS client with a connection pool. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -25,8 +25,8 @@ impl HttpClient {
     ///
     /// # Errors
     /// The scheme is HTTPS, and the system has no readable root certificates.
-    pub fn open(scheme: &Scheme, limits: &Limits) -> io::Result<Self> {
-        let roots = roots_for(scheme, limits.authorities.as_ref())?;
+    pub fn open(scheme: &Scheme, limits: &OriginLimits) -> io::Result<Self> {
+        let roots = roots_for(scheme, limits.ca_roots.as_ref())?;
         Ok(Self { client: connect_with(roots, limits) })
     }
 
@@ -36,12 +36,12 @@ impl HttpClient {
     /// No connection, a connection that broke before the answer, or an answer that is not HTTP.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response<Incoming>, OriginError> {
         let answer = self.client.request(request.map(full_body)).await;
-        answer.map_err(|error| answer::broken(&error))
+        answer.map_err(|error| error_mapping::broken(&error))
     }
 
     /// Reads an error response to its end. The document is empty if it is too long or incomplete.
     pub async fn read_refusal(response: Response<Incoming>) -> (response::Parts, Bytes) {
-        let (parts, document) = answer::read(response).await;
+        let (parts, document) = error_mapping::read(response).await;
         (parts, document.unwrap_or_default())
     }
 }
@@ -50,12 +50,12 @@ impl OriginError {
     /// Maps an error response to an error, by its status and the code in its document.
     #[must_use]
     pub fn of_refusal(parts: &response::Parts, document: &[u8]) -> Self {
-        answer::meaning(parts, document)
+        error_mapping::meaning(parts, document)
     }
 
-    /// [`OriginError::Lied`]: the answer contradicts the request or itself.
+    /// [`OriginError::InvalidResponse`]: the answer contradicts the request or itself.
     #[must_use]
-    pub fn of_nonsense(what: impl Into<String>) -> Self {
-        Self::lied(what)
+    pub fn of_invalid_response(what: impl Into<String>) -> Self {
+        Self::invalid_response(what)
     }
 }

@@ -17,7 +17,7 @@ const BUCKETS: usize = 128;
 
 /// Estimates the time within which `percent` of an origin's answers have begun.
 #[derive(Debug)]
-pub(crate) struct Latency {
+pub(crate) struct LatencyEstimate {
     percent: u32,
     window: Mutex<Window>,
 }
@@ -30,7 +30,7 @@ struct Window {
     is_first: bool,
 }
 
-impl Latency {
+impl LatencyEstimate {
     pub(crate) fn new(percent: u8) -> Self {
         let window = Window { counts: [0; BUCKETS], sum: 0, known: None, is_first: true };
         Self { percent: percent.into(), window: Mutex::new(window) }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_time_is_that_of_the_share_and_at_most_a_fifth_too_long() {
-        let latency = Latency::new(95);
+        let latency = LatencyEstimate::new(95);
         for n in 0..99 {
             latency.note(Duration::from_millis(if n % 50 == 49 { 1000 } else { 10 }));
             assert_eq!(latency.get(), None, "too few are known");
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_an_origin_does_now_counts_soon() {
-        let latency = Latency::new(50);
+        let latency = LatencyEstimate::new(50);
         for _ in 0..600 {
             latency.note(Duration::from_millis(1));
         }

@@ -3,12 +3,12 @@
 //!
 //! Uses: `base`, `s3`. Knows nothing of: the cache, its clients, flash.
 //! Read in this order: `origins`, `origin`, `object`, `error`, `body`, `reads`, `s3`, `list`;
-//! `authorities` apart. For stores of other kinds: `concurrency`, `serving`, `store`. `conformance`
+//! `ca_roots` apart. For stores of other kinds: `concurrency`, `serving`, `store`. `conformance`
 //! is the test suite of every implementation.
 
 mod aimd;
-mod authorities;
 mod body;
+mod ca_roots;
 mod concurrency;
 pub mod conformance;
 mod download;
@@ -28,18 +28,18 @@ pub mod serving;
 mod stats;
 mod store;
 
-pub use authorities::{Authorities, AuthoritiesError, roots_for};
 pub use body::{OriginBody, RangeHead};
+pub use ca_roots::{CaRoots, CaRootsError, roots_for};
 pub use concurrency::{ConcurrencyLimits, Permit};
 pub use download::Download;
-pub use error::{OriginError, Refusal, RefusalCode, Wait, os_message};
+pub use error::{ErrorCode, ErrorResponse, OriginError, Wait, os_message};
 pub use hedge::{Hedge, HedgeError};
 pub use http_client::HttpClient;
-pub use limits::Limits;
+pub use limits::OriginLimits;
 pub use list::Page;
 pub use object::{ObjectHead, ObjectName};
-pub use origin::{AsSigned, ObjectStore, OfUpload, Origin, RequestId, StoreFuture};
-pub use origins::{Named, Origins};
+pub use origin::{ObjectStore, OfUpload, Origin, PassThroughSigned, RequestId, StoreFuture};
+pub use origins::{ConfiguredOrigin, Origins};
 pub use s3::{Addressing, Endpoint, EndpointError, S3OpenError, S3Origin};
 pub use stats::{Counter, Gauge, Stats};
 pub use store::{KeyPage, PageRequest, PageStart, ReadOnlyOrigin, ReadOnlyStore};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::authorities::Authorities;
+use crate::ca_roots::CaRoots;
 use crate::hedge::Hedge;
 
 /// Limits of one origin. Every field except the last two is a bound, and none can be switched off.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct OriginLimits {
     /// Concurrent ranges including their bodies, and as many concurrent heads. Further requests
     /// wait in FIFO order; their callers bound their number. 256: 64 KiB ranges at 40 ms each give
     /// 400 MiB/s.
@@ -40,10 +40,10 @@ pub struct Limits {
     /// Delay of hedged requests for HEAD or GET. `None`: no hedging.
     pub hedge: Option<Hedge>,
     /// Certificate authorities that may have signed the origin's certificate. `None`: the system's.
-    pub authorities: Option<Authorities>,
+    pub ca_roots: Option<CaRoots>,
 }
 
-impl Default for Limits {
+impl Default for OriginLimits {
     fn default() -> Self {
         Self {
             concurrent_reads: 256,
@@ -56,7 +56,7 @@ impl Default for Limits {
             retries: 3,
             backoff: Duration::from_millis(100),
             hedge: None,
-            authorities: None,
+            ca_roots: None,
         }
     }
 }

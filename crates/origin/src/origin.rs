@@ -10,7 +10,7 @@ use http::{Request, Response};
 use zonal_s3::BoxBody;
 
 use crate::body::OriginBody;
-use crate::error::{OriginError, Refusal};
+use crate::error::{ErrorResponse, OriginError};
 use crate::object::{ObjectHead, ObjectName};
 use crate::stats::Stats;
 
@@ -23,7 +23,7 @@ pub struct RequestId(pub Box<str>);
 /// with the client's own signature, host and path, and the origin verifies and authorizes it. Only
 /// S3 endpoints support this.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AsSigned {
+pub struct PassThroughSigned {
     /// Bucket of the request. Empty if it concerns no bucket.
     pub bucket: Box<str>,
 }
@@ -41,7 +41,7 @@ pub struct OfUpload {
 ///
 /// An implementation limits its concurrent requests
 /// ([`ConcurrencyLimits`](crate::ConcurrencyLimits)), has timeouts, and retries transient failures,
-/// all within its [`Limits`](crate::Limits).
+/// all within its [`OriginLimits`](crate::Limits).
 pub trait ObjectStore: fmt::Debug + Send + Sync + Any {
     /// HEAD: the metadata of an object.
     fn head<'a>(&'a self, object: &'a ObjectName) -> StoreFuture<'a, ObjectHead>;
@@ -74,7 +74,7 @@ pub trait ObjectStore: fmt::Debug + Send + Sync + Any {
         false
     }
 
-    /// True if the store verifies the client's signature of a request marked [`AsSigned`].
+    /// True if the store verifies the client's signature of a request marked [`PassThroughSigned`].
     fn verifies_signatures(&self) -> bool {
         false
     }
@@ -166,7 +166,7 @@ impl Origin {
     ///
     /// Signed chunks are verified if the request's extensions hold a
     /// [`SignatureChain`](zonal_s3::aws_chunked::SignatureChain); see also [`RequestId`]. A request
-    /// marked [`AsSigned`] is neither signed nor verified here.
+    /// marked [`PassThroughSigned`] is neither signed nor verified here.
     ///
     /// # Errors
     /// No answer came, the answer concerns Zonal's credentials or configuration instead of the
@@ -176,8 +176,10 @@ impl Origin {
         request: Request<BoxBody>,
     ) -> Result<Response<BoxBody>, OriginError> {
         self.stats().forwards.add(1);
-        if request.extensions().get::<AsSigned>().is_some() && !self.0.verifies_signatures() {
-            return Err(OriginError::Denied(Refusal {
+        if request.extensions().get::<PassThroughSigned>().is_some()
+            && !self.0.verifies_signatures()
+        {
+            return Err(OriginError::Denied(ErrorResponse {
                 status: 403,
                 code: "AccessDenied".to_owned(),
                 message: "this kind of origin judges no signatures".to_owned(),

@@ -10,14 +10,14 @@ use zonal_s3::BoxBody;
 use zonal_s3::sigv4::decode_path;
 
 use crate::body::OriginBody;
-use crate::error::{OriginError, Refusal};
+use crate::error::{ErrorResponse, OriginError};
 use crate::list::Page;
 use crate::object::{ObjectHead, ObjectName};
-use crate::origin::{AsSigned, Origin};
+use crate::origin::{Origin, PassThroughSigned};
 
 /// A configured origin.
 #[derive(Debug)]
-pub struct Named {
+pub struct ConfiguredOrigin {
     /// Name in logs and metrics, unique among the origins.
     pub name: String,
     /// The object store behind this name.
@@ -32,16 +32,16 @@ pub struct Named {
 /// The routing table of a gateway.
 #[derive(Debug)]
 pub struct Origins {
-    all: Vec<Named>,
+    all: Vec<ConfiguredOrigin>,
     by_bucket: HashMap<String, usize>,
     /// Index of the default origin.
-    rest: Option<usize>,
+    default_origin: Option<usize>,
 }
 
 impl From<Origin> for Origins {
     /// A single origin, with all its buckets.
     fn from(origin: Origin) -> Self {
-        Self::new(vec![Named {
+        Self::new(vec![ConfiguredOrigin {
             name: String::new(),
             origin,
             buckets: Vec::new(),
@@ -56,24 +56,24 @@ impl Origins {
     /// Requires: bucket names and origin names are unique, and at most one origin has no bucket
     /// list.
     #[must_use]
-    pub fn new(all: Vec<Named>) -> Self {
-        let rest = all.iter().position(|one| one.buckets.is_empty());
-        let named = |(n, one): (usize, &Named)| {
+    pub fn new(all: Vec<ConfiguredOrigin>) -> Self {
+        let default_origin = all.iter().position(|one| one.buckets.is_empty());
+        let named = |(n, one): (usize, &ConfiguredOrigin)| {
             one.buckets.iter().map(|bucket| (bucket.clone(), n)).collect::<Vec<_>>()
         };
         let by_bucket = all.iter().enumerate().flat_map(named).collect();
-        Self { all, by_bucket, rest }
+        Self { all, by_bucket, default_origin }
     }
 
     /// All origins.
-    pub fn iter(&self) -> impl Iterator<Item = &Named> {
+    pub fn iter(&self) -> impl Iterator<Item = &ConfiguredOrigin> {
         self.all.iter()
     }
 
     /// True if there is one origin, which has every bucket.
     #[must_use]
     pub fn is_one(&self) -> bool {
-        self.all.len() == 1 && self.rest.is_some()
+        self.all.len() == 1 && self.default_origin.is_some()
     }
 
     /// True if an origin names the bucket, or there is a default origin.
@@ -104,24 +104,24 @@ impl Origins {
 
     /// The default origin, which has every bucket that no origin names.
     #[must_use]
-    pub fn rest(&self) -> Option<&Named> {
-        self.rest.map(|place| &self.all[place])
+    pub fn default_origin(&self) -> Option<&ConfiguredOrigin> {
+        self.default_origin.map(|place| &self.all[place])
     }
 
-    /// True if no origin names the bucket, so that only [`rest`](Self::rest) can have it.
+    /// True if no origin names the bucket, so that only [`default_origin`](Self::rest) can have it.
     #[must_use]
     pub fn is_of_the_rest(&self, bucket: &str) -> bool {
         !self.by_bucket.contains_key(bucket)
     }
 
     fn place(&self, bucket: &str) -> Option<usize> {
-        self.by_bucket.get(bucket).copied().or(self.rest)
+        self.by_bucket.get(bucket).copied().or(self.default_origin)
     }
 
-    fn of(&self, bucket: &str) -> Result<&Named, OriginError> {
+    fn of(&self, bucket: &str) -> Result<&ConfiguredOrigin, OriginError> {
         let place = self.place(bucket);
         place.map(|place| &self.all[place]).ok_or_else(|| {
-            OriginError::NotFound(Refusal {
+            OriginError::NotFound(ErrorResponse {
                 status: 404,
                 code: "NoSuchBucket".to_owned(),
                 message: "The specified bucket does not exist".to_owned(),
@@ -186,7 +186,7 @@ impl Origins {
 
     /// Forwards a request; see [`Origin::forward`].
     ///
-    /// Requires: the path (or [`AsSigned`]) names a bucket, or there [is one](Self::is_one) origin.
+    /// Requires: the path (or [`PassThroughSigned`]) names a bucket, or there [is one](Self::is_one) origin.
     ///
     /// # Errors
     /// As in [`Origin::forward`], and `NoSuchBucket`.
@@ -196,12 +196,12 @@ impl Origins {
     ) -> Result<Response<BoxBody>, OriginError> {
         let path = request.uri().path().trim_start_matches('/');
         let bucket = decode_path(path.split('/').next().unwrap_or_default()).unwrap_or_default();
-        let signed = request.extensions().get::<AsSigned>();
+        let signed = request.extensions().get::<PassThroughSigned>();
         self.of(signed.map_or(&*bucket, |signed| &*signed.bucket))?.forward(request).await
     }
 }
 
-impl Named {
+impl ConfiguredOrigin {
     /// Forwards a request; see [`Origin::forward`]. An error of an unreachable origin names the
     /// origin.
     ///
@@ -218,15 +218,15 @@ impl Named {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
+    use crate::limits::OriginLimits;
     use crate::s3::S3Origin;
 
     fn origins(buckets: &[&[&str]]) -> Origins {
         let named = buckets.iter().enumerate().map(|(n, buckets)| {
             let (endpoint, region) = ("http://127.0.0.1:1".parse().unwrap(), "r".to_owned());
-            let origin = S3Origin::open(endpoint, region, None, Limits::default()).unwrap();
+            let origin = S3Origin::open(endpoint, region, None, OriginLimits::default()).unwrap();
             let buckets = buckets.iter().map(|bucket| (*bucket).to_owned()).collect();
-            Named {
+            ConfiguredOrigin {
                 name: n.to_string(),
                 origin: origin.into(),
                 buckets,

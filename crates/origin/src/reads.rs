@@ -21,7 +21,7 @@ use crate::aimd::{AimdLimiter, LimiterPermit};
 use crate::concurrency::Permit;
 use crate::error::OriginError;
 use crate::hedge::Hedging;
-use crate::limits::Limits;
+use crate::limits::OriginLimits;
 use crate::retry_budget::RetryBudget;
 use crate::stats::Stats;
 
@@ -31,7 +31,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(5);
 /// Sends the reads of one origin.
 #[derive(Debug)]
 pub(crate) struct Reads {
-    limits: Limits,
+    limits: OriginLimits,
     limiter: AimdLimiter,
     retry_budget: RetryBudget,
     hedging: Option<Hedging>,
@@ -43,7 +43,7 @@ pub(crate) struct Reads {
 impl Reads {
     /// `at_once` is the maximum of requests in flight when the origin is well: the number of
     /// concurrency permits.
-    pub(crate) fn new(at_once: usize, limits: &Limits, stats: Arc<Stats>) -> Self {
+    pub(crate) fn new(at_once: usize, limits: &OriginLimits, stats: Arc<Stats>) -> Self {
         Self {
             limiter: AimdLimiter::new(at_once, limits.wait, stats.clone()),
             retry_budget: RetryBudget::of_retries(),
@@ -55,7 +55,7 @@ impl Reads {
     }
 
     /// Waits for a concurrency permit. While the origin is throttling, permits become free slowly,
-    /// so the wait is limited to [`Limits::wait`]. Otherwise it is unlimited.
+    /// so the wait is limited to [`OriginLimits::wait`]. Otherwise it is unlimited.
     pub(crate) async fn placed(
         &self,
         permit: impl Future<Output = Permit>,
@@ -121,20 +121,20 @@ impl Reads {
             None => Some(first.as_mut().await),
         };
         if let Some(answer) = early {
-            hedging.note(began_at.elapsed());
+            hedging.record_latency(began_at.elapsed());
             return answer;
         }
         let Some(permit) = self.limiter.try_acquire().filter(|_| hedging.budget.try_take()) else {
             self.stats.hedges_refused.add(1);
             let answer = first.await;
-            hedging.note(began_at.elapsed());
+            hedging.record_latency(began_at.elapsed());
             return answer;
         };
         self.stats.hedges.add(1);
         let second = pin!(self.ask_once(question(), permit));
         let (answer, is_second) = first_good(first, second).await;
         self.stats.hedges_won.add(u64::from(is_second));
-        hedging.note(began_at.elapsed());
+        hedging.record_latency(began_at.elapsed());
         answer
     }
 
@@ -146,7 +146,7 @@ impl Reads {
     ) -> Result<T, OriginError> {
         let answer = asked.await;
         match &answer {
-            Err(OriginError::Busy { retry_after, .. }) => {
+            Err(OriginError::Throttled { retry_after, .. }) => {
                 self.stats.slow_downs.add(1);
                 permit.on_throttled(*retry_after);
             }
@@ -159,7 +159,7 @@ impl Reads {
 
 /// Random backoff with full jitter, so that clients that failed together do not retry together.
 /// `drawn` counts the draws.
-fn backoff(limits: &Limits, retries: u32, drawn: &AtomicU64) -> Duration {
+fn backoff(limits: &OriginLimits, retries: u32, drawn: &AtomicU64) -> Duration {
     let bound = limits.backoff.saturating_mul(1 << retries.min(16)).min(BACKOFF_MAX);
     // The time of day is the seed, so that two processes that started together differ.
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -205,7 +205,7 @@ fn is_good<T>(answer: &Result<T, OriginError>) -> bool {
 /// must not wait for three more.
 fn is_worth_a_retry(error: &OriginError) -> bool {
     match error {
-        OriginError::Unreachable { .. } | OriginError::Busy { .. } => true,
+        OriginError::Unreachable { .. } | OriginError::Throttled { .. } => true,
         OriginError::Failed(refusal) => matches!(refusal.status, 500 | 502 | 504),
         _ => false,
     }

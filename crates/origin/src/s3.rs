@@ -13,21 +13,21 @@
 //! 6. `answer` maps error responses to errors,
 //! 7. `probe` tells a refusal of the request from a refusal of Zonal's credentials.
 
-pub(crate) mod answer;
-mod as_signed;
 mod buckets;
 pub(crate) mod client;
 mod endpoint;
+pub(crate) mod error_mapping;
 mod forward;
 pub(crate) mod get;
 mod head;
+mod pass_through;
 mod probe;
 mod response_validation;
 mod upload;
 mod uploads;
 
-pub(crate) use answer::meaning;
 pub use endpoint::{Addressing, Endpoint, EndpointError};
+pub(crate) use error_mapping::meaning;
 
 use std::any::Any;
 use std::fmt;
@@ -41,10 +41,10 @@ use tokio::time::Instant;
 use zonal_s3::BoxBody;
 use zonal_s3::sigv4::{Credentials, Signer};
 
-use crate::authorities::roots_for;
 use crate::body::OriginBody;
+use crate::ca_roots::roots_for;
 use crate::concurrency::ConcurrencyLimits;
-use crate::limits::Limits;
+use crate::limits::OriginLimits;
 use crate::object::{ObjectHead, ObjectName};
 use crate::origin::{ObjectStore, StoreFuture};
 use crate::reads::Reads;
@@ -56,12 +56,12 @@ pub struct S3Origin {
     endpoint: Endpoint,
     /// Signer of requests. Empty: requests are anonymous.
     signer: ArcSwapOption<Signer>,
-    limits: Limits,
+    limits: OriginLimits,
     concurrency: ConcurrencyLimits,
     proven: buckets::Buckets,
     /// Buckets with Requester Pays whose charges a client has accepted.
     paid: buckets::Buckets,
-    proven_uploads: uploads::Proven,
+    proven_uploads: uploads::VerifiedUploads,
     /// Time of the last probe in which the origin accepted the credentials, made because a refusal
     /// was ambiguous.
     let_in_at: Mutex<Option<Instant>>,
@@ -107,9 +107,9 @@ impl S3Origin {
         endpoint: Endpoint,
         region: String,
         credentials: Option<Credentials>,
-        limits: Limits,
+        limits: OriginLimits,
     ) -> Result<Self, S3OpenError> {
-        let roots = roots_for(endpoint.scheme(), limits.authorities.as_ref());
+        let roots = roots_for(endpoint.scheme(), limits.ca_roots.as_ref());
         let roots = roots.map_err(S3OpenError::NoRootCertificates)?;
         Self::with_roots(endpoint, region, credentials, limits, roots)
     }
@@ -118,7 +118,7 @@ impl S3Origin {
         endpoint: Endpoint,
         region: String,
         credentials: Option<Credentials>,
-        limits: Limits,
+        limits: OriginLimits,
         roots: rustls::RootCertStore,
     ) -> Result<Self, S3OpenError> {
         let signer = credentials
@@ -136,7 +136,7 @@ impl S3Origin {
             limits,
             proven: buckets::Buckets::default(),
             paid: buckets::Buckets::default(),
-            proven_uploads: uploads::Proven::default(),
+            proven_uploads: uploads::VerifiedUploads::default(),
             let_in_at: Mutex::default(),
             stats,
         })

@@ -19,8 +19,8 @@ use zonal_s3::object_list::Entry;
 
 use crate::body::{OriginBody, RangeHead};
 use crate::concurrency::ConcurrencyLimits;
-use crate::error::{OriginError, Refusal, Wait};
-use crate::limits::Limits;
+use crate::error::{ErrorResponse, OriginError, Wait};
+use crate::limits::OriginLimits;
 use crate::object::{ObjectHead, ObjectName};
 use crate::origin::{ObjectStore, StoreFuture};
 use crate::reads::Reads;
@@ -92,7 +92,7 @@ pub struct ReadOnlyOrigin {
     store: ArcSwap<Box<dyn ReadOnlyStore>>,
     /// Bucket name that clients use.
     bucket: String,
-    limits: Limits,
+    limits: OriginLimits,
     concurrency: ConcurrencyLimits,
     reads: Reads,
     stats: Arc<Stats>,
@@ -101,7 +101,7 @@ pub struct ReadOnlyOrigin {
 impl ReadOnlyOrigin {
     /// Serves `store` as `bucket`.
     #[must_use]
-    pub fn new(store: Box<dyn ReadOnlyStore>, bucket: String, limits: Limits) -> Self {
+    pub fn new(store: Box<dyn ReadOnlyStore>, bucket: String, limits: OriginLimits) -> Self {
         let stats = Arc::<Stats>::default();
         // Permits of ranges and heads, and of forwarded downloads and other requests.
         let at_once = 2 * (limits.concurrent_reads + limits.concurrent_forwards);
@@ -136,9 +136,13 @@ impl ReadOnlyOrigin {
         let store = self.store.load_full();
         let parts = self.asked(object, || store.head(&object.key)).await?;
         if parts.status != StatusCode::OK {
-            return Err(OriginError::lied(format!("a head was answered {}", parts.status)));
+            return Err(OriginError::invalid_response(format!(
+                "a head was answered {}",
+                parts.status
+            )));
         }
-        let size = length_of(&parts).ok_or_else(|| OriginError::lied("a head without a size"))?;
+        let size = length_of(&parts)
+            .ok_or_else(|| OriginError::invalid_response("a head without a size"))?;
         Ok(ObjectHead::from_headers(size, &parts.headers))
     }
 
@@ -234,7 +238,7 @@ impl ObjectStore for ReadOnlyOrigin {
 }
 
 /// Maps the store's own 404 code to the S3 code on which clients match.
-fn not_found(refusal: &Refusal, object: &ObjectName) -> OriginError {
+fn not_found(refusal: &ErrorResponse, object: &ObjectName) -> OriginError {
     match &*refusal.code {
         "NoSuchBucket" | "ContainerNotFound" => no_such_bucket(&object.bucket),
         _ => no_such_key(&object.key),

@@ -21,13 +21,13 @@ use decoded::Decoded;
 use decoder::Decoder;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use http::{Extensions, Request, StatusCode};
-use http_body_util::BodyExt;
 use rechunked::Rechunked;
 
 use crate::BoxBody;
+use crate::body::stream_body;
 use crate::checksum::Checksum;
+use crate::delayed_tail::DelayedTail;
 use crate::error::S3Error;
-use crate::held_back::HeldBack;
 use crate::sigv4::{
     STREAMING_SIGNED_PAYLOAD, STREAMING_SIGNED_PAYLOAD_TRAILER, STREAMING_UNSIGNED_PAYLOAD_TRAILER,
     UNSIGNED_PAYLOAD,
@@ -87,11 +87,11 @@ pub fn strip_signatures(request: Request<BoxBody>) -> Result<Request<BoxBody>, S
             let hash = HeaderValue::from_static(STREAMING_UNSIGNED_PAYLOAD_TRAILER);
             headers.insert(CONTENT_SHA256, hash);
             headers.insert(CONTENT_LENGTH, layout.encoded_bytes().into());
-            Rechunked::new(decoded, layout).boxed_unsync()
+            stream_body(Rechunked::new(decoded, layout))
         }
         _ => {
             describe_decoded(headers, bytes);
-            HeldBack::new(decoded).boxed_unsync()
+            stream_body(DelayedTail::new(decoded))
         }
     };
     Ok(Request::from_parts(parts, body))
@@ -114,7 +114,7 @@ pub fn decode(request: Request<BoxBody>) -> Result<Request<BoxBody>, S3Error> {
         _ => decoded,
     };
     describe_decoded(&mut parts.headers, bytes);
-    Ok(Request::from_parts(parts, HeldBack::new(decoded).boxed_unsync()))
+    Ok(Request::from_parts(parts, stream_body(DelayedTail::new(decoded))))
 }
 
 fn decoded(

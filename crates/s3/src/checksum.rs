@@ -1,18 +1,15 @@
 //! Body checksums: computes and verifies `Content-MD5` and `x-amz-checksum-*`.
 
 use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, Digest as Crc};
 use http::{HeaderMap, Method, Request};
-use http_body::{Body, Frame};
-use http_body_util::BodyExt;
 use md5::{Digest, Md5};
 use ring::digest;
 
+use crate::body::{DataSource, stream_body};
 use crate::{BodyError, BoxBody};
 
 /// An `x-amz-checksum-*` algorithm that Zonal computes.
@@ -27,7 +24,7 @@ pub(crate) enum Checksum {
 
 /// Running checksum of the bytes so far.
 #[derive(Clone)]
-pub(crate) enum Sum {
+pub(crate) enum Checksummer {
     Crc(Crc, Checksum),
     Sha(digest::Context),
 }
@@ -82,19 +79,19 @@ impl Checksum {
         self.bytes().div_ceil(3) * 4
     }
 
-    pub(crate) fn start(self) -> Sum {
-        let crc = |algorithm| Sum::Crc(Crc::new(algorithm), self);
+    pub(crate) fn start(self) -> Checksummer {
+        let crc = |algorithm| Checksummer::Crc(Crc::new(algorithm), self);
         match self {
             Self::Crc32 => crc(CrcAlgorithm::Crc32IsoHdlc),
             Self::Crc32c => crc(CrcAlgorithm::Crc32Iscsi),
             Self::Crc64Nvme => crc(CrcAlgorithm::Crc64Nvme),
-            Self::Sha1 => Sum::Sha(digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY)),
-            Self::Sha256 => Sum::Sha(digest::Context::new(&digest::SHA256)),
+            Self::Sha1 => Checksummer::Sha(digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY)),
+            Self::Sha256 => Checksummer::Sha(digest::Context::new(&digest::SHA256)),
         }
     }
 }
 
-impl Sum {
+impl Checksummer {
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Crc(crc, _) => crc.update(bytes),
@@ -163,40 +160,28 @@ pub fn verify(request: Request<BoxBody>) -> Request<BoxBody> {
     match stated.filter(|_| request.method() == Method::PUT) {
         None => request,
         Some((checksum, stated)) => request.map(|inner| {
-            Verified { inner, checksum, sum: checksum.start(), stated }.boxed_unsync()
+            stream_body(ChecksumVerifier { inner, checksum, sum: checksum.start(), stated })
         }),
     }
 }
 
-/// Yields `inner`, then an error at its end when the checksum does not match.
-struct Verified {
+/// Yields `inner`, and fails at its end if the checksum does not match.
+struct ChecksumVerifier {
     inner: BoxBody,
     checksum: Checksum,
-    sum: Sum,
+    sum: Checksummer,
     stated: String,
 }
 
-impl Body for Verified {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = &mut *self;
-        let frame = ready!(Pin::new(&mut this.inner).poll_frame(cx));
-        match &frame {
-            Some(Ok(frame)) => this.sum.update(frame.data_ref().map_or(&[], |bytes| bytes)),
-            Some(Err(_)) => {}
-            None if this.sum.text() == this.stated => {}
-            None => {
-                return Poll::Ready(Some(Err(
-                    ChecksumMismatch { header: this.checksum.name() }.into()
-                )));
-            }
+impl DataSource for ChecksumVerifier {
+    async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
+        let data = self.inner.next().await?;
+        match &data {
+            Some(data) => self.sum.update(data),
+            None if self.sum.text() == self.stated => {}
+            None => return Err(ChecksumMismatch { header: self.checksum.name() }.into()),
         }
-        Poll::Ready(frame)
+        Ok(data)
     }
 }
 

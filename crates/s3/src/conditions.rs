@@ -18,7 +18,7 @@ use http::header::{
 
 /// Result of the evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ConditionResult {
     /// All conditions hold, or the request has none: serve the read.
     Proceed,
     /// Answer 304: the client already has this version.
@@ -29,7 +29,7 @@ pub enum Verdict {
 
 /// The validators of the current version, with which conditions are compared.
 #[derive(Clone, Copy, Debug)]
-pub struct Version<'a> {
+pub struct StoredVersion<'a> {
     /// A strong ETag with its quotes.
     pub etag: &'a str,
     /// An HTTP date. Empty when the origin sent no `Last-Modified`.
@@ -57,20 +57,24 @@ fn kept(headers: &HeaderMap, names: &[HeaderName]) -> HeaderMap {
 
 /// Evaluates the conditions of a read.
 #[must_use]
-pub fn evaluate(headers: &HeaderMap, version: Version<'_>, now: SystemTime) -> Verdict {
+pub fn evaluate(
+    headers: &HeaderMap,
+    version: StoredVersion<'_>,
+    now: SystemTime,
+) -> ConditionResult {
     if headers.contains_key(IF_MATCH) {
         if !names(headers, &IF_MATCH, version.etag, Comparison::Strong) {
-            return Verdict::Failed("If-Match");
+            return ConditionResult::Failed("If-Match");
         }
     } else if changed_since(headers, &IF_UNMODIFIED_SINCE, version, now) == Some(true) {
-        return Verdict::Failed("If-Unmodified-Since");
+        return ConditionResult::Failed("If-Unmodified-Since");
     }
     let known = if headers.contains_key(IF_NONE_MATCH) {
         names(headers, &IF_NONE_MATCH, version.etag, Comparison::Weak)
     } else {
         changed_since(headers, &IF_MODIFIED_SINCE, version, now) == Some(false)
     };
-    if known { Verdict::NotModified } else { Verdict::Proceed }
+    if known { ConditionResult::NotModified } else { ConditionResult::Proceed }
 }
 
 /// Conditional write: `If-Match` and `If-None-Match`, evaluated against the current version.
@@ -96,7 +100,7 @@ impl WriteConditions {
 
 /// The `Range` header. `None` if there is none, or if `If-Range` names another version.
 #[must_use]
-pub fn range_header<'a>(headers: &'a HeaderMap, version: Version<'_>) -> Option<&'a str> {
+pub fn range_header<'a>(headers: &'a HeaderMap, version: StoredVersion<'_>) -> Option<&'a str> {
     let range = headers.get(RANGE)?.to_str().ok()?;
     let Some(wanted) = headers.get(IF_RANGE) else { return Some(range) };
     let wanted = wanted.to_str().ok()?;
@@ -145,7 +149,7 @@ fn tags(list: &str) -> impl Iterator<Item = &str> {
 fn changed_since(
     headers: &HeaderMap,
     header: &HeaderName,
-    version: Version<'_>,
+    version: StoredVersion<'_>,
     now: SystemTime,
 ) -> Option<bool> {
     let since = httpdate::parse_http_date(headers.get(header)?.to_str().ok()?).ok()?;

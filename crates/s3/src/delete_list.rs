@@ -71,7 +71,8 @@ impl DeleteList {
             match reader.read_event().map_err(|_| BadDelete)? {
                 Event::Start(tag) => {
                     // The root element may have attributes: it declares the namespace.
-                    list.is_ambiguous |= path.at != At::Begin && tag.attributes().next().is_some();
+                    list.is_ambiguous |=
+                        path.at != Position::Begin && tag.attributes().next().is_some();
                     leaf = path.enter(tag.local_name().as_ref(), &mut list)?;
                 }
                 Event::End(_) => path.leave(leaf.take(), &mut list)?,
@@ -119,13 +120,13 @@ impl DeleteList {
 /// Parser state: position in the document.
 #[derive(Debug, Default)]
 struct Path {
-    at: At,
+    at: Position,
     /// Elements seen in the current object, to refuse duplicates.
     seen: Vec<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum At {
+enum Position {
     #[default]
     Begin,
     Delete,
@@ -138,49 +139,51 @@ impl Path {
     /// Enters an element. Returns an empty text to collect if the element is a leaf.
     fn enter(&mut self, name: &[u8], list: &mut DeleteList) -> Result<Option<String>, BadDelete> {
         self.at = match (self.at, name) {
-            (At::Begin, b"Delete") => At::Delete,
-            (At::Delete, b"Object") => {
+            (Position::Begin, b"Delete") => Position::Delete,
+            (Position::Delete, b"Object") => {
                 self.seen.clear();
                 list.objects.push(ObjectIdentifier::default());
-                At::Object
+                Position::Object
             }
-            (At::Delete, b"Quiet") if list.quiet.is_none() => At::Leaf("Quiet"),
-            (At::Object, name) => {
+            (Position::Delete, b"Quiet") if list.quiet.is_none() => Position::Leaf("Quiet"),
+            (Position::Object, name) => {
                 let known = [KEY].into_iter().chain(OTHERS).find(|it| it.as_bytes() == name);
                 let leaf = known.filter(|leaf| !self.seen.contains(leaf)).ok_or(BadDelete)?;
                 self.seen.push(leaf);
-                At::Leaf(leaf)
+                Position::Leaf(leaf)
             }
             _ => return Err(BadDelete),
         };
-        Ok(matches!(self.at, At::Leaf(_)).then(String::new))
+        Ok(matches!(self.at, Position::Leaf(_)).then(String::new))
     }
 
     fn leave(&mut self, text: Option<String>, list: &mut DeleteList) -> Result<(), BadDelete> {
         self.at = match self.at {
-            At::Leaf("Quiet") => {
+            Position::Leaf("Quiet") => {
                 list.quiet = text.map(|text| text.trim().to_owned());
-                At::Delete
+                Position::Delete
             }
-            At::Leaf(leaf) => {
+            Position::Leaf(leaf) => {
                 let object = list.objects.last_mut().ok_or(BadDelete)?;
                 match (leaf, text.ok_or(BadDelete)?) {
                     (KEY, key) => object.key = key,
                     (leaf, text) => object.others.push((leaf, text)),
                 }
-                At::Object
+                Position::Object
             }
-            At::Object if list.objects.last().is_some_and(|object| !object.key.is_empty()) => {
-                At::Delete
+            Position::Object
+                if list.objects.last().is_some_and(|object| !object.key.is_empty()) =>
+            {
+                Position::Delete
             }
-            At::Delete => At::End,
+            Position::Delete => Position::End,
             _ => return Err(BadDelete),
         };
         Ok(())
     }
 
     fn is_done(&self) -> bool {
-        self.at == At::End
+        self.at == Position::End
     }
 }
 

@@ -9,14 +9,14 @@ const MAX_KEYS: usize = 1000;
 
 /// Version of the list operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum ListVersion {
     /// ListObjects.
     V1,
     /// ListObjectsV2.
     V2,
 }
 
-impl Version {
+impl ListVersion {
     /// The query parameters that this version accepts.
     fn parameters(self) -> &'static [&'static str] {
         match self {
@@ -39,7 +39,7 @@ impl Version {
 #[derive(Debug)]
 pub struct ListRequest {
     /// Version of the operation.
-    pub version: Version,
+    pub version: ListVersion,
     bucket: String,
     /// Only keys with this prefix are listed. Empty: all keys.
     pub prefix: String,
@@ -60,7 +60,7 @@ pub struct ListRequest {
 }
 
 impl ListRequest {
-    fn parse(version: Version, bucket: &str, query: &Query<'_>) -> Result<Self, S3Error> {
+    fn parse(version: ListVersion, bucket: &str, query: &Query<'_>) -> Result<Self, S3Error> {
         let text = |name: &str| query.get(name).unwrap_or_default().to_owned();
         let max_keys = match query.get("max-keys") {
             None | Some("") => MAX_KEYS,
@@ -78,8 +78,8 @@ impl ListRequest {
         };
         let token = query.get("continuation-token").map(str::to_owned);
         let start_after = match version {
-            Version::V1 => query.get("marker").map(str::to_owned),
-            Version::V2 => query.get("start-after").map(str::to_owned),
+            ListVersion::V1 => query.get("marker").map(str::to_owned),
+            ListVersion::V2 => query.get("start-after").map(str::to_owned),
         };
         let after = match &token {
             Some(token) => {
@@ -108,8 +108,8 @@ impl ListRequest {
     /// A parameter has an invalid value, or lists do not have the parameter.
     pub fn of(bucket: &str, query: &Query<'_>) -> Result<Self, S3Error> {
         let version = match query.get("list-type") {
-            None => Version::V1,
-            Some("2") => Version::V2,
+            None => ListVersion::V1,
+            Some("2") => ListVersion::V2,
             Some(_) => return Err(S3Error::not_implemented("This list-type is not implemented.")),
         };
         if !query.has_only(version.parameters()) {
@@ -193,13 +193,13 @@ pub fn to_xml(request: &ListRequest, page: &Page) -> String {
     element(&mut xml, "IsTruncated", if page.next.is_some() { "true" } else { "false" });
     let next = page.next.as_deref();
     match request.version {
-        Version::V1 => {
+        ListVersion::V1 => {
             element(&mut xml, "Marker", &encoded(request.start_after.as_deref().unwrap_or("")));
             if let Some(next) = next {
                 element(&mut xml, "NextMarker", &encoded(next));
             }
         }
-        Version::V2 => {
+        ListVersion::V2 => {
             element(&mut xml, "KeyCount", &page.entries.len().to_string());
             if let Some(token) = &request.token {
                 element(&mut xml, "ContinuationToken", token);

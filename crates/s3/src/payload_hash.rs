@@ -1,17 +1,15 @@
 //! Payload hash: verifies a body against `x-amz-content-sha256` as it streams.
 
 use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request};
-use http_body::{Body, Frame};
-use http_body_util::BodyExt;
+use http_body::Body;
 use ring::digest;
 
+use crate::body::{DataSource, stream_body};
+use crate::delayed_tail::DelayedTail;
 use crate::error::S3Error;
-use crate::held_back::HeldBack;
 use crate::sigv4::{EMPTY_SHA256, hex, unhex};
 use crate::{BodyError, BoxBody};
 
@@ -47,7 +45,8 @@ pub fn verify(request: Request<BoxBody>) -> Result<Request<BoxBody>, S3Error> {
             false => Err(S3Error::of_body(&PayloadHashMismatch { stated, computed })),
         };
     }
-    Ok(request.map(|body| HeldBack::new(Verified::new(body, stated)).boxed_unsync()))
+    let verified = |body| DelayedTail::new(PayloadHashVerifier::new(body, stated));
+    Ok(request.map(|body| stream_body(verified(body))))
 }
 
 /// The hash in the header. `None` without a header, or if its value is a keyword such as
@@ -57,40 +56,32 @@ fn stated(headers: &HeaderMap) -> Option<Vec<u8>> {
     unhex(str::from_utf8(stated).ok()?).filter(|hash| hash.len() == digest::SHA256_OUTPUT_LEN)
 }
 
-/// Yields `inner`, then an error at its end when the hash does not match.
-struct Verified {
+/// Yields `inner`, and fails at its end if the hash does not match.
+struct PayloadHashVerifier {
     inner: BoxBody,
     stated: Vec<u8>,
     hash: digest::Context,
 }
 
-impl Verified {
+impl PayloadHashVerifier {
     fn new(inner: BoxBody, stated: Vec<u8>) -> Self {
         Self { inner, stated, hash: digest::Context::new(&digest::SHA256) }
     }
 }
 
-impl Body for Verified {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = &mut *self;
-        let frame = ready!(Pin::new(&mut this.inner).poll_frame(cx));
-        match &frame {
-            Some(Ok(frame)) => this.hash.update(frame.data_ref().map_or(&[], |bytes| bytes)),
-            Some(Err(_)) => {}
+impl DataSource for PayloadHashVerifier {
+    async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
+        let data = self.inner.next().await?;
+        match &data {
+            Some(data) => self.hash.update(data),
             None => {
-                let computed = this.hash.clone().finish();
-                if computed.as_ref() != this.stated {
-                    let (stated, computed) = (hex(&this.stated), hex(computed.as_ref()));
-                    return Poll::Ready(Some(Err(PayloadHashMismatch { stated, computed }.into())));
+                let computed = self.hash.clone().finish();
+                if computed.as_ref() != self.stated {
+                    let (stated, computed) = (hex(&self.stated), hex(computed.as_ref()));
+                    return Err(PayloadHashMismatch { stated, computed }.into());
                 }
             }
         }
-        Poll::Ready(frame)
+        Ok(data)
     }
 }

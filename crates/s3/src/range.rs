@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// The bytes to send, and the status to send them with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Slice {
+pub enum ResolvedRange {
     /// The whole object, status 200.
     Whole,
     /// The byte range, end exclusive, status 206. Never empty.
@@ -19,16 +19,20 @@ pub enum Slice {
 
 /// Resolves the `Range` header `header` for an object of `size` bytes.
 #[must_use]
-pub fn resolve(header: &str, size: u64) -> Slice {
+pub fn resolve(header: &str, size: u64) -> ResolvedRange {
     match parse(header) {
-        None => Slice::Whole,
-        Some(Spec::Suffix(0)) => Slice::Unsatisfiable,
+        None => ResolvedRange::Whole,
+        Some(Spec::Suffix(0)) => ResolvedRange::Unsatisfiable,
         // For a suffix range of an empty object, S3 sends the whole object, but refuses `0-`.
-        Some(Spec::Suffix(_)) if size == 0 => Slice::Whole,
-        Some(Spec::Suffix(bytes)) => Slice::Part(size.saturating_sub(bytes)..size),
-        Some(Spec::From(start) | Spec::Closed(start, _)) if start >= size => Slice::Unsatisfiable,
-        Some(Spec::From(start)) => Slice::Part(start..size),
-        Some(Spec::Closed(start, last)) => Slice::Part(start..last.saturating_add(1).min(size)),
+        Some(Spec::Suffix(_)) if size == 0 => ResolvedRange::Whole,
+        Some(Spec::Suffix(bytes)) => ResolvedRange::Part(size.saturating_sub(bytes)..size),
+        Some(Spec::From(start) | Spec::Closed(start, _)) if start >= size => {
+            ResolvedRange::Unsatisfiable
+        }
+        Some(Spec::From(start)) => ResolvedRange::Part(start..size),
+        Some(Spec::Closed(start, last)) => {
+            ResolvedRange::Part(start..last.saturating_add(1).min(size))
+        }
     }
 }
 
@@ -76,7 +80,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(size: u64, cases: &[(&str, Slice)]) {
+    fn check(size: u64, cases: &[(&str, ResolvedRange)]) {
         for (header, expected) in cases {
             assert_eq!(resolve(header, size), *expected, "{header:?} of {size} bytes");
         }
@@ -87,16 +91,16 @@ mod tests {
         check(
             100,
             &[
-                ("bytes=0-0", Slice::Part(0..1)),
-                ("bytes=0-99", Slice::Part(0..100)),
-                ("bytes=0-100", Slice::Part(0..100)),
-                ("bytes=0-99999999999999999999999", Slice::Part(0..100)),
-                ("bytes=0-18446744073709551615", Slice::Part(0..100)),
-                ("bytes=99-99", Slice::Part(99..100)),
-                ("bytes=00-01", Slice::Part(0..2)),
-                ("bytes=50-", Slice::Part(50..100)),
-                ("bytes=0-", Slice::Part(0..100)),
-                ("Bytes=0-1", Slice::Part(0..2)),
+                ("bytes=0-0", ResolvedRange::Part(0..1)),
+                ("bytes=0-99", ResolvedRange::Part(0..100)),
+                ("bytes=0-100", ResolvedRange::Part(0..100)),
+                ("bytes=0-99999999999999999999999", ResolvedRange::Part(0..100)),
+                ("bytes=0-18446744073709551615", ResolvedRange::Part(0..100)),
+                ("bytes=99-99", ResolvedRange::Part(99..100)),
+                ("bytes=00-01", ResolvedRange::Part(0..2)),
+                ("bytes=50-", ResolvedRange::Part(50..100)),
+                ("bytes=0-", ResolvedRange::Part(0..100)),
+                ("Bytes=0-1", ResolvedRange::Part(0..2)),
             ],
         );
     }
@@ -106,11 +110,11 @@ mod tests {
         check(
             100,
             &[
-                ("bytes=-1", Slice::Part(99..100)),
-                ("bytes=-100", Slice::Part(0..100)),
-                ("bytes=-101", Slice::Part(0..100)),
-                ("bytes=-99999999999999999999999", Slice::Part(0..100)),
-                ("bytes=-0", Slice::Unsatisfiable),
+                ("bytes=-1", ResolvedRange::Part(99..100)),
+                ("bytes=-100", ResolvedRange::Part(0..100)),
+                ("bytes=-101", ResolvedRange::Part(0..100)),
+                ("bytes=-99999999999999999999999", ResolvedRange::Part(0..100)),
+                ("bytes=-0", ResolvedRange::Unsatisfiable),
             ],
         );
     }
@@ -120,9 +124,9 @@ mod tests {
         check(
             100,
             &[
-                ("bytes=100-", Slice::Unsatisfiable),
-                ("bytes=100-100", Slice::Unsatisfiable),
-                ("bytes=99999999999999999999999-", Slice::Unsatisfiable),
+                ("bytes=100-", ResolvedRange::Unsatisfiable),
+                ("bytes=100-100", ResolvedRange::Unsatisfiable),
+                ("bytes=99999999999999999999999-", ResolvedRange::Unsatisfiable),
             ],
         );
     }
@@ -132,10 +136,10 @@ mod tests {
         check(
             0,
             &[
-                ("bytes=0-", Slice::Unsatisfiable),
-                ("bytes=0-0", Slice::Unsatisfiable),
-                ("bytes=-0", Slice::Unsatisfiable),
-                ("bytes=-1", Slice::Whole),
+                ("bytes=0-", ResolvedRange::Unsatisfiable),
+                ("bytes=0-0", ResolvedRange::Unsatisfiable),
+                ("bytes=-0", ResolvedRange::Unsatisfiable),
+                ("bytes=-1", ResolvedRange::Whole),
             ],
         );
     }
@@ -164,7 +168,7 @@ mod tests {
             "bytes:0-1",
         ];
         for header in ignored {
-            check(100, &[(header, Slice::Whole)]);
+            check(100, &[(header, ResolvedRange::Whole)]);
         }
     }
 
@@ -183,9 +187,9 @@ mod tests {
             size in prop_oneof![0..1000u64, any::<u64>()],
         ) {
             match resolve(&header, size) {
-                Slice::Whole => {}
-                Slice::Unsatisfiable => prop_assert!(is_one_range(&header)),
-                Slice::Part(part) => {
+                ResolvedRange::Whole => {}
+                ResolvedRange::Unsatisfiable => prop_assert!(is_one_range(&header)),
+                ResolvedRange::Part(part) => {
                     prop_assert!(part.start < part.end && part.end <= size);
                     prop_assert!(is_one_range(&header));
                 }
@@ -196,10 +200,10 @@ mod tests {
         fn bytes_within_the_object_are_served_as_asked(size in 1u64.., at: (u64, u64)) {
             let (first, last) = (at.0 % size, at.1 % size);
             let (first, last) = (first.min(last), first.max(last));
-            let part = Slice::Part(first..last + 1);
+            let part = ResolvedRange::Part(first..last + 1);
             prop_assert_eq!(resolve(&format!("bytes={first}-{last}"), size), part);
-            prop_assert_eq!(resolve(&format!("bytes={first}-"), size), Slice::Part(first..size));
-            let suffix = Slice::Part(size - (last + 1)..size);
+            prop_assert_eq!(resolve(&format!("bytes={first}-"), size), ResolvedRange::Part(first..size));
+            let suffix = ResolvedRange::Part(size - (last + 1)..size);
             prop_assert_eq!(resolve(&format!("bytes=-{}", last + 1), size), suffix);
         }
     }

@@ -10,7 +10,7 @@ use core::ops::Range;
 
 use zonal_base::{index, low_u32};
 
-use crate::layout::Spot;
+use crate::layout::PhysAddr;
 use crate::map::{MAP_PAGE_BLOCKS, PageId, Paged};
 
 /// Minimum number of entries in a turn.
@@ -20,13 +20,13 @@ const TURN_MIN: usize = 1024;
 #[derive(Clone, Copy)]
 pub(crate) struct Candidate {
     pub(crate) sequence: u64,
-    pub(crate) spot: Spot,
+    pub(crate) spot: PhysAddr,
     number: u16,
 }
 
 pub(crate) enum Candidates {
     /// By export: newest sequence and address of each block. Grows as blocks are found.
-    Flat(Vec<(Vec<u64>, Vec<Spot>)>),
+    Flat(Vec<(Vec<u64>, Vec<PhysAddr>)>),
     /// By export: number of entries for each page.
     Counted(Vec<Vec<u32>>),
     /// First page of the turn, and the entries of each of its pages, sorted by block number.
@@ -56,7 +56,7 @@ impl Candidates {
         &mut self,
         paged: Option<&Paged>,
         (export, number): (usize, u64),
-    ) -> Option<(&mut u64, &mut Spot)> {
+    ) -> Option<(&mut u64, &mut PhysAddr)> {
         match self {
             Self::Counted(_) => None,
             Self::Flat(exports) => {
@@ -67,7 +67,7 @@ impl Candidates {
                 let (sequences, spots) = &mut exports[export];
                 if spots.len() <= at {
                     sequences.resize(at + 1, 0);
-                    spots.resize(at + 1, Spot::NONE);
+                    spots.resize(at + 1, PhysAddr::NONE);
                 }
                 Some((&mut sequences[at], &mut spots[at]))
             }
@@ -76,7 +76,7 @@ impl Candidates {
                 let seen = pages.get_mut(index(u64::from(page.0.checked_sub(first.0)?)))?;
                 let at = seen.binary_search_by_key(&n, |seen| seen.number);
                 let at = at.unwrap_or_else(|at| {
-                    seen.insert(at, Candidate { sequence: 0, spot: Spot::NONE, number: n });
+                    seen.insert(at, Candidate { sequence: 0, spot: PhysAddr::NONE, number: n });
                     at
                 });
                 let Candidate { sequence, spot, .. } = &mut seen[at];
@@ -92,7 +92,7 @@ impl Candidates {
         &mut self,
         paged: Option<&Paged>,
         (export, numbers): (usize, Range<u64>),
-        mut hear: impl FnMut(u64, (&mut u64, &mut Spot)),
+        mut hear: impl FnMut(u64, (&mut u64, &mut PhysAddr)),
     ) {
         match self {
             Self::Counted(_) => (),

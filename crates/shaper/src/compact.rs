@@ -10,7 +10,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use crate::layout::Zone;
-use crate::planted::Planted;
+use crate::mutation::Mutation;
 use crate::relocate::Mover;
 use crate::shaper::Inner;
 use crate::state::{State, ZoneUse};
@@ -53,12 +53,12 @@ impl Inner {
     async fn compact(&self, mover: &mut Mover, zone: Zone) -> Result<(), BlockError> {
         mover.move_all(zone).await?;
         let pages: Vec<_> = self.state.borrow().zone(zone).trimmed.iter().copied().collect();
-        if !self.has(Planted::TrimResurrected) {
+        if !self.has(Mutation::TrimResurrected) {
             mover.write_pages(&pages).await?;
             mover.finish().await?;
         }
         mover.reset(zone).await?;
-        mover.tell_of_zones_given_up().await
+        mover.record_retired_zones().await
     }
 
     /// Opens an empty capacity zone for compaction, and waits for one if necessary. The last

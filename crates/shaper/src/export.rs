@@ -5,7 +5,7 @@ use core::fmt;
 
 use zonal_base::{Blocks, Lba, Payload};
 
-use crate::format::{Key, Kind, PAGE_SPAN};
+use crate::format::{EntryKind, Key, PAGE_SPAN};
 
 /// A volume: an address space of its own that begins at block 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +28,12 @@ pub struct ExportId(pub u16);
 pub(crate) fn has_block(exports: &[Export], key: Key) -> bool {
     let export = exports.get(usize::from(key.export().0));
     match key.kind() {
-        Kind::Data | Kind::Lost | Kind::Trim => {
+        EntryKind::Data | EntryKind::Lost | EntryKind::Trim => {
             export.is_some_and(|export| key.number() < export.blocks.0)
         }
-        Kind::Page => export.is_some_and(|export| key.number() * PAGE_SPAN < export.blocks.0),
-        Kind::Table => key == Key::TABLE,
-        Kind::Zones | Kind::Released => true,
+        EntryKind::Page => export.is_some_and(|export| key.number() * PAGE_SPAN < export.blocks.0),
+        EntryKind::Table => key == Key::TABLE,
+        EntryKind::Zones | EntryKind::Released => true,
     }
 }
 

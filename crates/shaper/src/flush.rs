@@ -10,7 +10,7 @@ use core::cell::Cell;
 use zonal_device::Command;
 use zonal_runtime::Event;
 
-use crate::planted::Planted;
+use crate::mutation::Mutation;
 use crate::shaper::Inner;
 use crate::tier::gone;
 use crate::{BlockError, Shaper, Tier};
@@ -44,7 +44,7 @@ impl Shaper {
     /// # Errors
     /// When the buffer device failed: those writes may be lost in a power cut.
     pub async fn flush(&self) -> Result<(), BlockError> {
-        if self.inner.has(Planted::FlushLost) {
+        if self.inner.has(Mutation::FlushLost) {
             return Ok(());
         }
         // The buffer is enough: compaction flushes both tiers before it resets a buffer zone.

@@ -68,7 +68,7 @@ pub(crate) const PAGE_SPAN: u64 = BLOCK_BYTES as u64 * 8;
 
 /// Type of a header entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     /// A data block of an export.
     Data,
     /// Trim: blocks of an export become holes. Has no block of its own.
@@ -86,7 +86,7 @@ pub(crate) enum Kind {
     Released,
 }
 
-impl Kind {
+impl EntryKind {
     const fn id(self) -> u8 {
         match self {
             Self::Data => 0,
@@ -126,28 +126,28 @@ const NUMBER_BITS: u32 = 40;
 impl Key {
     pub(crate) const TABLE: Self = Self(3 << 56);
 
-    pub(crate) const fn new(kind: Kind, export: ExportId, number: u64) -> Self {
+    pub(crate) const fn new(kind: EntryKind, export: ExportId, number: u64) -> Self {
         assert!(number < 1 << NUMBER_BITS);
         Self((kind.id() as u64) << 56 | (export.0 as u64) << NUMBER_BITS | number)
     }
 
     pub(crate) const fn data(export: ExportId, number: u64) -> Self {
-        Self::new(Kind::Data, export, number)
+        Self::new(EntryKind::Data, export, number)
     }
 
     /// Key of a part of the zone table; parts count from 0.
     pub(crate) const fn zones(part: u32) -> Self {
-        Self::new(Kind::Zones, ExportId(0), part as u64)
+        Self::new(EntryKind::Zones, ExportId(0), part as u64)
     }
 
     /// Key of the trim bitmap that covers a block.
     pub(crate) const fn page_of(export: ExportId, number: u64) -> Self {
-        Self::new(Kind::Page, export, number / PAGE_SPAN)
+        Self::new(EntryKind::Page, export, number / PAGE_SPAN)
     }
 
     /// Requires: made by [`Key::new`] or decoded successfully.
-    pub(crate) fn kind(self) -> Kind {
-        Kind::of(self.0.to_be_bytes()[0]).expect("checked when it was read")
+    pub(crate) fn kind(self) -> EntryKind {
+        EntryKind::of(self.0.to_be_bytes()[0]).expect("checked when it was read")
     }
 
     pub(crate) fn export(self) -> ExportId {
@@ -160,7 +160,7 @@ impl Key {
     }
 
     /// The same export and number with another kind.
-    pub(crate) fn as_kind(self, kind: Kind) -> Self {
+    pub(crate) fn as_kind(self, kind: EntryKind) -> Self {
         Self::new(kind, self.export(), self.number())
     }
 }
@@ -180,7 +180,7 @@ impl Entry {
     /// Release entry for a zone. `incarnation`: number of the zone's first segment, so that a later
     /// use of the same zone is not released.
     pub(crate) const fn released(zone: Zone, incarnation: u64) -> Self {
-        let key = Key::new(Kind::Released, ExportId(0), zone.0 as u64);
+        let key = Key::new(EntryKind::Released, ExportId(0), zone.0 as u64);
         Self { key, sequence: incarnation, check: 0 }
     }
 
@@ -201,7 +201,7 @@ impl Entry {
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let key = u64_at(bytes, 0);
-        Kind::of(key.to_be_bytes()[0])?;
+        EntryKind::of(key.to_be_bytes()[0])?;
         Some(Self { key: Key(key), sequence: u64_at(bytes, 8), check: u32_at(bytes, 16) })
     }
 }
@@ -364,7 +364,7 @@ impl Header {
 }
 
 /// Encodes the export table and the retired zones as one block. Zones that do not fit are left out.
-pub(crate) fn encode_table(exports: &[Export], given_up: &BTreeSet<Zone>, out: &mut [u8]) {
+pub(crate) fn encode_table(exports: &[Export], retired: &BTreeSet<Zone>, out: &mut [u8]) {
     out.fill(0);
     let count = u16::try_from(exports.len()).expect("at most EXPORTS_MAX");
     out[..2].copy_from_slice(&EXPORTS_VERSION.to_le_bytes());
@@ -380,7 +380,7 @@ pub(crate) fn encode_table(exports: &[Export], given_up: &BTreeSet<Zone>, out: &
         }
     }
     let (count, zones) = out[at..].split_at_mut(4);
-    let zones = zones.chunks_exact_mut(4).zip(given_up);
+    let zones = zones.chunks_exact_mut(4).zip(retired);
     let named = zones.map(|(out, zone)| out.copy_from_slice(&zone.0.to_le_bytes())).count();
     count.copy_from_slice(&zonal_base::low_u32(named).to_le_bytes());
 }

@@ -24,14 +24,14 @@ use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, Payload, index, low_u32};
 
-use crate::format::{DATA_BLOCKS, Entry, Header, Key, Kind, SEGMENT_BLOCKS};
-use crate::layout::{Layout, Spot, Zone};
-use crate::planted::Planted;
-use crate::relocate::Moved;
+use crate::format::{DATA_BLOCKS, Entry, EntryKind, Header, Key, SEGMENT_BLOCKS};
+use crate::layout::{Layout, PhysAddr, Zone};
+use crate::mutation::Mutation;
+use crate::relocate::MovingBlock;
 use crate::shaper::Inner;
 use crate::state::State;
 use crate::tier::OpenZone;
-use crate::write::{Item, Log, Ticket, What};
+use crate::write::{Item, ItemKind, Ticket, WriteQueue};
 use crate::{BlockError, Extent, Tier};
 
 const HEAT_MAX: u8 = 3;
@@ -74,17 +74,17 @@ impl HotRetention {
     }
 
     /// Byte index and bit shift of a buffer block's heat. `None` for any other address.
-    fn place(&self, spot: Spot) -> Option<(usize, u32)> {
+    fn place(&self, spot: PhysAddr) -> Option<(usize, u32)> {
         let at = spot.0.checked_sub(1)?;
         let byte = index(u64::from(at / 4));
         (byte < self.heat.len()).then_some((byte, at % 4 * 2))
     }
 
-    fn heat(&self, spot: Spot) -> u8 {
+    fn heat(&self, spot: PhysAddr) -> u8 {
         self.place(spot).map_or(0, |(byte, shift)| self.heat[byte] >> shift & HEAT_MAX)
     }
 
-    fn set(&mut self, spot: Spot, heat: u8) {
+    fn set(&mut self, spot: PhysAddr, heat: u8) {
         if let Some((byte, shift)) = self.place(spot) {
             self.heat[byte] = self.heat[byte] & !(HEAT_MAX << shift) | heat << shift;
         }
@@ -112,7 +112,7 @@ pub(crate) fn heat_bytes(layout: &Layout) -> usize {
 /// A block that compaction copies back into the buffer.
 pub(crate) struct Copied {
     /// Entry and old address. The copy is published only if the map still names that address.
-    pub(crate) moved: Moved,
+    pub(crate) moved: MovingBlock,
     pub(crate) data: Payload,
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct Copied {
 pub(crate) struct Sender {
     /// Blocks of the current victim zone that may still be copied.
     left: u32,
-    gathered: Option<(Buffer, Vec<Moved>)>,
+    gathered: Option<(Buffer, Vec<MovingBlock>)>,
     flying: VecDeque<Rc<Ticket>>,
     /// Blocks copied since the last [`Sender::take_sent`].
     sent: u32,
@@ -137,8 +137,8 @@ impl Sender {
 
     /// True if the block is copied back into the buffer. Requires: the block is live and its
     /// checksum matches.
-    pub(crate) fn wants(&self, inner: &Inner, moved: &Moved) -> bool {
-        if self.left == 0 || moved.entry.key.kind() != Kind::Data {
+    pub(crate) fn wants(&self, inner: &Inner, moved: &MovingBlock) -> bool {
+        if self.left == 0 || moved.entry.key.kind() != EntryKind::Data {
             return false;
         }
         let state = inner.state.borrow();
@@ -149,7 +149,7 @@ impl Sender {
     pub(crate) async fn push(
         &mut self,
         inner: &Inner,
-        moved: Moved,
+        moved: MovingBlock,
         (from, at): (&Buffer, usize),
     ) -> Result<(), BlockError> {
         self.left -= 1;
@@ -216,7 +216,7 @@ impl Inner {
             let key = copied.moved.entry.key;
             let first = Lba(key.number());
             let extent = Extent { export: key.export(), first, blocks: Blocks(1) };
-            Item::new(extent, What::Again(copied))
+            Item::new(extent, ItemKind::Again(copied))
         });
         let mut state = self.state.borrow_mut();
         state.log.put_first(items, &ticket);
@@ -247,15 +247,15 @@ impl Inner {
     }
 
     /// Publishes a written copy, unless a client overwrote the block meanwhile.
-    pub(crate) fn publish_again(&self, state: &mut State, moved: &Moved, to: Spot) {
-        let Moved { entry: Entry { key, .. }, from } = *moved;
+    pub(crate) fn publish_again(&self, state: &mut State, moved: &MovingBlock, to: PhysAddr) {
+        let MovingBlock { entry: Entry { key, .. }, from } = *moved;
         let tenant = self.tenant_of_key(key);
-        state.tenant_mut(tenant).second_round_bytes += BLOCK_BYTES as u64;
+        state.tenant_mut(tenant).retained_bytes += BLOCK_BYTES as u64;
         let heat = state.rounds.heat(from) / 2;
         state.rounds.set(to, heat);
         if state.still_names(&self.layout, key, from) {
             state.publish(&self.layout, tenant, (key, Some(from)), to);
-        } else if self.has(Planted::RoundStale) {
+        } else if self.has(Mutation::RoundStale) {
             state.publish(&self.layout, tenant, (key, None), to);
         }
     }
@@ -263,11 +263,11 @@ impl Inner {
 
 impl State {
     /// Publishes a written client block. It inherits the heat of the version it replaces.
-    pub(crate) fn publish_written(&mut self, layout: &Layout, tenant: u16, key: Key, to: Spot) {
+    pub(crate) fn publish_written(&mut self, layout: &Layout, tenant: u16, key: Key, to: PhysAddr) {
         let was = self.publish(layout, tenant, (key, None), to);
         let heat = match self.rounds.place(was) {
             Some(_) => (self.rounds.heat(was) + 1).min(HEAT_MAX),
-            None if was != Spot::NONE && self.is_young(layout, layout.locate(was).0) => {
+            None if was != PhysAddr::NONE && self.is_young(layout, layout.locate(was).0) => {
                 HEAT_OF_RETURNED
             }
             None => 0,
@@ -284,7 +284,7 @@ impl State {
 
     /// Updates the statistics of retained copies for a segment. `live`: its blocks that are still
     /// live.
-    pub(crate) fn note_copies(&mut self, header: &Header, live: &[Moved]) {
+    pub(crate) fn note_copies(&mut self, header: &Header, live: &[MovingBlock]) {
         // The header's newest sequences belong to client writes of this segment. A copy keeps its
         // old, lower sequence, and that identifies it.
         let first = header.next_sequence.saturating_sub(header.entries.len() as u64);
@@ -299,7 +299,7 @@ impl State {
     }
 }
 
-impl Log {
+impl WriteQueue {
     /// Puts items at the head of the queue and keeps their order.
     fn put_first(&mut self, items: impl DoubleEndedIterator<Item = Item>, ticket: &Rc<Ticket>) {
         for mut item in items.rev() {
@@ -311,7 +311,7 @@ impl Log {
     fn take_copies(&mut self) -> VecDeque<Item> {
         let (copies, others) = core::mem::take(&mut self.queue)
             .into_iter()
-            .partition::<VecDeque<_>, _>(|item| matches!(item.what, What::Again(_)));
+            .partition::<VecDeque<_>, _>(|item| matches!(item.what, ItemKind::Again(_)));
         self.queue = others;
         copies
     }
@@ -339,13 +339,13 @@ mod tests {
         let mut rounds = HotRetention::new(&layout());
         let expected = |spot: u32| (spot % 4) as u8;
         for spot in 1..=40 {
-            rounds.set(Spot(spot), 3);
-            rounds.set(Spot(spot), expected(spot));
+            rounds.set(PhysAddr(spot), 3);
+            rounds.set(PhysAddr(spot), expected(spot));
         }
         for spot in 1..=40 {
-            assert_eq!(rounds.heat(Spot(spot)), expected(spot));
+            assert_eq!(rounds.heat(PhysAddr(spot)), expected(spot));
         }
-        for none in [Spot::NONE, Spot(41), Spot(u32::MAX)] {
+        for none in [PhysAddr::NONE, PhysAddr(41), PhysAddr(u32::MAX)] {
             rounds.set(none, 3);
             assert_eq!(rounds.heat(none), 0);
         }

@@ -154,7 +154,7 @@ impl Layout {
     }
 
     /// Physical address of a block. Requires: `at` lies within the zone's capacity.
-    pub(crate) fn spot(&self, zone: Zone, at: Blocks) -> Spot {
+    pub(crate) fn spot(&self, zone: Zone, at: Blocks) -> PhysAddr {
         let before = match self.tier_of(zone) {
             Tier::Buffer => u64::from(zone.0) * self.buffer.geometry.zone_capacity.0,
             Tier::Capacity => {
@@ -162,12 +162,12 @@ impl Layout {
                 self.buffer.blocks() + zones * self.capacity.geometry.zone_capacity.0
             }
         };
-        Spot(low_u32(index(before + at.0 + 1)))
+        PhysAddr(low_u32(index(before + at.0 + 1)))
     }
 
-    /// Zone and offset of a physical address. Requires: it is not [`Spot::NONE`].
-    pub(crate) fn locate(&self, spot: Spot) -> (Zone, Blocks) {
-        assert!(spot != Spot::NONE);
+    /// Zone and offset of a physical address. Requires: it is not [`PhysAddr::NONE`].
+    pub(crate) fn locate(&self, spot: PhysAddr) -> (Zone, Blocks) {
+        assert!(spot != PhysAddr::NONE);
         let at = u64::from(spot.0) - 1;
         let (first, at, size) = match at.checked_sub(self.buffer.blocks()) {
             None => (0, at, self.buffer.geometry.zone_capacity.0),
@@ -199,9 +199,9 @@ pub(crate) struct Zone(pub(crate) u32);
 /// Physical address of a block: 1 + its index among the writable blocks of both tiers. Four bytes
 /// per block are enough for 16 TiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Spot(pub(crate) u32);
+pub(crate) struct PhysAddr(pub(crate) u32);
 
-impl Spot {
+impl PhysAddr {
     /// No address: the block was never written, or was trimmed.
     pub(crate) const NONE: Self = Self(0);
 
@@ -232,7 +232,10 @@ mod tests {
             for zone in Tier::ALL.into_iter().flat_map(|tier| layout.zones(tier)) {
                 for at in 0..layout.zone_capacity(zone).0 {
                     let spot = layout.spot(zone, Blocks(at));
-                    assert_eq!((spot, layout.locate(spot)), (Spot(expected), (zone, Blocks(at))));
+                    assert_eq!(
+                        (spot, layout.locate(spot)),
+                        (PhysAddr(expected), (zone, Blocks(at)))
+                    );
                     expected += 1;
                 }
             }

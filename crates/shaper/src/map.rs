@@ -15,16 +15,16 @@ use zonal_base::index;
 
 pub(crate) use paged::{MAP_PAGE_BLOCKS, Merge, Page, PageId, Paged, Switched, page_check};
 
-use crate::format::{Key, Kind};
-use crate::layout::{Layout, Spot};
+use crate::format::{EntryKind, Key};
+use crate::layout::{Layout, PhysAddr};
 use crate::{Export, ExportId, Settings};
 
 /// The L2P map of all exports.
 pub(crate) struct Map {
     places: Places,
     /// Addresses of metadata blocks: trim bitmaps, the export table and parts of the zone table.
-    few: BTreeMap<Key, Spot>,
-    /// Sequences of the metadata blocks in `few`. A newly written version must win over a moved
+    metadata: BTreeMap<Key, PhysAddr>,
+    /// Sequences of the metadata blocks in `metadata`. A newly written version must win over a moved
     /// copy.
     sequences: BTreeMap<Key, u64>,
     /// Data blocks that return errors. Expected to be few: a device with many bad blocks is
@@ -34,36 +34,41 @@ pub(crate) struct Map {
 
 /// Addresses of data blocks.
 enum Places {
-    Flat(Vec<Vec<Spot>>),
+    Flat(Vec<Vec<PhysAddr>>),
     Paged(Paged),
 }
 
 /// Map entry of a block before a change.
 #[derive(Clone, Copy)]
 pub(crate) struct PreviousEntry {
-    /// Address that is dead now. [`Spot::NONE`] if there is none, or if it is on an unread map
+    /// Address that is dead now. [`PhysAddr::NONE`] if there is none, or if it is on an unread map
     /// page.
-    pub(crate) spot: Spot,
+    pub(crate) spot: PhysAddr,
     /// True if the block held data. An entry on an unread map page counts as data until a merge
     /// corrects it.
     pub(crate) is_mapped: bool,
 }
 
 impl PreviousEntry {
-    const fn known(spot: Spot) -> Self {
-        Self { spot, is_mapped: spot.0 != Spot::NONE.0 }
+    const fn known(spot: PhysAddr) -> Self {
+        Self { spot, is_mapped: spot.0 != PhysAddr::NONE.0 }
     }
 }
 
 impl Map {
     /// Flat if that fits the configured memory, otherwise paged.
     pub(crate) fn new(layout: &Layout, settings: &Settings, exports: &[Export]) -> Self {
-        let blank = |export: &Export| vec![Spot::NONE; index(export.blocks.0)];
+        let blank = |export: &Export| vec![PhysAddr::NONE; index(export.blocks.0)];
         let places = match settings.paged_memory(layout, exports) {
             None => Places::Flat(exports.iter().map(blank).collect()),
             Some(memory) => Places::Paged(Paged::new(layout, exports, memory)),
         };
-        Self { places, few: BTreeMap::new(), sequences: BTreeMap::new(), lost: BTreeSet::new() }
+        Self {
+            places,
+            metadata: BTreeMap::new(),
+            sequences: BTreeMap::new(),
+            lost: BTreeSet::new(),
+        }
     }
 
     pub(crate) fn paged(&self) -> Option<&Paged> {
@@ -81,13 +86,13 @@ impl Map {
     }
 
     /// Address of a trim bitmap, the export table or a part of the zone table.
-    pub(crate) fn few(&self, key: Key) -> Spot {
-        self.few.get(&key).copied().unwrap_or_default()
+    pub(crate) fn metadata(&self, key: Key) -> PhysAddr {
+        self.metadata.get(&key).copied().unwrap_or_default()
     }
 
     /// Address of a data block, or the map page that must be read to know it. `held`: pages already
     /// read. Requires: the key belongs to one of these exports.
-    pub(crate) fn look(&mut self, key: Key, held: &[Rc<Page>]) -> Result<Spot, PageId> {
+    pub(crate) fn look(&mut self, key: Key, held: &[Rc<Page>]) -> Result<PhysAddr, PageId> {
         let (export, number) = (usize::from(key.export().0), key.number());
         match &mut self.places {
             Places::Flat(exports) => Ok(exports[export][index(number)]),
@@ -98,24 +103,29 @@ impl Map {
     /// True if the map names `from` for this key, so that the block is live. For movers, which know
     /// the address. The second value is an address found dead by this query: the paged map had not
     /// yet known that a newer entry overrides it. The caller must count it as dead.
-    pub(crate) fn still_names(&mut self, key: Key, from: Spot) -> (bool, Spot) {
+    pub(crate) fn still_names(&mut self, key: Key, from: PhysAddr) -> (bool, PhysAddr) {
         if !is_users(key) {
-            return (self.few(key) == from, Spot::NONE);
+            return (self.metadata(key) == from, PhysAddr::NONE);
         }
         let (export, number) = (usize::from(key.export().0), key.number());
         match &mut self.places {
-            Places::Flat(exports) => (exports[export][index(number)] == from, Spot::NONE),
+            Places::Flat(exports) => (exports[export][index(number)] == from, PhysAddr::NONE),
             Places::Paged(paged) => paged.still_names(export, number, from),
         }
     }
 
     /// Sets the address of a key. `known`: its previous address, if the caller knows it.
-    pub(crate) fn set(&mut self, key: Key, spot: Spot, known: Option<Spot>) -> PreviousEntry {
+    pub(crate) fn set(
+        &mut self,
+        key: Key,
+        spot: PhysAddr,
+        known: Option<PhysAddr>,
+    ) -> PreviousEntry {
         match key.kind() {
-            kind @ (Kind::Data | Kind::Lost) => {
-                let is_lost = kind == Kind::Lost;
+            kind @ (EntryKind::Data | EntryKind::Lost) => {
+                let is_lost = kind == EntryKind::Lost;
                 if is_lost {
-                    self.lost.insert(key.as_kind(Kind::Data));
+                    self.lost.insert(key.as_kind(EntryKind::Data));
                 } else if !self.lost.is_empty() {
                     self.lost.remove(&key);
                 }
@@ -128,10 +138,10 @@ impl Map {
                     Places::Paged(paged) => paged.set((export, number), spot, known),
                 }
             }
-            _ if spot == Spot::NONE => {
-                PreviousEntry::known(self.few.remove(&key).unwrap_or_default())
+            _ if spot == PhysAddr::NONE => {
+                PreviousEntry::known(self.metadata.remove(&key).unwrap_or_default())
             }
-            _ => PreviousEntry::known(self.few.insert(key, spot).unwrap_or_default()),
+            _ => PreviousEntry::known(self.metadata.insert(key, spot).unwrap_or_default()),
         }
     }
 
@@ -155,10 +165,10 @@ impl Map {
 
     /// All keys with an address between two addresses, as far as memory knows. Scans the whole map,
     /// so it is only for damaged zones.
-    pub(crate) fn within(&self, from: Spot, to: Spot) -> Vec<(Key, Spot)> {
-        let is_within = |spot: &Spot| from <= *spot && *spot < to;
+    pub(crate) fn within(&self, from: PhysAddr, to: PhysAddr) -> Vec<(Key, PhysAddr)> {
+        let is_within = |spot: &PhysAddr| from <= *spot && *spot < to;
         let mut found: Vec<_> = self
-            .few
+            .metadata
             .iter()
             .filter(|(_, spot)| is_within(spot))
             .map(|(key, spot)| (*key, *spot))
@@ -181,15 +191,15 @@ impl Map {
     pub(crate) fn memory_bytes(&self) -> u64 {
         let data = match &self.places {
             Places::Flat(exports) => {
-                exports.iter().map(Vec::len).sum::<usize>() * size_of::<Spot>()
+                exports.iter().map(Vec::len).sum::<usize>() * size_of::<PhysAddr>()
             }
             Places::Paged(paged) => paged.memory_bytes(),
         };
-        let few = self.few.len() * 2 * size_of::<(Key, Spot, Key, u64)>();
-        (data + few + self.lost.len() * 2 * size_of::<Key>()) as u64
+        let metadata = self.metadata.len() * 2 * size_of::<(Key, PhysAddr, Key, u64)>();
+        (data + metadata + self.lost.len() * 2 * size_of::<Key>()) as u64
     }
 }
 
 fn is_users(key: Key) -> bool {
-    matches!(key.kind(), Kind::Data | Kind::Lost)
+    matches!(key.kind(), EntryKind::Data | EntryKind::Lost)
 }

@@ -77,7 +77,7 @@ impl Shaper {
             OpenMode::Format => Vec::new(),
             _ => scanner.firsts(&reports, opening.mode).await?,
         };
-        match judge(&firsts, &layout)? {
+        match identify_device(&firsts, &layout)? {
             None => format(ports.clone(), layout, opening, &reports).await,
             Some(identity) => {
                 let how = (opening.settings, opening.mode);
@@ -90,7 +90,10 @@ impl Shaper {
 }
 
 /// Identity found on the devices; `None` when both are blank.
-fn judge(firsts: &[(Zone, First)], layout: &Layout) -> Result<Option<Identity>, OpenError> {
+fn identify_device(
+    firsts: &[(Zone, First)],
+    layout: &Layout,
+) -> Result<Option<Identity>, OpenError> {
     let mut found = [None; 2];
     for (zone, first) in firsts {
         let tier = layout.tier_of(*zone);
@@ -194,7 +197,7 @@ async fn resume(
         mover.resume(half_full);
     }
     let [mut collection, compaction] = movers;
-    inner.judge_released(&released)?;
+    inner.check_released(&released)?;
     inner
         .write_repairs(&mut collection, &Repairs { distrusted, is_table_new: is_changed, released })
         .await?;
@@ -293,7 +296,7 @@ impl Inner {
         let spawner = &self.ports.spawner;
         spawner.spawn(self.clone().run_log(log));
         spawner.spawn(self.clone().run_compaction(compaction));
-        spawner.spawn(self.clone().run_collection(collection));
+        spawner.spawn(self.clone().run_garbage_collection(collection));
     }
 
     async fn format_zone(&self, zone: Zone) -> Result<(), DeviceError> {
@@ -309,7 +312,7 @@ impl Inner {
 
     /// Checks that no live block lies in a zone that the zone table released: a release means that
     /// all its blocks were elsewhere.
-    fn judge_released(&self, released: &BTreeSet<Zone>) -> Result<(), OpenError> {
+    fn check_released(&self, released: &BTreeSet<Zone>) -> Result<(), OpenError> {
         let state = self.state.borrow();
         match released.iter().find(|zone| 0 < state.zone(**zone).live) {
             None => Ok(()),

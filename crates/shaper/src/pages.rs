@@ -17,9 +17,9 @@ use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Payload, index, low_u32};
 use zonal_device::{Command, DeviceError};
 
 use crate::format::{Key, SEGMENT_BLOCKS};
-use crate::layout::{Spot, Zone};
+use crate::layout::{PhysAddr, Zone};
 use crate::map::{MAP_PAGE_BLOCKS, Merge, Page, PageId, Paged, page_check};
-use crate::planted::Planted;
+use crate::mutation::Mutation;
 use crate::shaper::Inner;
 use crate::state::State;
 use crate::tier::{OpenZone, gone};
@@ -77,7 +77,7 @@ impl Batch {
 
 impl Inner {
     /// Address of a block. Reads a map page if necessary.
-    pub(crate) async fn place(self: &Rc<Self>, key: Key) -> Result<Spot, BlockError> {
+    pub(crate) async fn place(self: &Rc<Self>, key: Key) -> Result<PhysAddr, BlockError> {
         let mut held = Vec::new();
         loop {
             let looked = self.state.borrow_mut().map.look(key, &held);
@@ -96,7 +96,7 @@ impl Inner {
     pub(crate) async fn places<T>(
         self: &Rc<Self>,
         extent: Extent,
-        mut each: impl FnMut(&State, &[Spot]) -> T,
+        mut each: impl FnMut(&State, &[PhysAddr]) -> T,
     ) -> Result<T, BlockError> {
         let mut held: Vec<Rc<Page>> = Vec::new();
         loop {
@@ -146,10 +146,10 @@ impl Inner {
     }
 
     /// Address and checksum of a page. `None` while the page is empty.
-    fn flash_of(&self, page: PageId) -> Option<(Spot, u32)> {
+    fn flash_of(&self, page: PageId) -> Option<(PhysAddr, u32)> {
         let state = self.state.borrow();
         let flash = state.map.paged()?.flash(page);
-        (flash.0 != Spot::NONE).then_some(flash)
+        (flash.0 != PhysAddr::NONE).then_some(flash)
     }
 
     /// Map task: merges pages when the lists fill up. It ends on a device failure.
@@ -278,7 +278,7 @@ impl Inner {
         };
         let others = log.zones.iter().filter(|zone| Some(**zone) != open);
         let counted = others.map(|zone| (pages_of(*zone).len(), *zone));
-        let is_dropped = self.has(Planted::PagesDropped);
+        let is_dropped = self.has(Mutation::PagesDropped);
         // The planted bug drops the fullest zone: the emptiest may have no page to lose.
         let victim = if is_dropped { counted.max() } else { counted.min() };
         let (_, victim) = victim.ok_or(BlockError::NoSpace)?;
@@ -319,7 +319,7 @@ impl Inner {
     }
 
     /// Publishes written pages. `first`: address of the first one.
-    fn switch(&self, merges: &[Merge], checks: &[u32], first: Spot) {
+    fn switch(&self, merges: &[Merge], checks: &[u32], first: PhysAddr) {
         let mut state = self.state.borrow_mut();
         for (n, (merge, check)) in (0..).zip(merges.iter().zip(checks)) {
             state.switch_page(self, merge, (first.plus(n), *check));
@@ -327,15 +327,15 @@ impl Inner {
     }
 
     /// Adds a page built by recovery to the batch, and counts its blocks as live.
-    pub(crate) fn adopt_page(&self, batch: &mut Batch, page: PageId, spots: &[Spot]) {
+    pub(crate) fn adopt_page(&self, batch: &mut Batch, page: PageId, spots: &[PhysAddr]) {
         let mut state = self.state.borrow_mut();
         let (export, _) = state.map.paged().expect("it has pages").first_of(page);
-        for spot in spots.iter().filter(|spot| **spot != Spot::NONE) {
+        for spot in spots.iter().filter(|spot| **spot != PhysAddr::NONE) {
             state.adopt_spot(&self.layout, self.tenants[export], *spot);
         }
         batch.push(Merge::of_nothing(page), |out| {
             out.fill(0);
-            for (out, spot) in out.chunks_exact_mut(size_of::<Spot>()).zip(spots) {
+            for (out, spot) in out.chunks_exact_mut(size_of::<PhysAddr>()).zip(spots) {
                 out.copy_from_slice(&spot.0.to_le_bytes());
             }
         });
@@ -345,9 +345,9 @@ impl Inner {
     /// it. Dead addresses that unmerged changes overrode are released on the way.
     pub(crate) async fn named_within(
         self: &Rc<Self>,
-        from: Spot,
-        to: Spot,
-    ) -> Result<Vec<(Key, Spot)>, BlockError> {
+        from: PhysAddr,
+        to: PhysAddr,
+    ) -> Result<Vec<(Key, PhysAddr)>, BlockError> {
         let mut found = self.state.borrow().map.within(from, to);
         let pages = self.state.borrow().map.paged().map_or(0, Paged::page_count);
         for page in (0..pages).map(PageId) {
@@ -453,7 +453,7 @@ impl Inner {
             let part = data.slice(these.start * BLOCK_BYTES..these.end * BLOCK_BYTES);
             let open = log.open.as_mut().expect("it has room");
             let first = self.layout.spot(open.zone, Blocks(u64::from(open.at.max(1))));
-            let is_early = self.has(Planted::PageEarly);
+            let is_early = self.has(Mutation::PageEarly);
             if is_early {
                 self.switch(&merges[these.clone()], &checks[these.clone()], first);
             }

@@ -15,7 +15,7 @@ use zonal_device::{Answer, Command, Completion, DeviceError};
 use zonal_runtime::Call;
 
 use crate::format::Key;
-use crate::layout::Spot;
+use crate::layout::PhysAddr;
 use crate::map::{Page, PageId};
 use crate::shaper::Inner;
 use crate::tier::{Pin, gone};
@@ -31,11 +31,11 @@ const REMEMBERED_MAX: u64 = 8;
 /// Consecutive blocks on a device, or a hole.
 #[derive(Clone, Copy)]
 struct Stretch {
-    spot: Spot,
+    spot: PhysAddr,
     blocks: u64,
 }
 
-struct UnderWay {
+struct InFlightRead {
     call: Call<Command, Completion>,
     /// Offset of its data in the request's buffer, in bytes.
     at: usize,
@@ -123,7 +123,7 @@ impl Inner {
         let Some(paged) = state.map.paged_mut() else { return };
         let spots = stretches.iter().flat_map(|stretch| {
             let is_hole = stretch.is_hole();
-            let plus = move |n| if is_hole { Spot::NONE } else { stretch.spot.plus(n) };
+            let plus = move |n| if is_hole { PhysAddr::NONE } else { stretch.spot.plus(n) };
             (0..low_u32(index(stretch.blocks))).map(plus)
         });
         for (number, spot) in (extent.first.0..).zip(spots) {
@@ -157,9 +157,9 @@ impl Inner {
         Ok(Ok(stretches))
     }
 
-    fn continues(&self, stretch: Stretch, spot: Spot) -> bool {
-        if stretch.is_hole() || spot == Spot::NONE {
-            return stretch.is_hole() && spot == Spot::NONE;
+    fn continues(&self, stretch: Stretch, spot: PhysAddr) -> bool {
+        if stretch.is_hole() || spot == PhysAddr::NONE {
+            return stretch.is_hole() && spot == PhysAddr::NONE;
         }
         let is_next = u64::from(stretch.spot.0) + stretch.blocks == u64::from(spot.0);
         is_next && self.layout.locate(stretch.spot).0 == self.layout.locate(spot).0
@@ -182,7 +182,7 @@ impl Inner {
         mut held: Vec<Rc<Page>>,
     ) -> Result<Payload, BlockError> {
         let mut whole = self.ports.buffers.take(extent.blocks).await;
-        let mut under_way: VecDeque<UnderWay> = VecDeque::new();
+        let mut under_way: VecDeque<InFlightRead> = VecDeque::new();
         let mut next = 0;
         while next < extent.blocks.0 {
             // Deadlock avoidance: a request waits for a buffer only when it holds none that another
@@ -221,7 +221,7 @@ impl Inner {
             }
             let pin = self.pin(self.layout.locate(stretch.spot).0);
             let call = self.ask(stretch, buffer);
-            under_way.push_back(UnderWay { call, at, stretch, _pin: pin });
+            under_way.push_back(InFlightRead { call, at, stretch, _pin: pin });
         }
         while let Some(first) = under_way.pop_front() {
             self.copy(first, &mut whole).await?;
@@ -229,8 +229,8 @@ impl Inner {
         Ok(whole.freeze(index(extent.blocks.bytes().0)))
     }
 
-    async fn copy(&self, read: UnderWay, whole: &mut Buffer) -> Result<(), BlockError> {
-        let UnderWay { call, at, stretch, _pin } = read;
+    async fn copy(&self, read: InFlightRead, whole: &mut Buffer) -> Result<(), BlockError> {
+        let InFlightRead { call, at, stretch, _pin } = read;
         let buffer = self.answered(stretch, call.await)?;
         whole.copy_from(at, &buffer.bytes()[..index(Blocks(stretch.blocks).bytes().0)]);
         Ok(())
@@ -262,6 +262,6 @@ impl Inner {
 
 impl Stretch {
     fn is_hole(self) -> bool {
-        self.spot == Spot::NONE
+        self.spot == PhysAddr::NONE
     }
 }

@@ -25,11 +25,11 @@ use zonal_device::{ZoneReport, ZoneState};
 
 use crate::candidates::Candidates;
 use crate::export::has_block;
-use crate::format::{Entry, Key, Kind, PAGE_SPAN, TRIM_BLOCKS};
-use crate::layout::{Layout, Spot, Zone};
+use crate::format::{Entry, EntryKind, Key, PAGE_SPAN, TRIM_BLOCKS};
+use crate::layout::{Layout, PhysAddr, Zone};
 use crate::map::{Map, Paged};
+use crate::mutation::Mutation;
 use crate::open::{Identity, count_of, merge};
-use crate::planted::Planted;
 use crate::scan::{First, Scanner, Segment};
 use crate::settings::{MapPlace, tenants_of};
 use crate::state::{State, ZoneUse};
@@ -68,16 +68,16 @@ pub(crate) struct Recovered<'a> {
 }
 
 /// Content of the export table.
-struct Table {
+struct ExportTable {
     exports: Vec<Export>,
-    given_up: BTreeSet<Zone>,
+    retired: BTreeSet<Zone>,
 }
 
 /// Location of a metadata block: a trim bitmap, the export table or a part of the zone table.
 #[derive(Clone, Copy)]
 struct MetadataBlock {
     sequence: u64,
-    spot: Spot,
+    spot: PhysAddr,
     check: u32,
 }
 
@@ -94,10 +94,10 @@ pub(crate) struct ScanState<'a> {
     scanner: &'a Scanner<'a>,
     sightings: Candidates,
     /// Verified entries, each with its address and segment number.
-    verified: Vec<(Entry, Spot, u64)>,
+    verified: Vec<(Entry, PhysAddr, u64)>,
     /// Zones in which segments were found, with their ends, in the order of the walk.
     walked: Vec<(Zone, u32)>,
-    few: BTreeMap<Key, MetadataBlock>,
+    metadata: BTreeMap<Key, MetadataBlock>,
     lost: BTreeSet<(Key, u64)>,
     /// By zone: its segments in order.
     segments: Vec<Vec<Begin>>,
@@ -132,12 +132,12 @@ pub(crate) async fn recover<'a>(
     (settings, mode): (Settings, OpenMode),
 ) -> Result<Recovered<'a>, OpenError> {
     let mut found = survey(scanner, (reports, firsts), identity, (settings, mode)).await?;
-    let Table { exports: old, given_up } = found.table().await?;
-    let is_given_up = |zone: &Zone| given_up.contains(zone);
-    if given_up.iter().any(|zone| !found.segments[index(u64::from(zone.0))].is_empty()) {
+    let ExportTable { exports: old, retired } = found.table().await?;
+    let is_retired = |zone: &Zone| retired.contains(zone);
+    if retired.iter().any(|zone| !found.segments[index(u64::from(zone.0))].is_empty()) {
         // The device has retired zones again. Their content is not needed: it was moved, or clients
         // got errors for it.
-        let others = firsts.iter().filter(|(zone, _)| !is_given_up(zone)).copied();
+        let others = firsts.iter().filter(|(zone, _)| !is_retired(zone)).copied();
         let others: Vec<_> = others.collect();
         let (sequence, number) = (found.next_sequence, found.next_number);
         found = survey(scanner, (reports, &others), identity, (settings, mode)).await?;
@@ -149,10 +149,10 @@ pub(crate) async fn recover<'a>(
     settings.check(scanner.layout, &exports).map_err(OpenError::Settings)?;
     let map = Map::new(scanner.layout, &settings, &exports);
     let mut state = State::new(scanner.layout, map, count_of(&exports));
-    state.given_up = given_up;
+    state.retired = retired;
     for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
         for (zone, report) in scanner.layout.zones(tier).zip(reports) {
-            let is_missing = report.state == ZoneState::Offline && state.given_up.insert(zone);
+            let is_missing = report.state == ZoneState::Offline && state.retired.insert(zone);
             // It is unknown whether the content of this offline zone had been moved before.
             if is_missing && mode != OpenMode::Salvage {
                 return Err(OpenError::Unreadable(tier));
@@ -165,7 +165,7 @@ pub(crate) async fn recover<'a>(
     }
     let released = claims.map(|claims| found.released(&claims)).unwrap_or_default();
     found.forget_pages_in(&released);
-    found.hand_over_few(&exports, &mut state);
+    found.hand_over_metadata(&exports, &mut state);
     let streams = scanner
         .layout
         .stream_count(tenants_of(&exports), settings.zones_kept_for_map(scanner.layout, &exports));
@@ -173,7 +173,7 @@ pub(crate) async fn recover<'a>(
     for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
         for (zone, report) in scanner.layout.zones(tier).zip(reports) {
             let may_resume = half_full.len() < index(u64::from(streams))
-                && !state.given_up.contains(&zone)
+                && !state.retired.contains(&zone)
                 && !released.contains(&zone);
             match may_resume.then(|| found.half_full(zone, report)).flatten() {
                 Some(open) => {
@@ -239,7 +239,7 @@ async fn survey<'a>(
     for segment in core::mem::take(&mut found.suspects) {
         if found.is_flushed(&segment) {
             found.believe(&segment);
-        } else if settings.has(Planted::TornTaken) {
+        } else if settings.has(Mutation::TornTaken) {
             found.verified.extend(found.placed(&segment));
             found.believe(&segment);
         } else {
@@ -262,7 +262,7 @@ impl<'a> ScanState<'a> {
             sightings,
             verified: Vec::new(),
             walked: Vec::new(),
-            few: BTreeMap::new(),
+            metadata: BTreeMap::new(),
             lost: BTreeSet::new(),
             segments: alloc::vec![Vec::new(); zones],
             ends: alloc::vec![0; zones],
@@ -290,7 +290,8 @@ impl<'a> ScanState<'a> {
         }
         self.next_number = self.next_number.max(header.number + 1);
         self.note_link(header);
-        let numbered = header.entries.iter().filter(|entry| entry.key.kind() != Kind::Released);
+        let numbered =
+            header.entries.iter().filter(|entry| entry.key.kind() != EntryKind::Released);
         let sequences = numbered.map(|entry| entry.sequence + 1);
         self.next_sequence = sequences.fold(self.next_sequence.max(header.next_sequence), u64::max);
         let zone = index(u64::from(segment.zone.0));
@@ -327,25 +328,25 @@ impl<'a> ScanState<'a> {
         for (entry, at) in segment.places() {
             let behind = at - segment.header.at - 1;
             let verdict = match &whole {
-                _ if !entry.key.kind().takes_block() => Verdict::Whole,
-                _ if blocks <= behind => Verdict::Torn,
-                Some(buffer) => self.judge(&entry, buffer, behind),
+                _ if !entry.key.kind().takes_block() => BlockCheck::Whole,
+                _ if blocks <= behind => BlockCheck::Torn,
+                Some(buffer) => self.check_block(&entry, buffer, behind),
                 None => match self.read(segment.zone, at, 1).await? {
-                    Some(buffer) => self.judge(&entry, &buffer, 0),
-                    None => Verdict::Unreadable,
+                    Some(buffer) => self.check_block(&entry, &buffer, 0),
+                    None => BlockCheck::Unreadable,
                 },
             };
             match (verdict, entry.key.kind()) {
-                (Verdict::Whole, _) => self.note_verified(segment, entry, at),
+                (BlockCheck::Whole, _) => self.note_verified(segment, entry, at),
                 // The block may have been acknowledged, so it becomes an error and not an older
                 // version.
-                (Verdict::Unreadable, Kind::Data | Kind::Lost) => {
-                    let key = entry.key.as_kind(Kind::Lost);
+                (BlockCheck::Unreadable, EntryKind::Data | EntryKind::Lost) => {
+                    let key = entry.key.as_kind(EntryKind::Lost);
                     self.note_verified(segment, Entry { key, ..entry }, at);
                 }
-                (Verdict::Torn | Verdict::Unreadable, kind) => {
-                    let is_users = matches!(kind, Kind::Data | Kind::Lost);
-                    let key = if is_users { entry.key.as_kind(Kind::Data) } else { entry.key };
+                (BlockCheck::Torn | BlockCheck::Unreadable, kind) => {
+                    let is_users = matches!(kind, EntryKind::Data | EntryKind::Lost);
+                    let key = if is_users { entry.key.as_kind(EntryKind::Data) } else { entry.key };
                     self.scanner.recovery.borrow_mut().torn_blocks += u64::from(is_users);
                     self.distrusted.insert(key);
                 }
@@ -354,11 +355,11 @@ impl<'a> ScanState<'a> {
         Ok(())
     }
 
-    fn judge(&self, entry: &Entry, buffer: &Buffer, behind: u32) -> Verdict {
+    fn check_block(&self, entry: &Entry, buffer: &Buffer, behind: u32) -> BlockCheck {
         let at = index(u64::from(behind)) * BLOCK_BYTES;
         let seed = Entry::seed(entry.key, entry.sequence);
         let sum = buffer.checksum(self.scanner.ports.checksum, &seed, at..at + BLOCK_BYTES);
-        if sum == entry.check { Verdict::Whole } else { Verdict::Torn }
+        if sum == entry.check { BlockCheck::Whole } else { BlockCheck::Torn }
     }
 
     fn note_verified(&mut self, segment: &Segment, entry: Entry, at: u32) {
@@ -368,12 +369,12 @@ impl<'a> ScanState<'a> {
         self.note(segment, entry, at);
     }
 
-    fn spot(&self, segment: &Segment, at: u32) -> Spot {
+    fn spot(&self, segment: &Segment, at: u32) -> PhysAddr {
         self.scanner.layout.spot(segment.zone, Blocks(u64::from(at.min(segment.limit - 1))))
     }
 
     /// The entries of a segment, each with its address and the segment's number.
-    fn placed(&self, segment: &Segment) -> Vec<(Entry, Spot, u64)> {
+    fn placed(&self, segment: &Segment) -> Vec<(Entry, PhysAddr, u64)> {
         let placed = segment.places();
         placed.map(|(entry, at)| (entry, self.spot(segment, at), segment.header.number)).collect()
     }
@@ -384,30 +385,31 @@ impl<'a> ScanState<'a> {
         let number = segment.header.number;
         let spot = self.spot(segment, at);
         match key.kind() {
-            Kind::Trim => {
+            EntryKind::Trim => {
                 let blocks = u64::from(check).min(TRIM_BLOCKS);
                 let first = key.number() / PAGE_SPAN;
                 let last = (key.number() + blocks.max(1) - 1) / PAGE_SPAN;
-                let pages = (first..=last).map(|page| Key::new(Kind::Page, key.export(), page));
+                let pages =
+                    (first..=last).map(|page| Key::new(EntryKind::Page, key.export(), page));
                 self.trimmed[index(u64::from(segment.zone.0))].extend(pages);
                 if key.number() < self.scanner.layout.blocks() {
                     self.sightings.count(usize::from(key.export().0), key.number(), blocks);
                 }
             }
             // Releases were taken from the header before, flushed or not.
-            Kind::Released => (),
-            Kind::Data => self.count(key),
-            Kind::Lost => {
-                self.lost.insert((key.as_kind(Kind::Data), sequence));
+            EntryKind::Released => (),
+            EntryKind::Data => self.count(key),
+            EntryKind::Lost => {
+                self.lost.insert((key.as_kind(EntryKind::Data), sequence));
                 self.count(key);
             }
-            Kind::Page | Kind::Table | Kind::Zones => {
-                let known = self.few.get(&key).copied();
+            EntryKind::Page | EntryKind::Table | EntryKind::Zones => {
+                let known = self.metadata.get(&key).copied();
                 let is_newer = known.is_none_or(|known| {
                     (known.sequence, self.number_at(known.spot)) < (sequence, number)
                 });
                 if is_newer {
-                    self.few.insert(key, MetadataBlock { sequence, spot, check });
+                    self.metadata.insert(key, MetadataBlock { sequence, spot, check });
                 }
             }
         }
@@ -422,19 +424,21 @@ impl<'a> ScanState<'a> {
     }
 
     /// Takes an entry for data blocks into the recovery candidates.
-    fn note_place(&mut self, paged: Option<&Paged>, (entry, spot, number): (Entry, Spot, u64)) {
+    fn note_place(&mut self, paged: Option<&Paged>, (entry, spot, number): (Entry, PhysAddr, u64)) {
         let Entry { key, sequence, check } = entry;
         match key.kind() {
             _ if matches!(self.sightings, Candidates::Counted(_)) => (),
-            Kind::Trim => {
+            EntryKind::Trim => {
                 let blocks = u64::from(check).min(TRIM_BLOCKS);
                 for n in key.number()..key.number() + blocks {
                     let key = Key::data(key.export(), n);
-                    self.note_block(paged, (key, sequence), (Spot::NONE, number));
+                    self.note_block(paged, (key, sequence), (PhysAddr::NONE, number));
                 }
             }
-            Kind::Data | Kind::Lost => self.note_block(paged, (key, sequence), (spot, number)),
-            Kind::Page | Kind::Table | Kind::Zones | Kind::Released => (),
+            EntryKind::Data | EntryKind::Lost => {
+                self.note_block(paged, (key, sequence), (spot, number))
+            }
+            EntryKind::Page | EntryKind::Table | EntryKind::Zones | EntryKind::Released => (),
         }
     }
 
@@ -442,7 +446,7 @@ impl<'a> ScanState<'a> {
         &mut self,
         paged: Option<&Paged>,
         (key, sequence): (Key, u64),
-        (spot, number): (Spot, u64),
+        (spot, number): (PhysAddr, u64),
     ) {
         // An export is never larger than the devices.
         if self.scanner.layout.blocks() <= key.number() {
@@ -458,14 +462,14 @@ impl<'a> ScanState<'a> {
         }
     }
 
-    fn number_at(&self, spot: Spot) -> u64 {
+    fn number_at(&self, spot: PhysAddr) -> u64 {
         number_at((&self.segments, self.scanner.layout), spot)
     }
 }
 
 /// Number of the segment that contains an address.
-fn number_at((segments, layout): (&[Vec<Begin>], &Layout), spot: Spot) -> u64 {
-    if spot == Spot::NONE {
+fn number_at((segments, layout): (&[Vec<Begin>], &Layout), spot: PhysAddr) -> u64 {
+    if spot == PhysAddr::NONE {
         return 0;
     }
     let (zone, at) = layout.locate(spot);
@@ -475,7 +479,7 @@ fn number_at((segments, layout): (&[Vec<Begin>], &Layout), spot: Spot) -> u64 {
 }
 
 /// Result of verifying a block.
-enum Verdict {
+enum BlockCheck {
     Whole,
     Torn,
     Unreadable,

@@ -19,12 +19,12 @@ use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Contents, Payload, index};
 use zonal_device::DeviceError;
 
-use crate::format::{DATA_BLOCKS, Entry, Key, Kind, SEGMENT_BLOCKS};
+use crate::format::{DATA_BLOCKS, Entry, EntryKind, Key, SEGMENT_BLOCKS};
 use crate::hot_retention::Sender;
-use crate::layout::Spot;
-use crate::planted::Planted;
+use crate::layout::PhysAddr;
+use crate::mutation::Mutation;
 use crate::shaper::Inner;
-use crate::tier::{Begun, OpenZone};
+use crate::tier::{OpenZone, SubmittedSegment};
 use crate::write::WRITE_TRIES;
 use crate::{BlockError, Tier};
 
@@ -44,17 +44,17 @@ pub(crate) enum Cause {
 pub(crate) struct Mover {
     inner: Rc<Inner>,
     cause: Cause,
-    streams: Vec<Stream>,
+    streams: Vec<MoveStream>,
     /// Hot blocks, copied back into the buffer.
     again: Sender,
-    flying: VecDeque<Flying>,
+    flying: VecDeque<InFlightSegment>,
     /// Segments that the device refused, to be written again.
-    refused: VecDeque<Flying>,
+    refused: VecDeque<InFlightSegment>,
     refused_in_a_row: u32,
 }
 
 #[derive(Default)]
-struct Stream {
+struct MoveStream {
     open: Option<OpenZone>,
     gathered: Option<Gathered>,
 }
@@ -62,27 +62,27 @@ struct Stream {
 /// A segment being filled.
 struct Gathered {
     buffer: Buffer,
-    moved: Vec<Moved>,
+    moved: Vec<MovingBlock>,
 }
 
 /// A block being moved.
 #[derive(Clone, Copy)]
-pub(crate) struct Moved {
+pub(crate) struct MovingBlock {
     pub(crate) entry: Entry,
     /// Old address. The move is published only if the map still names it.
-    pub(crate) from: Spot,
+    pub(crate) from: PhysAddr,
 }
 
-struct Flying {
-    begun: Begun,
+struct InFlightSegment {
+    begun: SubmittedSegment,
     stream: usize,
-    moved: Vec<Moved>,
+    moved: Vec<MovingBlock>,
     data: Payload,
 }
 
 impl Mover {
     pub(crate) fn new(inner: Rc<Inner>, cause: Cause) -> Self {
-        let streams = (0..inner.streams_per_mover()).map(|_| Stream::default()).collect();
+        let streams = (0..inner.streams_per_mover()).map(|_| MoveStream::default()).collect();
         let (flying, refused) = (VecDeque::new(), VecDeque::new());
         Self {
             inner,
@@ -136,14 +136,15 @@ impl Mover {
 
     async fn move_block(
         &mut self,
-        moved: Moved,
+        moved: MovingBlock,
         found: Option<(&Buffer, usize)>,
     ) -> Result<(), BlockError> {
         let Entry { key, sequence, check } = moved.entry;
         let fits = |(buffer, at): &(&Buffer, usize)| {
             let part = *at..at + BLOCK_BYTES;
             let seed = Entry::seed(key, sequence);
-            key.kind() == Kind::Lost || buffer.checksum(self.inner.checksum(), &seed, part) == check
+            key.kind() == EntryKind::Lost
+                || buffer.checksum(self.inner.checksum(), &seed, part) == check
         };
         match found.filter(fits) {
             Some(found) if self.again.wants(&self.inner, &moved) => {
@@ -158,16 +159,21 @@ impl Mover {
         &mut self,
         key: Key,
         sequence: u64,
-        from: Spot,
+        from: PhysAddr,
         block: &Buffer,
     ) -> Result<(), BlockError> {
         let seed = Entry::seed(key, sequence);
         let check = block.checksum(self.inner.checksum(), &seed, 0..BLOCK_BYTES);
-        self.push(Moved { entry: Entry { key, sequence, check }, from }, block, 0).await
+        self.push(MovingBlock { entry: Entry { key, sequence, check }, from }, block, 0).await
     }
 
     /// Adds a block to the segment of its tenant's stream.
-    async fn push(&mut self, moved: Moved, from: &Buffer, at: usize) -> Result<(), BlockError> {
+    async fn push(
+        &mut self,
+        moved: MovingBlock,
+        from: &Buffer,
+        at: usize,
+    ) -> Result<(), BlockError> {
         let key = moved.entry.key;
         let tenant = self.inner.tenant_of_key(key);
         let stream = usize::from(tenant) % self.streams.len();
@@ -197,7 +203,7 @@ impl Mover {
 
     /// Writes refused segments to another zone.
     async fn send_refused(&mut self) -> Result<(), BlockError> {
-        while let Some(Flying { stream, moved, data, .. }) = self.refused.pop_front() {
+        while let Some(InFlightSegment { stream, moved, data, .. }) = self.refused.pop_front() {
             self.send(stream, moved, data).await?;
         }
         Ok(())
@@ -207,7 +213,7 @@ impl Mover {
     async fn send(
         &mut self,
         stream: usize,
-        mut moved: Vec<Moved>,
+        mut moved: Vec<MovingBlock>,
         mut data: Payload,
     ) -> Result<(), BlockError> {
         while !moved.is_empty() {
@@ -252,7 +258,7 @@ impl Mover {
     async fn begin(
         &mut self,
         stream: usize,
-        moved: Vec<Moved>,
+        moved: Vec<MovingBlock>,
         data: Payload,
     ) -> Result<(), BlockError> {
         let front = self.inner.own.take(Blocks(1)).await;
@@ -261,7 +267,7 @@ impl Mover {
         let pieces = pieces(&data, self.inner.settings.contents);
         let begun = self.inner.begin_segment(open, entries, pieces, front);
         self.note_room();
-        self.flying.push_back(Flying { begun, stream, moved, data });
+        self.flying.push_back(InFlightSegment { begun, stream, moved, data });
         Ok(())
     }
 
@@ -275,7 +281,7 @@ impl Mover {
             let begun = self.inner.begin_segment(open, vec![entry], Vec::new(), front);
             self.note_room();
             let (moved, data) = (Vec::new(), Payload::default());
-            let mut flying = Flying { begun, stream: 0, moved, data };
+            let mut flying = InFlightSegment { begun, stream: 0, moved, data };
             let answer = (&mut flying.begun.call).await;
             self.inner.end_segment(&flying.begun, &answer);
             match answer {
@@ -354,7 +360,7 @@ impl Mover {
     }
 
     /// Handles a refused segment: its zone is closed.
-    async fn give_zone_up(&mut self, first: Flying) -> Result<(), BlockError> {
+    async fn give_zone_up(&mut self, first: InFlightSegment) -> Result<(), BlockError> {
         self.refused_in_a_row += 1;
         if WRITE_TRIES < self.refused_in_a_row {
             return Err(BlockError::CapacityGone);
@@ -384,7 +390,7 @@ impl Mover {
 impl Inner {
     /// Publishes a moved segment: the map names the new addresses, unless a client overwrote the
     /// block meanwhile.
-    fn publish_moved(&self, flying: &Flying, cause: Cause) {
+    fn publish_moved(&self, flying: &InFlightSegment, cause: Cause) {
         let mut state = self.state.borrow_mut();
         if flying.moved.is_empty() {
             // A header alone fills the last block of a zone or carries a release. It is counted for
@@ -393,7 +399,7 @@ impl Inner {
             stats.metadata_bytes += BLOCK_BYTES as u64;
             stats.capacity_written_bytes += BLOCK_BYTES as u64;
         }
-        for (n, Moved { entry, from }) in (0..).zip(&flying.moved) {
+        for (n, MovingBlock { entry, from }) in (0..).zip(&flying.moved) {
             let Entry { key, .. } = *entry;
             let tenant = self.tenant_of_key(key);
             let stats = state.tenant_mut(tenant);
@@ -403,22 +409,24 @@ impl Inner {
             stats.metadata_bytes += header;
             stats.capacity_written_bytes += header + block;
             match (key.kind(), cause) {
-                (Kind::Page, _) => stats.map_bytes += block,
-                (Kind::Table | Kind::Zones, _) => stats.metadata_bytes += block,
+                (EntryKind::Page, _) => stats.map_bytes += block,
+                (EntryKind::Table | EntryKind::Zones, _) => stats.metadata_bytes += block,
                 (_, Cause::Compaction) => stats.compacted_bytes += block,
                 (_, Cause::Collection) => stats.collected_bytes += block,
             }
             // A metadata block may have been moved while a new version was written: the newer one
             // wins.
-            let is_few = matches!(key.kind(), Kind::Page | Kind::Table | Kind::Zones);
+            let is_few =
+                matches!(key.kind(), EntryKind::Page | EntryKind::Table | EntryKind::Zones);
             let is_new = is_few && state.map.renew(key, entry.sequence);
-            let is_hidden_moved = self.has(Planted::HiddenMoved)
+            let is_hidden_moved = self.has(Mutation::HiddenMoved)
                 && state.map.paged().is_some_and(|p| p.is_named(*from));
             let is_current = state.still_names(&self.layout, key, *from) || is_hidden_moved;
             let to = flying.begun.data.plus(n);
             if is_current {
                 state.publish(&self.layout, tenant, (key, Some(*from)), to);
-            } else if is_new || (self.has(Planted::CompactionStale) && cause == Cause::Compaction) {
+            } else if is_new || (self.has(Mutation::CompactionStale) && cause == Cause::Compaction)
+            {
                 state.publish(&self.layout, tenant, (key, None), to);
             }
         }
@@ -427,7 +435,7 @@ impl Inner {
 
     pub(crate) fn tenant_of_key(&self, key: Key) -> u16 {
         match key.kind() {
-            Kind::Table | Kind::Zones | Kind::Released => 0,
+            EntryKind::Table | EntryKind::Zones | EntryKind::Released => 0,
             _ => self.tenant_of(key.export()),
         }
     }

@@ -7,7 +7,7 @@ use core::fmt;
 use zonal_base::{Blocks, Bytes, Contents};
 
 use crate::format::{HEADER_BLOCKS, SEGMENT_BLOCKS};
-use crate::layout::{Layout, Spot};
+use crate::layout::{Layout, PhysAddr};
 use crate::map::{MAP_PAGE_BLOCKS, Paged};
 use crate::pages::zones_for;
 use crate::{Export, Tier};
@@ -27,7 +27,7 @@ pub struct Settings {
     pub contents: Contents,
     /// A bug for the simulator to find.
     #[cfg(feature = "planted-bugs")]
-    pub planted: Option<crate::Planted>,
+    pub planted: Option<crate::Mutation>,
 }
 
 /// How much of the L2P map is in memory. The rest lies on flash, in zones of the buffer or capacity
@@ -105,7 +105,7 @@ impl Settings {
     const fn is_paged(&self, blocks: u64) -> bool {
         match self.map_memory {
             MapMemory::Whole => false,
-            MapMemory::AtMost(memory) => memory.0 < blocks * size_of::<Spot>() as u64,
+            MapMemory::AtMost(memory) => memory.0 < blocks * size_of::<PhysAddr>() as u64,
             MapMemory::Least => true,
         }
     }

@@ -10,8 +10,8 @@ use zonal_runtime::{Buffers, Event, Port};
 
 use crate::flush::Flusher;
 use crate::layout::Layout;
+use crate::mutation::Mutation;
 use crate::open::Identity;
-use crate::planted::Planted;
 use crate::settings::MapPlace;
 use crate::state::State;
 use crate::{
@@ -63,7 +63,7 @@ pub(crate) struct Inner {
 
 /// Load at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct ShaperLoad {
     /// Queue room taken by waiting and submitted writes, in blocks; at most
     /// [`Settings::QUEUE_BLOCKS`](crate::Settings::QUEUE_BLOCKS), except for a single larger
     /// request.
@@ -125,9 +125,9 @@ impl Shaper {
 
     /// The load now.
     #[must_use]
-    pub fn waiting(&self) -> Waiting {
+    pub fn waiting(&self) -> ShaperLoad {
         let state = self.inner.state.borrow();
-        Waiting {
+        ShaperLoad {
             queued_blocks: state.log.queued_blocks,
             buffer_zones: state.counts(Tier::Buffer),
             capacity_zones: state.counts(Tier::Capacity),
@@ -196,7 +196,7 @@ impl Inner {
         self.ports.checksum
     }
 
-    pub(crate) fn has(&self, bug: Planted) -> bool {
+    pub(crate) fn has(&self, bug: Mutation) -> bool {
         self.settings.has(bug)
     }
 

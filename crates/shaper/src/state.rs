@@ -7,14 +7,14 @@ use core::cmp::Reverse;
 use zonal_base::{BLOCK_BYTES, index, low_u32};
 
 use crate::close::Closing;
-use crate::format::{DATA_BLOCKS, Key, Kind};
+use crate::format::{DATA_BLOCKS, EntryKind, Key};
 use crate::hot_retention::HotRetention;
-use crate::layout::{Layout, Spot, Zone};
+use crate::layout::{Layout, PhysAddr, Zone};
 use crate::map::{Map, Merge, Switched};
-use crate::planted::Planted;
+use crate::mutation::Mutation;
 use crate::settings::{COLLECTION_ZONES, MapPlace, collection_mark};
 use crate::shaper::Inner;
-use crate::write::Log;
+use crate::write::WriteQueue;
 use crate::{BlockError, ShaperStats, TenantStats, Tier};
 
 /// Use of a zone.
@@ -80,7 +80,7 @@ pub(crate) struct State {
     empty: [VecDeque<Zone>; 2],
     counts: [[u32; USES]; 2],
     pub(crate) map: Map,
-    pub(crate) log: Log,
+    pub(crate) log: WriteQueue,
     pub(crate) rounds: HotRetention,
     /// Capacity zones opened since this start.
     pub(crate) zones_begun: u64,
@@ -126,7 +126,7 @@ pub(crate) struct State {
     pub(crate) is_waited_for: bool,
     /// Retired zones without needed content. They are named in the export table, and starts ignore
     /// them.
-    pub(crate) given_up: BTreeSet<Zone>,
+    pub(crate) retired: BTreeSet<Zone>,
     /// True when the export table on flash does not name all retired zones.
     pub(crate) is_table_stale: bool,
     /// Zones that map pages may use, and how many they use. `None` if the whole map is in memory.
@@ -159,7 +159,7 @@ impl State {
             empty: Tier::ALL.map(|tier| layout.zones(tier).collect()),
             counts,
             map,
-            log: Log::default(),
+            log: WriteQueue::default(),
             rounds: HotRetention::new(layout),
             zones_begun: 0,
             grants: 0,
@@ -184,7 +184,7 @@ impl State {
             failure: None,
             halted: None,
             is_waited_for: false,
-            given_up: BTreeSet::new(),
+            retired: BTreeSet::new(),
             is_table_stale: false,
             map_place: None,
             map_zones_held: 0,
@@ -257,7 +257,7 @@ impl State {
     /// Retires a zone that cannot be reset. Requires: nothing in it is needed.
     pub(crate) fn give_up(&mut self, layout: &Layout, zone: Zone) {
         self.set_usage(layout, zone, ZoneUse::Retired);
-        self.is_table_stale |= self.given_up.insert(zone);
+        self.is_table_stale |= self.retired.insert(zone);
     }
 
     /// Opens the zone that has been empty longest.
@@ -296,7 +296,7 @@ impl State {
     }
 
     /// Counts a block on a map page that recovery built.
-    pub(crate) fn adopt_spot(&mut self, layout: &Layout, tenant: u16, spot: Spot) {
+    pub(crate) fn adopt_spot(&mut self, layout: &Layout, tenant: u16, spot: PhysAddr) {
         self.map.paged_mut().expect("it has pages").name(spot);
         self.zone_mut(layout.locate(spot).0).live += 1;
         self.mapped[usize::from(tenant)] += 1;
@@ -308,32 +308,32 @@ impl State {
         &mut self,
         layout: &Layout,
         tenant: u16,
-        (key, known): (Key, Option<Spot>),
-        spot: Spot,
-    ) -> Spot {
+        (key, known): (Key, Option<PhysAddr>),
+        spot: PhysAddr,
+    ) -> PhysAddr {
         let was = self.map.set(key, spot, known);
         self.release(layout, was.spot);
-        if spot != Spot::NONE {
+        if spot != PhysAddr::NONE {
             let (zone, _) = layout.locate(spot);
             self.zone_mut(zone).live += 1;
         }
-        if matches!(key.kind(), Kind::Data | Kind::Lost) {
+        if matches!(key.kind(), EntryKind::Data | EntryKind::Lost) {
             let mapped = &mut self.mapped[usize::from(tenant)];
-            *mapped += i64::from(spot != Spot::NONE);
+            *mapped += i64::from(spot != PhysAddr::NONE);
             *mapped -= i64::from(was.is_mapped);
         }
         was.spot
     }
 
     /// Uncounts a dead block.
-    fn release(&mut self, layout: &Layout, spot: Spot) {
-        if spot != Spot::NONE {
+    fn release(&mut self, layout: &Layout, spot: PhysAddr) {
+        if spot != PhysAddr::NONE {
             self.zone_mut(layout.locate(spot).0).live -= 1;
         }
     }
 
     /// True if the block at `from` is live: the map names it for `key`.
-    pub(crate) fn still_names(&mut self, layout: &Layout, key: Key, from: Spot) -> bool {
+    pub(crate) fn still_names(&mut self, layout: &Layout, key: Key, from: PhysAddr) -> bool {
         let (is_live, released) = self.map.still_names(key, from);
         self.release(layout, released);
         is_live
@@ -341,9 +341,9 @@ impl State {
 
     /// Switches the map to a merged page that is on flash, and counts the dead blocks that this
     /// revealed.
-    pub(crate) fn switch_page(&mut self, inner: &Inner, merge: &Merge, flash: (Spot, u32)) {
+    pub(crate) fn switch_page(&mut self, inner: &Inner, merge: &Merge, flash: (PhysAddr, u32)) {
         let paged = self.map.paged_mut().expect("it has pages");
-        if inner.has(Planted::ChangeForgotten) {
+        if inner.has(Mutation::ChangeForgotten) {
             paged.revert(merge);
         }
         let (export, _) = paged.first_of(merge.page);

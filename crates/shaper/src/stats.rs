@@ -13,7 +13,7 @@ pub struct TenantStats {
     pub buffer_written_bytes: u64,
     /// Bytes of frequently overwritten blocks that compaction wrote back to the buffer tier. Not in
     /// `buffer_written_bytes`.
-    pub second_round_bytes: u64,
+    pub retained_bytes: u64,
     /// Bytes of data that compaction wrote to the capacity tier. The difference to
     /// `buffer_written_bytes` was overwritten or trimmed in time, or is still in the buffer.
     pub compacted_bytes: u64,

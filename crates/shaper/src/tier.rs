@@ -9,8 +9,8 @@ use zonal_device::{Answer, Command, Completion, DeviceError, DeviceKind, ZoneAct
 use zonal_runtime::Call;
 
 use crate::format::{Entry, HEADER_BLOCKS, Header, Shape, VERSION};
-use crate::layout::{Layout, Spot, Zone};
-use crate::planted::Planted;
+use crate::layout::{Layout, PhysAddr, Zone};
+use crate::mutation::Mutation;
 use crate::shaper::Inner;
 use crate::state::ZoneUse;
 use crate::{BlockError, Tier};
@@ -26,11 +26,11 @@ pub(crate) struct OpenZone {
 }
 
 /// A submitted segment.
-pub(crate) struct Begun {
+pub(crate) struct SubmittedSegment {
     pub(crate) call: Call<Command, Completion>,
     pub(crate) zone: Zone,
     /// Address of its first data block, behind the header.
-    pub(crate) data: Spot,
+    pub(crate) data: PhysAddr,
     number: u64,
     /// Checksum of its header.
     sum: u32,
@@ -77,7 +77,7 @@ impl Inner {
         entries: Vec<Entry>,
         data: Vec<Payload>,
         mut front: Buffer,
-    ) -> Begun {
+    ) -> SubmittedSegment {
         let mut state = self.state.borrow_mut();
         let tier = self.layout.tier_of(open.zone);
         let number = state.next_number;
@@ -119,11 +119,11 @@ impl Inner {
         let call = self.port(tier).call(Command::Write { lba, data: pieces });
         // A header may fill the last block of the zone. The address behind it is then not used.
         let data = self.layout.spot(open.zone, at).plus(1);
-        Begun { call, zone: open.zone, data, number, sum, blocks, end: open.at }
+        SubmittedSegment { call, zone: open.zone, data, number, sum, blocks, end: open.at }
     }
 
     /// Records the completion of a segment.
-    pub(crate) fn end_segment(&self, begun: &Begun, answer: &Completion) {
+    pub(crate) fn end_segment(&self, begun: &SubmittedSegment, answer: &Completion) {
         let tier = self.layout.tier_of(begun.zone);
         let mut state = self.state.borrow_mut();
         if answer.is_err() {
@@ -171,7 +171,7 @@ impl Inner {
     /// Resets a zone after its reads have ended. Requires: the map names nothing in it, and it was
     /// released on flash or is not in the zone table there.
     pub(crate) async fn reset_flushed(&self, zone: Zone) -> Result<(), BlockError> {
-        while 0 < self.state.borrow().zone(zone).pins && !self.has(Planted::CollectionRace) {
+        while 0 < self.state.borrow().zone(zone).pins && !self.has(Mutation::CollectionRace) {
             self.unpinned.wait().await;
         }
         let tier = self.layout.tier_of(zone);

@@ -9,10 +9,10 @@ use alloc::vec::Vec;
 
 use zonal_base::Blocks;
 
-use crate::layout::Spot;
+use crate::layout::PhysAddr;
 use crate::map::MAP_PAGE_BLOCKS;
 use crate::state::State;
-use crate::write::{Item, What};
+use crate::write::{Item, ItemKind};
 use crate::{BlockError, Durability, Extent, Run, Shaper};
 
 impl Shaper {
@@ -28,7 +28,7 @@ impl Shaper {
         // A trim takes no data block, but one block of queue room, so that waiting trims are
         // bounded.
         self.enter_queue(Blocks(1)).await?;
-        let ticket = self.inner.enqueue([Item::new(extent, What::Hole)], Blocks(1));
+        let ticket = self.inner.enqueue([Item::new(extent, ItemKind::Hole)], Blocks(1));
         ticket.done().await?;
         self.make_durable(durability).await
     }
@@ -63,7 +63,7 @@ impl Shaper {
             // One map page at a time.
             let blocks = Blocks((MAP_PAGE_BLOCKS - first.0 % MAP_PAGE_BLOCKS).min(end.0 - first.0));
             let part = Extent { first, blocks, ..extent };
-            let add = |_: &State, spots: &[Spot]| add_runs(&mut runs, spots, runs_max);
+            let add = |_: &State, spots: &[PhysAddr]| add_runs(&mut runs, spots, runs_max);
             if !self.inner.places(part, add).await? {
                 break;
             }
@@ -74,9 +74,9 @@ impl Shaper {
 }
 
 /// Adds blocks to the runs; false when there are `runs_max` of them.
-fn add_runs(runs: &mut Vec<Run>, spots: &[Spot], runs_max: usize) -> bool {
+fn add_runs(runs: &mut Vec<Run>, spots: &[PhysAddr], runs_max: usize) -> bool {
     for spot in spots {
-        let is_mapped = *spot != Spot::NONE;
+        let is_mapped = *spot != PhysAddr::NONE;
         if let Some(run) = runs.last_mut().filter(|run| run.is_mapped == is_mapped) {
             run.blocks.0 += 1;
             continue;

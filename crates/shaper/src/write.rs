@@ -26,16 +26,16 @@ use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, Payload, index, low_u32};
 use zonal_device::{Completion, DeviceError, whole_blocks};
 use zonal_runtime::Event;
 
-use crate::format::{DATA_BLOCKS, ENTRIES_MAX, Entry, Key, Kind, PAGE_SPAN, TRIM_BLOCKS};
+use crate::format::{DATA_BLOCKS, ENTRIES_MAX, Entry, EntryKind, Key, PAGE_SPAN, TRIM_BLOCKS};
 use crate::hot_retention::Copied;
-use crate::layout::Spot;
-use crate::planted::Planted;
+use crate::layout::PhysAddr;
+use crate::mutation::Mutation;
 use crate::shaper::Inner;
 use crate::state::State;
-use crate::tier::{Begun, OpenZone};
+use crate::tier::{OpenZone, SubmittedSegment};
 use crate::{BlockError, Durability, ExportId, Extent, Shaper, Tier};
 use header_only::HeaderEntry;
-pub(crate) use item::{Item, Ticket, What};
+pub(crate) use item::{Item, ItemKind, Ticket};
 
 /// Segments of the log in flight: enough that the device always has the next one.
 const FLYING_MAX: usize = 4;
@@ -45,7 +45,7 @@ pub(crate) const WRITE_TRIES: u32 = 8;
 
 /// The write queue of the buffer device.
 #[derive(Default)]
-pub(crate) struct Log {
+pub(crate) struct WriteQueue {
     pub(crate) queue: VecDeque<Item>,
     /// Room taken in the queue, in blocks, by queued items, items in flight and admitted requests.
     pub(crate) queued_blocks: u64,
@@ -56,9 +56,9 @@ pub(crate) struct Log {
 }
 
 /// A segment of the log in flight.
-struct Flying {
-    begun: Begun,
-    parts: Vec<(Item, Spot)>,
+struct InFlightSegment {
+    begun: SubmittedSegment,
+    parts: Vec<(Item, PhysAddr)>,
     beside: Vec<HeaderEntry>,
 }
 
@@ -88,7 +88,7 @@ impl Shaper {
         let items = data.into_iter().map(|piece| {
             let extent = Extent { export, first: at, blocks: blocks_of(&piece) };
             at = at + extent.blocks;
-            Item::new(extent, What::Data(piece))
+            Item::new(extent, ItemKind::Data(piece))
         });
         let ticket = self.inner.enqueue(items, blocks);
         ticket.done().await?;
@@ -150,7 +150,7 @@ impl Inner {
 
     /// Log task: writes the queue to the buffer in segments. It ends when the block device fails.
     pub(crate) async fn run_log(self: Rc<Self>, mut open: Option<OpenZone>) {
-        let mut flying: VecDeque<Flying> = VecDeque::new();
+        let mut flying: VecDeque<InFlightSegment> = VecDeque::new();
         let mut refused = 0;
         loop {
             while self.may_begin(open.as_ref(), flying.len()) {
@@ -228,7 +228,7 @@ impl Inner {
         }
     }
 
-    fn begin(&self, open: &mut Option<OpenZone>, front: Buffer) -> Option<Flying> {
+    fn begin(&self, open: &mut Option<OpenZone>, front: Buffer) -> Option<InFlightSegment> {
         if let Some(full) = open.take_if(|open| open.room(&self.layout) == 0) {
             self.seal_zone(full.zone);
         }
@@ -251,8 +251,8 @@ impl Inner {
         let begun = self.begin_segment(zone, entries, data, front);
         let parts =
             parts.into_iter().map(|(item, at)| (item, begun.data.plus(low_u32(at)))).collect();
-        let flying = Flying { begun, parts, beside };
-        if self.has(Planted::MapEarly) {
+        let flying = InFlightSegment { begun, parts, beside };
+        if self.has(Mutation::MapEarly) {
             self.note_published(&flying);
         }
         Some(flying)
@@ -269,10 +269,12 @@ impl Inner {
         let (mut taken, mut trimmed) = (0, 0);
         while let Some(first) = state.log.queue.front() {
             let fits = match first.what {
-                What::Data(_) | What::Again(_) => (room - taken).min(ENTRIES_MAX - entries.len()),
+                ItemKind::Data(_) | ItemKind::Again(_) => {
+                    (room - taken).min(ENTRIES_MAX - entries.len())
+                }
                 // Bounds the trimmed blocks of one segment, because the map changes all of them at
                 // one instant.
-                What::Hole => {
+                ItemKind::Hole => {
                     usize::from(entries.len() < ENTRIES_MAX) * index(TRIM_BLOCKS - trimmed)
                 }
             };
@@ -291,18 +293,18 @@ impl Inner {
                 state.next_sequence - 1
             };
             match &item.what {
-                What::Hole => {
-                    let key = Key::new(Kind::Trim, export, first.0);
+                ItemKind::Hole => {
+                    let key = Key::new(EntryKind::Trim, export, first.0);
                     trimmed += blocks.0;
                     let check = low_u32(index(blocks.0));
                     entries.push(Entry { key, sequence: sequence(), check });
                 }
-                What::Again(Copied { moved, data: block }) => {
+                ItemKind::Again(Copied { moved, data: block }) => {
                     entries.push(moved.entry);
                     taken += 1;
                     data.push(block.clone());
                 }
-                What::Data(payload) => {
+                ItemKind::Data(payload) => {
                     for n in 0..blocks.0 {
                         let key = Key::data(export, first.0 + n);
                         let sequence = sequence();
@@ -320,7 +322,7 @@ impl Inner {
     }
 
     /// Publishes a completed segment in the map, and acknowledges its requests.
-    fn publish(&self, flying: Flying) {
+    fn publish(&self, flying: InFlightSegment) {
         self.note_published(&flying);
         let mut state = self.state.borrow_mut();
         state.log.flying.pop_front();
@@ -336,7 +338,7 @@ impl Inner {
         flying.beside.into_iter().for_each(|beside| beside.tell(true));
     }
 
-    fn note_published(&self, flying: &Flying) {
+    fn note_published(&self, flying: &InFlightSegment) {
         let mut state = self.state.borrow_mut();
         let header_bytes = BLOCK_BYTES as u64;
         if let Some((item, _)) = flying.parts.first() {
@@ -347,8 +349,8 @@ impl Inner {
             let Extent { export, first, blocks } = item.extent;
             let tenant = self.tenant_of(export);
             match &item.what {
-                What::Again(copied) => self.publish_again(&mut state, &copied.moved, *spot),
-                What::Data(_) => {
+                ItemKind::Again(copied) => self.publish_again(&mut state, &copied.moved, *spot),
+                ItemKind::Data(_) => {
                     state.tenant_mut(tenant).buffer_written_bytes += blocks.bytes().0;
                     for n in 0..blocks.0 {
                         let spot = spot.plus(low_u32(index(n)));
@@ -356,16 +358,16 @@ impl Inner {
                         state.publish_written(&self.layout, tenant, key, spot);
                     }
                 }
-                What::Hole => {
+                ItemKind::Hole => {
                     for n in first.0..first.0 + blocks.0 {
                         let key = Key::data(export, n);
-                        if state.map.look(key, &[]) != Ok(Spot::NONE) {
-                            state.publish(&self.layout, tenant, (key, None), Spot::NONE);
+                        if state.map.look(key, &[]) != Ok(PhysAddr::NONE) {
+                            state.publish(&self.layout, tenant, (key, None), PhysAddr::NONE);
                         }
                     }
                     let pages = first.0 / PAGE_SPAN..=(first.0 + blocks.0 - 1) / PAGE_SPAN;
                     let trimmed = &mut state.zone_mut(flying.begun.zone).trimmed;
-                    trimmed.extend(pages.map(|page| Key::new(Kind::Page, export, page)));
+                    trimmed.extend(pages.map(|page| Key::new(EntryKind::Page, export, page)));
                 }
             }
         }
@@ -374,9 +376,15 @@ impl Inner {
 
     /// Handles a refused segment. It and all behind it return to the head of the queue: those were
     /// refused, too, or must not overtake it. Their zone is closed.
-    async fn write_again(&self, open: &mut Option<OpenZone>, flying: &mut VecDeque<Flying>) {
+    async fn write_again(
+        &self,
+        open: &mut Option<OpenZone>,
+        flying: &mut VecDeque<InFlightSegment>,
+    ) {
         let mut parts = Vec::new();
-        for (at, Flying { mut begun, parts: these, beside }) in flying.drain(..).enumerate() {
+        for (at, InFlightSegment { mut begun, parts: these, beside }) in
+            flying.drain(..).enumerate()
+        {
             parts.extend(these);
             beside.into_iter().for_each(|beside| beside.tell(false));
             if 0 < at {
@@ -406,7 +414,7 @@ async fn answer_or(
     .await
 }
 
-impl Log {
+impl WriteQueue {
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.flying.is_empty() && self.beside.is_empty()
     }

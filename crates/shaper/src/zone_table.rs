@@ -25,7 +25,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, low_u32};
 
 use crate::format::{CLAIMS_MAX, Entry, Key, ZoneClaim, ZoneTablePart};
 use crate::layout::{Layout, Zone};
-use crate::planted::Planted;
+use crate::mutation::Mutation;
 use crate::relocate::Mover;
 use crate::shaper::Inner;
 use crate::state::{State, ZoneUse};
@@ -47,11 +47,11 @@ impl Mover {
     /// Resets a zone in which the map names no block any more: flush, release, reset.
     pub(crate) async fn reset(&mut self, zone: Zone) -> Result<(), BlockError> {
         let inner = self.inner().clone();
-        if !inner.has(Planted::CopyNotFlushed) {
+        if !inner.has(Mutation::CopyNotFlushed) {
             inner.flush_tier(Tier::Capacity).await?;
             inner.flush_tier(Tier::Buffer).await?;
         }
-        if !inner.has(Planted::ZoneStaysInTable) {
+        if !inner.has(Mutation::ZoneStaysInTable) {
             self.release(zone).await?;
         }
         inner.reset_flushed(zone).await
@@ -77,7 +77,7 @@ impl Mover {
                 Tier::Capacity
             }
         };
-        if !inner.has(Planted::CopyNotFlushed) {
+        if !inner.has(Mutation::CopyNotFlushed) {
             inner.flush_tier(tier).await?;
         }
         Ok(())
@@ -98,11 +98,11 @@ impl Mover {
         for (key, part) in (0..).map(Key::zones).zip(parts) {
             let mut block = inner.own.take(Blocks(1)).await;
             part.encode(&mut block.bytes_mut()[..BLOCK_BYTES]);
-            let from = inner.state.borrow().map.few(key);
+            let from = inner.state.borrow().map.metadata(key);
             self.push_new(key, sequence, from, &block).await?;
         }
         self.finish().await?;
-        if !inner.has(Planted::CopyNotFlushed) {
+        if !inner.has(Mutation::CopyNotFlushed) {
             inner.flush_tier(Tier::Capacity).await?;
         }
         let mut state = inner.state.borrow_mut();

@@ -17,12 +17,12 @@ use zonal_policy::SampleRank;
 use zonal_runtime::{Clock, Spawner};
 
 use crate::drive::Fault;
-use crate::ear::{Ear, End, Heard};
-use crate::history::{Actor, Change, Deed, ReadStep, ScanStep, Step, WHOLE, WriteStep};
+use crate::ear::{End, Heard, ReadClient};
+use crate::history::{Actor, Change, Op, ReadStep, ScanStep, Step, WHOLE, WriteStep};
 use crate::oracle::{Answered, Content, Object, Tag, judge};
 use crate::origin::Objects;
 use crate::trace::Trace;
-use crate::vigil::Vigil;
+use crate::vigil::PinOracle;
 use crate::violation::{ViolationKind, Wrong};
 
 /// What all actors of one life share.
@@ -40,7 +40,7 @@ pub(crate) struct Stage {
     pub(crate) wrong: Rc<RefCell<Option<Wrong>>>,
     pub(crate) acting: Rc<Cell<u32>>,
     pub(crate) tally: Rc<RefCell<Tally>>,
-    pub(crate) vigil: Rc<RefCell<Vigil>>,
+    pub(crate) vigil: Rc<RefCell<PinOracle>>,
     pub(crate) trace: Trace,
 }
 
@@ -114,12 +114,12 @@ async fn act(stage: Stage, steps: Vec<Step>) {
         stage.clock.sleep_until(up + step.at).await;
         stage.note(step.actor, format_args!("begins to {}", step.deed));
         match step.deed {
-            Deed::Read(read) => {
+            Op::Read(read) => {
                 let outcome = perform_read(&stage, &read, |size| range_of(&read, size)).await;
                 stage.note(step.actor, format_args!("{outcome}"));
             }
-            Deed::Scan(scan) => perform_scan(&stage, step.actor, &scan).await,
-            Deed::Write(write) => {
+            Op::Scan(scan) => perform_scan(&stage, step.actor, &scan).await,
+            Op::Write(write) => {
                 let name = &stage.names[write.object];
                 stage.change(name, |object| object.writes_begun += 1);
                 let is_done = perform_write(&stage, &write).await;
@@ -127,7 +127,7 @@ async fn act(stage: Stage, steps: Vec<Step>) {
                 let outcome = if is_done { "acknowledged" } else { "not acknowledged" };
                 stage.note(step.actor, format_args!("{outcome}"));
             }
-            Deed::Fault(fault) => stage.faults.borrow_mut().push(fault),
+            Op::Fault(fault) => stage.faults.borrow_mut().push(fault),
         }
     }
 }
@@ -156,7 +156,7 @@ async fn perform_read(
     let (absence, stale) = (step.absence, step.stale);
     let mut trust = FreshnessPolicy { absence, stale, ..step.freshness.into() };
     for _ in 0..OPENS_MAX {
-        let opening = stage.cache.open(name, trust, begun.care());
+        let opening = stage.cache.open(name, trust, begun.retention());
         let opened = match step.head_patience {
             Some(patience) => within(&stage.clock, patience, opening).await,
             None => Some(opening.await),
@@ -175,7 +175,7 @@ async fn perform_read(
             stage.accuse(ViolationKind::WrongHead.wrong(what));
         }
         let range = range_of(head.size);
-        let heard = start_read(stage, step, (&head, range.clone()), begun.care());
+        let heard = start_read(stage, step, (&head, range.clone()), begun.retention());
         let end = heard.end().await;
         let bytes = heard.bytes.borrow();
         let is_whole = matches!(end, End::Whole);
@@ -235,16 +235,16 @@ fn start_read(
     stage: &Stage,
     step: &ReadStep,
     (head, range): (&Arc<Head>, Range<u64>),
-    care: RetentionClass,
+    retention: RetentionClass,
 ) -> Rc<Heard> {
     let name = &stage.names[step.object];
     if let Some(ahead) = stage.cache.note_asked(name, head, &range) {
         stage.cache.prefetch(name, head, &ahead.bytes, &ahead.wasted);
     }
-    let (consumer, heard) = Ear::new(stage.clock.clone(), step);
+    let (consumer, heard) = ReadClient::new(stage.clock.clone(), step);
     let (cache, name, head) = (stage.cache.clone(), name.clone(), head.clone());
     let (clock, drop_after) = (stage.clock.clone(), step.drop_after);
-    let keeping = ReadHints { care, lot: SampleRank::of(mix64(clock.now().0)) };
+    let keeping = ReadHints { retention, lot: SampleRank::of(mix64(clock.now().0)) };
     // A task of its own, as in the real host; some are dropped in the middle.
     stage.spawner.spawn(async move {
         let reading = cache.read(&name, &head, range, keeping, Box::new(consumer));

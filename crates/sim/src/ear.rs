@@ -47,7 +47,7 @@ impl Heard {
     }
 }
 
-pub(crate) struct Ear {
+pub(crate) struct ReadClient {
     heard: Rc<Heard>,
     clock: Clock,
     slowness: Nanos,
@@ -56,7 +56,7 @@ pub(crate) struct Ear {
     resting: Option<Pin<Box<Sleep>>>,
 }
 
-impl Ear {
+impl ReadClient {
     pub(crate) fn new(clock: Clock, step: &ReadStep) -> (Self, Rc<Heard>) {
         let heard = Rc::<Heard>::default();
         let (slowness, patience) = (step.slowness, step.pieces_max);
@@ -65,7 +65,7 @@ impl Ear {
     }
 }
 
-impl Consumer for Ear {
+impl Consumer for ReadClient {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         if self.patience == Some(0) {
             self.heard.set_end(End::Left);
@@ -93,7 +93,7 @@ impl Consumer for Ear {
     }
 }
 
-impl Drop for Ear {
+impl Drop for ReadClient {
     fn drop(&mut self) {
         if self.heard.end.get().is_none() {
             self.heard.set_end(End::Left);

@@ -92,8 +92,8 @@ fn roll_call(
     let objects = stage.objects.clone();
     stage.enter(async move {
         for name in names.iter() {
-            let care = objects.borrow()[name].care();
-            match cache.open(name, Freshness::Immutable, care).await {
+            let retention = objects.borrow()[name].retention();
+            match cache.open(name, Freshness::Immutable, retention).await {
                 Ok(Opened { head, found: HeadSource::Hit }) => {
                     notes.borrow_mut().push((name.clone(), head));
                 }

@@ -10,7 +10,7 @@ use zonal_policy::Spec;
 use crate::cuts::cut_some;
 use crate::drive::{Fault, Model};
 use crate::history::{
-    Actor, Change, Deed, Ending, History, Keeping, Life, NewObject, ReadStep, ScanStep, Setting,
+    Actor, Change, History, Keeping, Life, NewObject, Op, ReadStep, ScanStep, Setting, Shutdown,
     Step, WHOLE, WriteStep,
 };
 use crate::oracle::Tag;
@@ -22,10 +22,10 @@ pub struct Options {
     pub policy: Option<Spec>,
     /// A bug to plant in the cache.
     #[cfg(feature = "planted-bugs")]
-    pub cache_bug: Option<zonal_cache::Planted>,
+    pub cache_bug: Option<zonal_cache::Mutation>,
     /// A bug to plant in the log.
     #[cfg(feature = "planted-bugs")]
-    pub log_bug: Option<zonal_zonelog::Planted>,
+    pub log_bug: Option<zonal_zonelog::Mutation>,
 }
 
 impl Options {
@@ -93,7 +93,7 @@ fn isolate_some(seed: u64, lives: &mut [Life]) {
         for life in lives {
             if rng.one_in(2) {
                 let after = pause(&mut rng, ISOLATED_WITHIN);
-                life.ending = Ending::Isolated(after, pause(&mut rng, AWAY_MAX));
+                life.ending = Shutdown::Isolated(after, pause(&mut rng, AWAY_MAX));
             }
         }
     }
@@ -236,7 +236,7 @@ impl Drawn<'_> {
             let mut at = Nanos(0);
             for _ in 0..rng.below(50) + 5 {
                 at += pause(rng, Nanos::millis(8));
-                let deed = Deed::Read(self.read(rng));
+                let deed = Op::Read(self.read(rng));
                 steps.push(Step { actor: Actor::Reader(reader), at, deed });
             }
         }
@@ -244,7 +244,7 @@ impl Drawn<'_> {
             let mut at = Nanos(0);
             for _ in 0..=rng.below(8) {
                 at += pause(rng, Nanos::millis(25));
-                let deed = Deed::Write(self.write(rng));
+                let deed = Op::Write(self.write(rng));
                 steps.push(Step { actor: Actor::Writer(writer), at, deed });
             }
         }
@@ -253,13 +253,13 @@ impl Drawn<'_> {
             for _ in 0..=rng.below(16) {
                 at += pause(rng, Nanos::millis(50));
                 let fault = self.fault(rng);
-                steps.push(Step { actor: Actor::Fate, at, deed: Deed::Fault(fault) });
+                steps.push(Step { actor: Actor::Fate, at, deed: Op::Fault(fault) });
             }
         }
         let ending = match rng.below(3) {
-            0 => Ending::Graceful,
-            1 => Ending::Crash(Crash::Process, Nanos(rng.below(CRASH_WITHIN))),
-            _ => Ending::Crash(Crash::Power, Nanos(rng.below(CRASH_WITHIN))),
+            0 => Shutdown::Graceful,
+            1 => Shutdown::Crash(Crash::Process, Nanos(rng.below(CRASH_WITHIN))),
+            _ => Shutdown::Crash(Crash::Power, Nanos(rng.below(CRASH_WITHIN))),
         };
         Life { chance: rng.next_u64(), steps, ending }
     }
@@ -287,11 +287,11 @@ impl Drawn<'_> {
                     pause: pause(rng, Nanos::millis(4)),
                     is_disordered,
                 };
-                life.steps.push(Step { actor: reader, at, deed: Deed::Scan(scan) });
+                life.steps.push(Step { actor: reader, at, deed: Op::Scan(scan) });
                 if rng.one_in(2) {
                     let write = WriteStep { object: read.object, ..self.write(rng) };
                     let at = at + pause(rng, Nanos::millis(60));
-                    writes.push(Step { actor: writer, at, deed: Deed::Write(write) });
+                    writes.push(Step { actor: writer, at, deed: Op::Write(write) });
                 }
             }
             life.steps.extend(writes);

@@ -42,7 +42,7 @@ pub(crate) struct Setting {
 pub(crate) enum Keeping {
     /// What a policy of ours keeps.
     By(zonal_policy::Spec),
-    /// A third of everything ([`Hoarder`](crate::hoarder::Hoarder)).
+    /// A third of everything ([`StressPolicy`](crate::hoarder::Hoarder)).
     Thirds,
 }
 
@@ -58,10 +58,10 @@ pub(crate) struct NewObject {
 }
 
 /// From a start of the process to its end.
-pub(crate) type Life = crate::life::Life<Step, Ending>;
+pub(crate) type Life = crate::life::Life<Step, Shutdown>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum Shutdown {
     /// When everybody is done.
     Graceful,
     /// So long after the cache came up, if it is not done before.
@@ -77,7 +77,7 @@ pub(crate) struct Step {
     pub(crate) actor: Actor,
     /// Since the cache came up; later, if the actor is still busy.
     pub(crate) at: Nanos,
-    pub(crate) deed: Deed,
+    pub(crate) deed: Op,
 }
 
 /// Who takes its steps one after the other.
@@ -89,7 +89,7 @@ pub(crate) enum Actor {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Deed {
+pub(crate) enum Op {
     Read(ReadStep),
     Scan(ScanStep),
     Write(WriteStep),

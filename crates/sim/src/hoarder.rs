@@ -6,11 +6,11 @@ use zonal_policy::{ChunkLocation, Policy, PolicyTag, Reinsertion, ZoneFacts};
 /// Oldest zone first; every third chunk is worth another write, whichever it is: a policy that kept the
 /// same ones for ever would leave reclaim nothing to win.
 #[derive(Default)]
-pub(crate) struct Hoarder {
+pub(crate) struct StressPolicy {
     asked: u64,
 }
 
-impl Policy for Hoarder {
+impl Policy for StressPolicy {
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
         // Mostly pinned zones last: they gain nothing.
         let order = |facts: &&ZoneFacts| (facts.bytes.0 / 2 < facts.pinned.0, facts.sequence);

@@ -5,22 +5,22 @@ use crate::violation::Violation;
 
 /// From a start of the process to its end.
 #[derive(Clone, Debug)]
-pub(crate) struct Life<Step, Ending> {
+pub(crate) struct Life<Step, Shutdown> {
     /// Where what stays to chance comes from: delays, and what a crash leaves.
     pub(crate) chance: u64,
     /// By actor, then by time.
     pub(crate) steps: Vec<Step>,
-    pub(crate) ending: Ending,
+    pub(crate) ending: Shutdown,
 }
 
 /// A history that is made of lives.
 pub(crate) trait Lived: Clone {
     type Step: Clone;
-    type Ending: Clone;
+    type Shutdown: Clone;
 
-    fn lives(&self) -> &[Life<Self::Step, Self::Ending>];
+    fn lives(&self) -> &[Life<Self::Step, Self::Shutdown>];
 
-    fn lives_mut(&mut self) -> &mut Vec<Life<Self::Step, Self::Ending>>;
+    fn lives_mut(&mut self) -> &mut Vec<Life<Self::Step, Self::Shutdown>>;
 
     /// Lets it happen, and says what goes wrong in it.
     fn wrong(&self) -> Option<Violation>;

@@ -72,7 +72,7 @@ impl Object {
     }
 
     /// How whoever reads it wants it to be cared for.
-    pub(crate) const fn care(&self) -> RetentionClass {
+    pub(crate) const fn retention(&self) -> RetentionClass {
         if self.is_pinned { RetentionClass::Pinned } else { RetentionClass::Usual }
     }
 

@@ -14,12 +14,12 @@ use crate::actors::{Stage, Tally};
 use crate::assertion;
 use crate::drive::Drive;
 use crate::ending::FlashedState;
-use crate::history::{Ending, History, Keeping, Life};
-use crate::hoarder::Hoarder;
+use crate::history::{History, Keeping, Life, Shutdown};
+use crate::hoarder::StressPolicy;
 use crate::oracle::Object;
 use crate::origin::{Objects, Origin};
 use crate::trace::Trace;
-use crate::vigil::Vigil;
+use crate::vigil::PinOracle;
 use crate::violation::{Violation, ViolationKind, Wrong};
 use crate::world::{Outside, Suffered, World};
 
@@ -101,7 +101,7 @@ struct Play<'a> {
     report: Report,
     suffered: Suffered,
     medium_is_whole: bool,
-    vigil: Rc<RefCell<Vigil>>,
+    vigil: Rc<RefCell<PinOracle>>,
     /// What the share has missed in the life before, if its device was used again.
     missed: Option<Rc<PendingInvalidations>>,
     /// It was away at the end of the life before.
@@ -173,14 +173,14 @@ impl<'a> Play<'a> {
             Err(over) => return Ok(Err(over)),
         };
         let crash = match life.ending {
-            Ending::Graceful | Ending::Isolated(..) => Crash::Process,
-            Ending::Crash(crash, _) => {
+            Shutdown::Graceful | Shutdown::Isolated(..) => Crash::Process,
+            Shutdown::Crash(crash, _) => {
                 self.report.crashes += 1;
                 crash
             }
         };
         // The others of its node say that it was away, unless it was used again.
-        let is_used_again = matches!(life.ending, Ending::Isolated(..));
+        let is_used_again = matches!(life.ending, Shutdown::Isolated(..));
         self.is_to_be_emptied = is_isolated && !is_used_again;
         if !is_used_again {
             self.missed = None;
@@ -225,11 +225,11 @@ impl<'a> Play<'a> {
         self.missed = Some(stage.missed.clone());
         stage.enter_all(&life.steps);
         let patience = match life.ending {
-            Ending::Graceful => PATIENCE,
-            Ending::Crash(_, after) | Ending::Isolated(after, _) => after,
+            Shutdown::Graceful => PATIENCE,
+            Shutdown::Crash(_, after) | Shutdown::Isolated(after, _) => after,
         };
         let (acting, wrong) = (stage.acting.clone(), stage.wrong.clone());
-        outside.device.be_patient(world.now, READ_PATIENCE);
+        outside.device.set_read_timeout(world.now, READ_PATIENCE);
         let (is_isolated, missed) = (world.is_isolated.clone(), stage.missed.clone());
         let is_over = || {
             if is_isolated.get() && !cache.log().is_gone() {
@@ -241,7 +241,7 @@ impl<'a> Play<'a> {
             acting.get() == 0 || wrong.borrow().is_some()
         };
         let mut is_done = world.run(outside, patience, is_over)?;
-        if let Ending::Isolated(_, away) = life.ending
+        if let Shutdown::Isolated(_, away) = life.ending
             && !is_done
         {
             world.isolate(&mut outside.device);
@@ -250,7 +250,7 @@ impl<'a> Play<'a> {
         if let Some(wrong) = wrong.take() {
             return Err(wrong);
         }
-        let is_graceful = life.ending == Ending::Graceful;
+        let is_graceful = life.ending == Shutdown::Graceful;
         if is_graceful && !is_done {
             return Err(ViolationKind::Stuck.wrong("somebody waits for ever".into()));
         }
@@ -279,7 +279,7 @@ impl<'a> Play<'a> {
             Keeping::By(spec) => {
                 spec.rules(&setting.engine.layout(&setting.geometry), setting.memory)
             }
-            Keeping::Thirds => Rules::from(Box::<Hoarder>::default() as Box<dyn Policy>),
+            Keeping::Thirds => Rules::from(Box::<StressPolicy>::default() as Box<dyn Policy>),
         };
         let identity = Identity { log: *b"simulated device", shard: 0, shard_count: 1 };
         let started = Rc::new(RefCell::new(None));

@@ -9,7 +9,7 @@
 
 use zonal_base::{Bytes, Nanos};
 
-use crate::history::{Deed, Ending, History, Life, ReadStep, Step};
+use crate::history::{History, Life, Op, ReadStep, Shutdown, Step};
 use crate::life::Lived;
 use crate::violation::Violation;
 
@@ -112,7 +112,7 @@ fn without_steps<H: Lived>(shrunk: &mut Shrunk<H>) {
 
 impl Lived for History {
     type Step = Step;
-    type Ending = Ending;
+    type Shutdown = Shutdown;
 
     fn lives(&self) -> &[Life] {
         &self.lives
@@ -141,9 +141,9 @@ impl Lived for History {
                 for plain in PLAINER {
                     let mut history = shrunk.history.clone();
                     match &mut history.lives[life].steps[step].deed {
-                        Deed::Read(read) => plain(read),
-                        Deed::Scan(scan) => plain(&mut scan.read),
-                        Deed::Write(_) | Deed::Fault(_) => break,
+                        Op::Read(read) => plain(read),
+                        Op::Scan(scan) => plain(&mut scan.read),
+                        Op::Write(_) | Op::Fault(_) => break,
                     }
                     attempt(shrunk, history);
                 }

@@ -10,7 +10,7 @@ use zonal_device::{DeviceKind, Geometry};
 
 use crate::drive::{Fault, Model};
 use crate::history::{
-    Actor, Change, Deed, Ending, History, Keeping, Life, NewObject, ReadStep, ScanStep, Setting,
+    Actor, Change, History, Keeping, Life, NewObject, Op, ReadStep, ScanStep, Setting, Shutdown,
     Step, WHOLE, WriteStep,
 };
 use crate::oracle::Tag;
@@ -35,8 +35,8 @@ impl fmt::Display for History {
                 writeln!(f, "  {:>11}  {:<9} {}", Ms(step.at).to_string(), step.actor, step.deed)?;
             }
             let at = match life.ending {
-                Ending::Graceful => String::new(),
-                Ending::Crash(_, at) | Ending::Isolated(at, _) => Ms(at).to_string(),
+                Shutdown::Graceful => String::new(),
+                Shutdown::Crash(_, at) | Shutdown::Isolated(at, _) => Ms(at).to_string(),
             };
             writeln!(f, "  {at:>11}  {}", life.ending)?;
         }
@@ -47,10 +47,10 @@ impl fmt::Display for History {
 impl Life {
     fn objects(&self) -> impl Iterator<Item = usize> {
         self.steps.iter().filter_map(|step| match step.deed {
-            Deed::Read(read) => Some(read.object),
-            Deed::Scan(scan) => Some(scan.read.object),
-            Deed::Write(write) => Some(write.object),
-            Deed::Fault(_) => None,
+            Op::Read(read) => Some(read.object),
+            Op::Scan(scan) => Some(scan.read.object),
+            Op::Write(write) => Some(write.object),
+            Op::Fault(_) => None,
         })
     }
 }
@@ -147,7 +147,7 @@ impl fmt::Display for Actor {
     }
 }
 
-impl fmt::Display for Deed {
+impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read(read) => read.fmt(f),
@@ -256,7 +256,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for Shutdown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match *self {
             Self::Graceful => "a graceful end",

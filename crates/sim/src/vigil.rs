@@ -7,14 +7,14 @@ use std::sync::Arc;
 use zonal_cache::{Cache, Head, ObjectName};
 use zonal_device::ram::Crash;
 
-use crate::history::Ending;
+use crate::history::Shutdown;
 use crate::oracle::Object;
 use crate::origin::Objects;
 use crate::violation::{ViolationKind, Wrong};
 
 /// What was seen.
 #[derive(Default)]
-pub(crate) struct Vigil {
+pub(crate) struct PinOracle {
     pins: Vec<Pin>,
 }
 
@@ -28,7 +28,7 @@ struct Pin {
     is_durable: bool,
 }
 
-impl Vigil {
+impl PinOracle {
     /// A read that began when the object was `begun` found all of `range` on flash.
     pub(crate) fn note(
         &mut self,
@@ -56,10 +56,10 @@ impl Vigil {
     }
 
     /// A life has ended; what of it must be there in the next one stays.
-    pub(crate) fn outlive(&mut self, ending: Ending) {
-        let power_was_cut = matches!(ending, Ending::Crash(Crash::Power, _));
+    pub(crate) fn outlive(&mut self, ending: Shutdown) {
+        let power_was_cut = matches!(ending, Shutdown::Crash(Crash::Power, _));
         self.pins.retain(|pin| pin.is_durable || !power_was_cut);
-        if ending == Ending::Graceful {
+        if ending == Shutdown::Graceful {
             self.pins.iter_mut().for_each(|pin| pin.is_durable = true);
         }
     }

@@ -264,7 +264,7 @@ impl World {
     fn go_on_without(&mut self, device: &mut DeadlineDevice<&mut Drive>) {
         self.is_gone = true;
         self.in_flight.clear();
-        device.abandon();
+        device.isolate();
     }
 
     /// The history so far, as one number.

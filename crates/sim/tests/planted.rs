@@ -9,10 +9,10 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zonal_cache::Planted as Cache;
-use zonal_shaper::Planted as Block;
+use zonal_cache::Mutation as Cache;
+use zonal_shaper::Mutation as Block;
 use zonal_sim::{History, Options, Shrink, Violation, block};
-use zonal_zonelog::Planted as Log;
+use zonal_zonelog::Mutation as Log;
 
 /// Histories within which a bug must be found.
 const SEEDS_MAX: u64 = 1500;
@@ -49,7 +49,7 @@ static BLOCK_BUGS: [(&str, Block); 13] = [
     ("block device: a flush is acknowledged and not done", Block::FlushLost),
     ("block device: in the map before the device answered", Block::MapEarly),
     ("block device: compaction overwrites what is newer", Block::CompactionStale),
-    ("block device: a second round overwrites what is newer", Block::RoundStale),
+    ("block device: a retained copy overwrites newer data", Block::RoundStale),
     ("block device: compaction forgets trims", Block::TrimResurrected),
     ("block device: a zone is reset under a read", Block::CollectionRace),
     ("block device: a zone is reset before its copies are flushed", Block::CopyNotFlushed),

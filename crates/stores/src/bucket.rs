@@ -13,14 +13,14 @@ use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
 use zonal_origin::{
-    KeyPage, OriginError, PageRequest, PageStart, ReadOnlyStore, Refusal, StoreFuture,
+    ErrorResponse, KeyPage, OriginError, PageRequest, PageStart, ReadOnlyStore, StoreFuture,
 };
 use zonal_s3::object_list::Entry;
 use zonal_s3::sigv4::Timestamp;
 use zonal_s3::{BodyError, BoxBody};
 
-use crate::failure::{meaning, of_another_range};
-use crate::wire::{About, Note, ResponseHead};
+use crate::error_mapping::{meaning, of_another_range};
+use crate::transport::{RequestKind, ResponseCapture, ResponseHead};
 
 /// Header prefixes of user metadata at Google and Azure. S3 clients expect S3's prefix.
 const OF_USERS: [&str; 2] = ["x-goog-meta-", "x-ms-meta-"];
@@ -54,7 +54,7 @@ impl Bucket {
         mut wanted: GetOptions,
     ) -> Result<(response::Parts, object_store::GetResult), OriginError> {
         let path = path_of(key).ok_or_else(|| no_such_key(key))?;
-        let note = Note::new(About::Object);
+        let note = ResponseCapture::new(RequestKind::Object);
         wanted.range = range.clone().map(GetRange::Bounded);
         wanted.extensions.insert(note.clone());
         let result = self.store.get_opts(&path, wanted).await;
@@ -64,8 +64,9 @@ impl Bucket {
             let of_range = of_range.and_then(|(range, seen)| of_another_range(range, seen));
             of_range.unwrap_or_else(|| meaning(&error, seen))
         })?;
-        let ResponseHead { mut parts, .. } =
-            note.take().ok_or_else(|| OriginError::of_nonsense("an answer that never came"))?;
+        let ResponseHead { mut parts, .. } = note
+            .take()
+            .ok_or_else(|| OriginError::of_invalid_response("an answer that never came"))?;
         parts.headers = in_words_of_s3(&parts.headers);
         Ok((parts, result))
     }
@@ -87,7 +88,7 @@ impl Bucket {
         let Lists::Paged(store) = &self.lists else {
             return Err(no_lists());
         };
-        let note = Note::new(About::List);
+        let note = ResponseCapture::new(RequestKind::List);
         let mut options = PaginatedListOptions {
             delimiter: (!wanted.delimiter.is_empty()).then(|| wanted.delimiter.to_owned().into()),
             max_keys: Some(wanted.max_entries),
@@ -146,7 +147,7 @@ impl ReadOnlyStore for Bucket {
                 let wanted = PageRequest { prefix, delimiter, begin, max_entries: 1 };
                 return self.page(wanted).await.map(drop);
             }
-            let note = Note::new(About::Object);
+            let note = ResponseCapture::new(RequestKind::Object);
             let mut wanted = GetOptions { head: true, ..GetOptions::default() };
             wanted.extensions.insert(note.clone());
             match self.store.get_opts(&Path::ROOT, wanted).await {
@@ -170,13 +171,13 @@ fn path_of(key: &str) -> Option<Path> {
 
 fn no_such_key(key: &str) -> OriginError {
     let message = format!("no object of this store can be called {key:?}");
-    OriginError::NotFound(Refusal { status: 404, code: "NoSuchKey".to_owned(), message })
+    OriginError::NotFound(ErrorResponse { status: 404, code: "NoSuchKey".to_owned(), message })
 }
 
 fn no_lists() -> OriginError {
     let message = "a web server has no list of its files that could be relied on: ask for objects by their names"
         .to_owned();
-    OriginError::Failed(Refusal { status: 501, code: "NotImplemented".to_owned(), message })
+    OriginError::Failed(ErrorResponse { status: 501, code: "NotImplemented".to_owned(), message })
 }
 
 fn in_words_of_s3(headers: &HeaderMap) -> HeaderMap {

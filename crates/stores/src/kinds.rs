@@ -11,10 +11,10 @@ use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder};
 use object_store::http::HttpBuilder;
 use object_store::{RetryConfig, StaticCredentialProvider};
-use zonal_origin::{HttpClient, Limits, ReadOnlyOrigin};
+use zonal_origin::{HttpClient, OriginLimits, ReadOnlyOrigin};
 
 use crate::bucket::{Bucket, Lists};
-use crate::wire::{Encoding, Wire};
+use crate::transport::{Encoding, Transport};
 
 /// Settings of a bucket in Google Cloud Storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,9 +142,13 @@ fn once() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
-fn wire(scheme: &Scheme, limits: &Limits, encoding: Encoding) -> Result<Wire, StoreOpenError> {
+fn wire(
+    scheme: &Scheme,
+    limits: &OriginLimits,
+    encoding: Encoding,
+) -> Result<Transport, StoreOpenError> {
     let client = HttpClient::open(scheme, limits).map_err(StoreOpenError::NoRootCertificates)?;
-    Ok(Wire::new(client, encoding))
+    Ok(Transport::new(client, encoding))
 }
 
 /// The scheme that decides on root certificates: HTTPS if tokens are requested, because token
@@ -176,7 +180,11 @@ impl Gcs {
     ///
     /// # Errors
     /// An unreadable credentials file, or no root certificates.
-    pub fn open(&self, name: String, limits: Limits) -> Result<ReadOnlyOrigin, StoreOpenError> {
+    pub fn open(
+        &self,
+        name: String,
+        limits: OriginLimits,
+    ) -> Result<ReadOnlyOrigin, StoreOpenError> {
         let mut builder = GoogleCloudStorageBuilder::new()
             .with_bucket_name(&self.bucket)
             .with_retry(once())
@@ -214,7 +222,11 @@ impl Azure {
     ///
     /// # Errors
     /// An invalid key, or no root certificates.
-    pub fn open(&self, name: String, limits: Limits) -> Result<ReadOnlyOrigin, StoreOpenError> {
+    pub fn open(
+        &self,
+        name: String,
+        limits: OriginLimits,
+    ) -> Result<ReadOnlyOrigin, StoreOpenError> {
         let mut builder = MicrosoftAzureBuilder::new()
             .with_account(&self.account)
             .with_container_name(&self.container)
@@ -252,7 +264,11 @@ impl Web {
     ///
     /// # Errors
     /// No root certificates.
-    pub fn open(&self, name: String, limits: Limits) -> Result<ReadOnlyOrigin, StoreOpenError> {
+    pub fn open(
+        &self,
+        name: String,
+        limits: OriginLimits,
+    ) -> Result<ReadOnlyOrigin, StoreOpenError> {
         let store = HttpBuilder::new()
             .with_url(base(&self.url))
             .with_retry(once())

@@ -9,9 +9,9 @@
 //! of limits. As every answer passes through this client, its headers reach clients unchanged.
 
 mod bucket;
-mod failure;
+mod error_mapping;
 mod kinds;
-mod wire;
+mod transport;
 
 #[cfg(test)]
 mod tests;

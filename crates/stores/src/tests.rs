@@ -11,7 +11,7 @@ use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use served::{Served, Speaks};
 use zonal_origin::conformance::{Subject, lists, reads, refusals_to_write};
-use zonal_origin::{Limits, ObjectName, Origin, OriginError};
+use zonal_origin::{ObjectName, Origin, OriginError, OriginLimits};
 use zonal_s3::full_body;
 
 use super::{Azure, AzureKeys, Gcs, GcsKeys, Web};
@@ -19,17 +19,17 @@ use super::{Azure, AzureKeys, Gcs, GcsKeys, Web};
 /// An Azure account key; the tests' own server does not check it.
 const KEY: &str = "bm8gc2VjcmV0";
 
-fn limits() -> Limits {
-    Limits { backoff: Duration::from_millis(1), ..Limits::default() }
+fn limits() -> OriginLimits {
+    OriginLimits { backoff: Duration::from_millis(1), ..OriginLimits::default() }
 }
 
-fn gcs(served: &Served, limits: Limits) -> Origin {
+fn gcs(served: &Served, limits: OriginLimits) -> Origin {
     let endpoint = Some(served.url("").parse().unwrap());
     let store = Gcs { bucket: "b".into(), endpoint, keys: GcsKeys::Anonymous };
     store.open("shown".into(), limits).unwrap().into()
 }
 
-fn azure(served: &Served, limits: Limits) -> Origin {
+fn azure(served: &Served, limits: OriginLimits) -> Origin {
     let store = Azure {
         account: "account".into(),
         container: "b".into(),
@@ -39,13 +39,13 @@ fn azure(served: &Served, limits: Limits) -> Origin {
     store.open("shown".into(), limits).unwrap().into()
 }
 
-fn web(served: &Served, limits: Limits) -> Origin {
+fn web(served: &Served, limits: OriginLimits) -> Origin {
     let store: Web = served.url("b").parse().unwrap();
     store.open("shown".into(), limits).unwrap().into()
 }
 
 /// Opens a kind of store.
-type Open = fn(&Served, Limits) -> Origin;
+type Open = fn(&Served, OriginLimits) -> Origin;
 
 const KINDS: [(Speaks, Open); 3] =
     [(Speaks::Google, gcs), (Speaks::Azure, azure), (Speaks::Http, web)];
@@ -155,14 +155,14 @@ async fn what_a_server_refuses_has_its_meaning() {
         origin.get(&object("k"), 0..1, None).await.unwrap_err()
     };
     let signed_in = head(403, "AuthenticationFailed").await;
-    assert!(matches!(signed_in, OriginError::NotSignedIn(_)), "{signed_in:?}");
+    assert!(matches!(signed_in, OriginError::CredentialsRejected(_)), "{signed_in:?}");
     let denied = head(403, "AuthorizationPermissionMismatch").await;
     assert!(matches!(denied, OriginError::Denied(_)), "{denied:?}");
     let elsewhere = head(302, "").await;
-    assert!(matches!(elsewhere, OriginError::Elsewhere { .. }), "{elsewhere:?}");
+    assert!(matches!(elsewhere, OriginError::Redirected { .. }), "{elsewhere:?}");
     let before = origin.stats().retries.get();
     let busy = head(503, "ServerBusy").await;
-    assert!(matches!(busy, OriginError::Busy { .. }), "{busy:?}");
+    assert!(matches!(busy, OriginError::Throttled { .. }), "{busy:?}");
     assert_eq!(origin.stats().retries.get() - before, u64::from(limits().retries));
     let (status, _, text) = ask(&origin, "/shown/k", None).await;
     assert_eq!(status, 503);
@@ -197,7 +197,7 @@ async fn what_a_server_does_wrong_is_not_believed() {
     assert_eq!(body.next().await.unwrap().unwrap(), "0123456789");
     served.ignores_ranges();
     let whole = origin.get(&object("k"), 2..4, None).await.unwrap_err();
-    assert!(matches!(whole, OriginError::Lied { .. }), "{whole:?}");
+    assert!(matches!(whole, OriginError::InvalidResponse { .. }), "{whole:?}");
     drop(served);
     let gone = origin.head(&object("k")).await.unwrap_err();
     assert!(matches!(gone, OriginError::Unreachable { .. }), "{gone:?}");
@@ -209,7 +209,7 @@ async fn a_server_that_falls_silent_is_not_waited_for() {
     let mut served = Served::start(Speaks::Google).await;
     served.put("k", &[7; 100_000]);
     served.stalls_after(10);
-    let origin = gcs(&served, Limits { stall: Duration::from_millis(300), ..limits() });
+    let origin = gcs(&served, OriginLimits { stall: Duration::from_millis(300), ..limits() });
     let mut body = origin.get(&object("k"), 0..100_000, None).await.unwrap();
     let end = loop {
         match body.next().await {

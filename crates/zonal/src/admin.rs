@@ -1,16 +1,15 @@
 //! Admin endpoint of `zonal serve`: metrics, liveness and readiness probes, and operator commands.
-//! Read-only requests need no token; [access control](crate::door) guards commands.
+//! Read-only requests need no token; [access control](crate::admin_access) guards commands.
 
-mod body;
+mod commands;
+mod listed_objects;
 mod metrics;
-mod names;
-mod orders;
+mod origin_health;
 mod pin;
 mod purge;
 mod readiness;
 mod report;
 mod summary;
-mod trouble;
 mod warm;
 
 use std::convert::Infallible;
@@ -19,29 +18,32 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
+use futures_util::stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use zonal_gateway::Caching;
 use zonal_host::{Client, ShardStats, contained};
 use zonal_origin::Origins;
 
-use crate::door::{Door, Errand, Refusal};
-use crate::front::Front;
+use crate::admin_access::{AccessDenied, AccessLevel, AdminAccess};
+use crate::frontend::Frontend;
 use crate::metrics::OPEN_METRICS;
 use crate::pins::PinsFile;
 use crate::stats;
 
-use body::Body;
-use orders::Order;
+use commands::AdminCommand;
 pub(crate) use readiness::Phase;
-use readiness::Share;
+use readiness::ShardState;
 use summary::summary;
 
 /// Concurrent connections; more wait to be accepted. 64: a few monitoring systems are the only
@@ -59,10 +61,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// seconds themselves.
 const SHARD_PATIENCE: Duration = Duration::from_secs(2);
 
+/// Response body: a text, or a report that is streamed line by line.
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
 /// State of the admin endpoint; clones share it.
 #[derive(Clone)]
 pub(crate) struct Admin {
-    door: Arc<ArcSwap<Door>>,
+    admin_access: Arc<ArcSwap<AdminAccess>>,
     phase: watch::Receiver<Phase>,
     /// Empty until the node has started.
     node: Arc<OnceLock<Observed>>,
@@ -75,7 +80,7 @@ pub(crate) struct Admin {
 /// The parts of a running Zonal that the endpoint reports on and controls.
 pub(crate) struct Observed {
     pub(crate) client: Client,
-    pub(crate) front: Front,
+    pub(crate) front: Frontend,
     pub(crate) origins: Arc<Origins>,
     /// The file of objects and prefixes that the operator has pinned.
     pub(crate) pins: Arc<PinsFile>,
@@ -91,25 +96,25 @@ impl Observed {
 }
 
 impl Admin {
-    pub(crate) fn new(door: Door, phase: watch::Receiver<Phase>) -> Self {
+    pub(crate) fn new(admin_access: AdminAccess, phase: watch::Receiver<Phase>) -> Self {
         let one = || Arc::new(Semaphore::new(1));
-        let door = Arc::new(ArcSwap::from_pointee(door));
-        Self { door, phase, node: Arc::default(), warming: one(), purging: one() }
+        let admin_access = Arc::new(ArcSwap::from_pointee(admin_access));
+        Self { admin_access, phase, node: Arc::default(), warming: one(), purging: one() }
     }
 
     /// Replaces the access control; later requests are checked with the new one.
-    pub(crate) fn set_door(&self, door: Door) {
-        self.door.store(Arc::new(door));
+    pub(crate) fn set_access(&self, admin_access: AdminAccess) {
+        self.admin_access.store(Arc::new(admin_access));
     }
 
     /// Attaches the started node. It also starts the tasks that log origin outages and re-pin the
     /// operator's pins.
     pub(crate) fn observe(&self, node: Observed) {
         for place in 0..node.origins.iter().count() {
-            tokio::spawn(trouble::tell(node.origins.clone(), place));
+            tokio::spawn(origin_health::watch(node.origins.clone(), place));
         }
         if let Some(gateway) = node.front.gateway() {
-            tokio::spawn(pin::pin_again(node.client.clone(), gateway.terms()));
+            tokio::spawn(pin::pin_again(node.client.clone(), gateway.runtime_config()));
         }
         // A node starts only once, so the cell is still empty.
         let _ = self.node.set(node);
@@ -136,7 +141,7 @@ impl Admin {
     /// Serves one connection. A failed or late TLS handshake closes the connection without a
     /// response.
     async fn connection(self, (stream, peer): (TcpStream, IpAddr), _place: OwnedSemaphorePermit) {
-        let Some(certificate) = self.door.load().certificate().cloned() else {
+        let Some(certificate) = self.admin_access.load().certificate().cloned() else {
             return self.speak(stream, peer).await;
         };
         let shaken = tokio::time::timeout(HEAD_PATIENCE, certificate.accept(stream)).await;
@@ -159,9 +164,9 @@ impl Admin {
     }
 
     async fn respond(&self, request: Request<Incoming>, peer: IpAddr) -> Response<Body> {
-        let order = Order::of(request.uri().path());
-        let errand = if order.is_some() { Errand::Order } else { Errand::Look };
-        if let Err(refusal) = self.door.load().check(&request, (peer, errand)) {
+        let order = AdminCommand::of(request.uri().path());
+        let errand = if order.is_some() { AccessLevel::Order } else { AccessLevel::Look };
+        if let Err(refusal) = self.admin_access.load().check(&request, (peer, errand)) {
             return turned_away(refusal);
         }
         if let Some(order) = order {
@@ -204,8 +209,8 @@ impl Admin {
             None => Some(Vec::new()),
         };
         let devices = self.node.get().map_or(&[][..], |node| &node.devices);
-        let shares: Option<Vec<Share>> = shards.map(|shards| {
-            let share = |of: &ShardStats| Share {
+        let shares: Option<Vec<ShardState>> = shards.map(|shards| {
+            let share = |of: &ShardStats| ShardState {
                 device: of.device,
                 is_lost: of.is_gone,
                 is_isolated: of.is_isolated,
@@ -217,7 +222,8 @@ impl Admin {
         if gateway.is_some_and(|gateway| gateway.caching() == Caching::Off) {
             readiness.switched_off();
         }
-        readiness.origin_trouble = self.node.get().and_then(|node| trouble::of_all(&node.origins));
+        readiness.origin_trouble =
+            self.node.get().and_then(|node| origin_health::of_all(&node.origins));
         let status = match readiness.ready {
             true => StatusCode::OK,
             false => StatusCode::SERVICE_UNAVAILABLE,
@@ -245,16 +251,32 @@ impl Admin {
     }
 }
 
-fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response<Body> {
-    let mut response = Response::new(body.into());
+fn answer(
+    status: StatusCode,
+    content_type: &'static str,
+    text: impl Into<Bytes>,
+) -> Response<Body> {
+    let mut response = head(content_type, Full::new(text.into()).boxed_unsync());
     *response.status_mut() = status;
+    response
+}
+
+/// Response that streams a report, line by line.
+fn streamed(mut lines: mpsc::Receiver<Bytes>) -> Response<Body> {
+    let frame = |line| Ok(Frame::data(line));
+    let frames = stream::poll_fn(move |cx| lines.poll_recv(cx).map(|line| line.map(frame)));
+    head(NDJSON, StreamBody::new(frames).boxed_unsync())
+}
+
+fn head(content_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-fn turned_away(Refusal { status, why }: Refusal) -> Response<Body> {
+fn turned_away(AccessDenied { status, why }: AccessDenied) -> Response<Body> {
     let mut response = answer(status, PLAIN, format!("{why}\n"));
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

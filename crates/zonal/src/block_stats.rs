@@ -17,7 +17,7 @@ pub(crate) struct BlockStats {
     /// Tenants in the order of their first exports.
     pub(crate) tenants: Vec<Tenant>,
     pub(crate) devices: Devices,
-    pub(crate) now: Now,
+    pub(crate) now: CurrentValues,
     pub(crate) recovery: Recovery,
     /// Why the device accepts no more writes; `null` while it does.
     pub(crate) failure: Option<String>,
@@ -73,7 +73,7 @@ pub(crate) struct Tenant {
     pub(crate) buffer_written_bytes: u64,
     /// Bytes that compaction kept in the write buffer (hot retention) instead of moving them to the
     /// capacity device.
-    pub(crate) second_round_bytes: u64,
+    pub(crate) retained_bytes: u64,
     pub(crate) compacted_bytes: u64,
     pub(crate) collected_bytes: u64,
     pub(crate) map_bytes: u64,
@@ -107,7 +107,7 @@ pub(crate) struct Devices {
 
 /// Current values.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Now {
+pub(crate) struct CurrentValues {
     /// Bytes of writes that wait for the buffer device.
     pub(crate) queued_bytes: u64,
     pub(crate) buffer_zones: Zones,

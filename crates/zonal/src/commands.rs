@@ -11,7 +11,7 @@ use clap::Subcommand;
 use tokio::runtime::{Builder, Runtime};
 use zonal_cli::Failure;
 
-use moved::Moved;
+use moved::MovedCommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -21,7 +21,7 @@ pub(crate) enum Command {
     Device(device::Args),
     Inspect(inspect::Args),
     #[command(flatten)]
-    Moved(Moved),
+    Moved(MovedCommand),
 }
 
 impl Command {

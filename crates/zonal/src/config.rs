@@ -5,10 +5,11 @@
 //! changes nothing on the system; it reads only the configuration and the files that it names, such
 //! as secrets, certificates and pins.
 
+mod admin_access;
 mod block;
 mod check;
 mod chunk;
-mod door;
+mod error_position;
 mod freshness;
 mod keep;
 mod keys;
@@ -16,7 +17,6 @@ mod layers;
 mod log;
 mod origin_spec;
 mod origins;
-mod place;
 mod prefix;
 mod raw;
 mod stores;
@@ -39,7 +39,7 @@ use zonal_host::ChunkRules;
 use zonal_hostdev::DeviceSpec;
 use zonal_s3::sigv4::Credentials;
 
-use crate::door::Door;
+use crate::admin_access::AdminAccess;
 
 pub(crate) use block::{BlockConfig, BlockFlags, Devices};
 pub(crate) use keys::Key;
@@ -74,7 +74,7 @@ pub(crate) struct Config {
     /// Listening address of the admin endpoint.
     pub(crate) admin: SocketAddr,
     /// Access control of the admin endpoint.
-    pub(crate) door: Door,
+    pub(crate) admin_access: AdminAccess,
     /// Origins (object stores), at least one.
     pub(crate) origins: Vec<Origin>,
     /// Cache devices, at least one.
@@ -85,7 +85,7 @@ pub(crate) struct Config {
     /// Freshness rules: when a cached object is revalidated with the origin.
     pub(crate) freshness: FreshnessRules,
     /// Retention rules and pins.
-    pub(crate) keep: Keeping,
+    pub(crate) keep: Retention,
     /// Chunk size by object-name prefix.
     pub(crate) chunks: Arc<ChunkRules>,
     /// Limits of the S3 endpoint: connections, timeouts and the like.
@@ -127,7 +127,7 @@ pub(crate) struct Origin {
     /// A named file holds the access key, its secret or the certificate authorities, so a reload
     /// may change them.
     pub(crate) has_file: bool,
-    pub(crate) limits: zonal_origin::Limits,
+    pub(crate) limits: zonal_origin::OriginLimits,
 }
 
 impl Origin {
@@ -135,7 +135,7 @@ impl Origin {
     /// change.
     fn without_keys(&self) -> Self {
         Self {
-            limits: zonal_origin::Limits { authorities: None, ..self.limits.clone() },
+            limits: zonal_origin::OriginLimits { ca_roots: None, ..self.limits.clone() },
             spec: self.spec.as_ref().map(OriginSpec::without_keys),
             credentials: None,
             has_keys_of_environment: false,
@@ -169,7 +169,7 @@ pub(crate) struct Device {
 
 /// Retention: rules by prefix that override the policy, and the operator's pins.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Keeping {
+pub(crate) struct Retention {
     pub(crate) rules: KeepRules,
     /// Share of each device that may be pinned, in percent.
     pub(crate) pinned_percent: u32,
@@ -180,7 +180,7 @@ pub(crate) struct Keeping {
     pub(crate) is_pins_file_named: bool,
 }
 
-impl Keeping {
+impl Retention {
     /// Whether neither the pins file nor a rule pins anything.
     pub(crate) fn pins_nothing(&self) -> bool {
         self.pins.is_empty() && self.rules.rules().all(|rule| rule != Keep::Pin)
@@ -230,7 +230,7 @@ impl Config {
         check::check(&all, variable).map_err(|error| {
             let alone = Flags { config: flags.config.clone(), ..Flags::default() };
             match layers::gather(&alone) {
-                Ok(alone) => place::placed(error, flags.config.as_deref(), (&all, &alone)),
+                Ok(alone) => error_position::placed(error, flags.config.as_deref(), (&all, &alone)),
                 Err(_) => error,
             }
         })
@@ -296,11 +296,13 @@ impl ConfigError {
     /// An error of the TOML parser in `text`, with its line.
     fn syntax(error: &toml::de::Error, text: &str) -> Self {
         let at = error.span().map(|span| span.start);
-        let mut place = at.map_or(String::new(), |at| format!("line {}: ", place::line(text, at)));
+        let mut place =
+            at.map_or(String::new(), |at| format!("line {}: ", error_position::line(text, at)));
         let mut why = error.message().replace('\n', " ");
         // Only messages that start with `invalid` lack the name of the field.
-        if let Some(key) =
-            at.filter(|_| why.starts_with("invalid")).and_then(|at| place::key_at(text, at))
+        if let Some(key) = at
+            .filter(|_| why.starts_with("invalid"))
+            .and_then(|at| error_position::key_at(text, at))
         {
             place += &format!("{key}: ");
         }

@@ -34,7 +34,7 @@ pub(crate) fn raise(config: &Config) {
 /// One descriptor for each client connection, and for each concurrent origin request: reads of
 /// heads and of ranges, and four kinds of forwarded requests.
 fn needed(config: &Config) -> u64 {
-    let of_origin = |limits: &zonal_origin::Limits| {
+    let of_origin = |limits: &zonal_origin::OriginLimits| {
         2 * limits.concurrent_reads as u64 + 4 * limits.concurrent_forwards as u64
     };
     let of_origins: u64 = config.origins.iter().map(|origin| of_origin(&origin.limits)).sum();

@@ -6,24 +6,25 @@
 //! Knows nothing of: how objects are cached, how requests are answered; experiments.
 //! Read in this order: `commands` (one file each; `serve` and `block` run a server from start-up to
 //! shutdown), `config`, `home`, `metrics`, `listeners`, `local_socket`, `signals`,
-//! `service_manager`, `panics`, `descriptors`, `access_log`, `front`, `reload`, `door`, `admin`;
+//! `service_manager`, `panics`, `descriptors`, `access_log`, `front`, `reload`, `admin_access`, `admin`;
 //! then the formats between commands and `admin`: `wanted`, `reports`, `warming`, `unpinning`,
 //! `purging`, `stats`, `block_stats`, `switching`.
 
 mod access_log;
 mod admin;
+mod admin_access;
+mod banner;
 mod block_stats;
 mod commands;
 mod config;
+mod data_dir;
 mod descriptors;
-mod door;
-mod front;
-mod greeting;
-mod home;
+mod frontend;
 mod listeners;
 mod local_socket;
 mod logging;
 mod metrics;
+mod object_list;
 mod panics;
 mod pins;
 mod purging;
@@ -34,7 +35,6 @@ mod signals;
 mod stats;
 mod switching;
 mod unpinning;
-mod wanted;
 mod warming;
 
 use std::process::ExitCode;

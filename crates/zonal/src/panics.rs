@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use zonal_host::in_contained_task;
 
-use crate::service_manager::{self, State};
+use crate::service_manager::{self, ServiceState};
 
 /// The exit code after a panic: what Rust gives to a program whose main thread panics.
 const EXIT_CODE: i32 = 101;
@@ -75,7 +75,7 @@ impl Panic {
             thread::sleep(TELLING_MAX);
             process::abort();
         });
-        service_manager::notify(State::Panicked);
+        service_manager::notify(ServiceState::Panicked);
         let Self { message, location, thread, .. } = self;
         tracing::error!(
             message = "a bug in Zonal: the process ends, so that it can be started anew; please report it",

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zonal_gateway::{Gateway, Pins};
 use zonal_host::ObjectName;
 
-use crate::wanted::{self, Wanted};
+use crate::object_list::{self, ListedName};
 
 /// Largest number of pinned prefixes: the cache compares each with the name of every object read.
 const PREFIXES_MAX: usize = 64;
@@ -36,7 +36,7 @@ pub(crate) fn read(path: &Path) -> Result<Pins, String> {
         list => list.map_err(|error| format!("{name} cannot be read: {error}"))?,
     };
     let mut pins = Pins::default();
-    let list = wanted::parse_list(&list).map_err(|why| format!("{name}: {why}"))?;
+    let list = object_list::parse_list(&list).map_err(|why| format!("{name}: {why}"))?;
     pin(&mut pins, &list).map_err(|why| format!("{name}: {why}"))?;
     Ok(pins)
 }
@@ -45,33 +45,33 @@ pub(crate) fn read(path: &Path) -> Result<Pins, String> {
 ///
 /// # Errors
 /// The list exceeds a limit, or names a range of an object.
-pub(crate) fn pin(pins: &mut Pins, list: &[Wanted]) -> Result<(), String> {
+pub(crate) fn pin(pins: &mut Pins, list: &[ListedName]) -> Result<(), String> {
     for wanted in list {
         match wanted {
-            Wanted::Object(object) => pins.pin(object.clone()),
-            Wanted::Below(prefix) => pins.pin_below(&prefix.to_string()),
-            Wanted::Part(..) => return Err(NO_PARTS.to_owned()),
+            ListedName::Object(object) => pins.pin(object.clone()),
+            ListedName::Below(prefix) => pins.pin_below(&prefix.to_string()),
+            ListedName::Part(..) => return Err(NO_PARTS.to_owned()),
         };
     }
     let (objects, prefixes) = (pins.object_count(), pins.prefix_count());
-    match objects <= wanted::OBJECTS_MAX && prefixes <= PREFIXES_MAX {
+    match objects <= object_list::OBJECTS_MAX && prefixes <= PREFIXES_MAX {
         true => Ok(()),
         false => Err(format!(
             "{objects} objects and {prefixes} prefixes: {} and {PREFIXES_MAX} can be pinned by order: \
              write a shorter prefix, or keep.rules",
-            wanted::OBJECTS_MAX
+            object_list::OBJECTS_MAX
         )),
     }
 }
 
 /// Removes the objects and prefixes of a list. Returns the sorted names of pinned objects that were
 /// below its prefixes.
-pub(crate) fn unpin(pins: &mut Pins, list: &[Wanted]) -> Vec<ObjectName> {
+pub(crate) fn unpin(pins: &mut Pins, list: &[ListedName]) -> Vec<ObjectName> {
     let mut below = Vec::new();
     for wanted in list {
         match wanted {
-            Wanted::Object(object) | Wanted::Part(object, _) => drop(pins.unpin(object)),
-            Wanted::Below(prefix) => below.extend(pins.unpin_below(&prefix.to_string())),
+            ListedName::Object(object) | ListedName::Part(object, _) => drop(pins.unpin(object)),
+            ListedName::Below(prefix) => below.extend(pins.unpin_below(&prefix.to_string())),
         }
     }
     below.sort_unstable();
@@ -149,7 +149,7 @@ impl PinsFile {
         change: impl FnOnce(&mut Pins) -> Result<T, String>,
     ) -> Result<T, NotPinned> {
         let mut held = self.hold();
-        let before = gateway.terms().pins.clone();
+        let before = gateway.runtime_config().pins.clone();
         let mut pins = Pins::clone(&before);
         let outcome = change(&mut pins).map_err(NotPinned::Refused)?;
         if pins != *before {
@@ -213,7 +213,7 @@ fn is_same(one: &File, other: &File) -> bool {
 
 fn text(pins: &Pins) -> String {
     let objects = pins.objects().into_iter().map(|object| format!("{object}\n"));
-    let prefixes = pins.prefixes().filter_map(|prefix| wanted::line_below(prefix).ok());
+    let prefixes = pins.prefixes().filter_map(|prefix| object_list::line_below(prefix).ok());
     objects.chain(prefixes.map(|line| line + "\n")).collect()
 }
 
@@ -227,7 +227,7 @@ mod tests {
         let path = folder.path().join("made/pins");
         assert!(read(&path).unwrap().is_empty(), "there is no file");
         let mut pins = Pins::default();
-        let list = wanted::parse_list("b/a\nb/p/\t*\nb/a é\n").unwrap();
+        let list = object_list::parse_list("b/a\nb/p/\t*\nb/a é\n").unwrap();
         pin(&mut pins, &list).unwrap();
         let file = PinsFile::open(path.clone()).unwrap();
         file.write(&pins).unwrap();
@@ -245,7 +245,7 @@ mod tests {
         let open = || PinsFile::open(path.clone());
         let (first, second) = (open().unwrap(), open().unwrap());
         let (nothing, mut a) = (Pins::default(), Pins::default());
-        pin(&mut a, &wanted::parse_list("b/a\n").unwrap()).unwrap();
+        pin(&mut a, &object_list::parse_list("b/a\n").unwrap()).unwrap();
         let replace = |file: &PinsFile, before, pins| file.replace(&mut file.hold(), before, pins);
         replace(&first, &nothing, &a).unwrap();
         replace(&first, &a, &nothing).unwrap();

@@ -7,7 +7,7 @@
 //! once: the log level; the access log is reopened. All other keys need a restart: a configuration
 //! that changes one is refused, and the error names these keys.
 
-use zonal_gateway::{Access, AccessKeys, AccessRules, Terms};
+use zonal_gateway::{Access, AccessKeys, AccessRules, RuntimeConfig};
 
 use crate::config::{AccessTo, Config, Flags, Key, KeyPair};
 
@@ -32,32 +32,40 @@ impl<'a> Reloader<'a> {
     /// Whether any part of the configuration comes from a file. Without one, a reload cannot change
     /// anything.
     pub(crate) fn has_files(&self) -> bool {
-        let Config { secret_key_file, certificate, door, more_keys, origins, keep, log, .. } =
-            self.started_with;
+        let Config {
+            secret_key_file,
+            certificate,
+            admin_access,
+            more_keys,
+            origins,
+            keep,
+            log,
+            ..
+        } = self.started_with;
         matches!(log.access, Some(AccessTo::File(_)))
             || self.flags.config.is_some()
             || secret_key_file.is_some()
             || certificate.is_some()
-            || door.has_files()
+            || admin_access.has_files()
             || keep.is_pins_file_named
             || !more_keys.is_empty()
             || origins.iter().any(|origin| origin.has_file)
     }
 
     /// The current configuration with its request rules, or the reason why it is refused.
-    pub(crate) fn read(&self) -> Result<(Config, Terms), String> {
+    pub(crate) fn read(&self) -> Result<(Config, RuntimeConfig), String> {
         let now = Config::load(self.flags).map_err(|error| error.to_string())?;
         let fixed = self.started_with.fixed_that_differ(&now);
         if !fixed.is_empty() {
             return Err(format!("{}: a change takes a restart", fixed.join(", ")));
         }
-        let terms = terms(&now, self.kept_keys.as_ref());
-        Ok((now, terms))
+        let runtime_config = runtime_config(&now, self.kept_keys.as_ref());
+        Ok((now, runtime_config))
     }
 }
 
 /// Derives the request rules (keys, access, freshness, retention) from a configuration.
-pub(crate) fn terms(config: &Config, kept_keys: Option<&KeyPair>) -> Terms {
+pub(crate) fn runtime_config(config: &Config, kept_keys: Option<&KeyPair>) -> RuntimeConfig {
     let everything = AccessRules::all(Access::ReadWrite);
     let pair = config.keys.as_ref().or(kept_keys);
     let pair = pair.map(|pair| (pair, &everything));
@@ -68,7 +76,7 @@ pub(crate) fn terms(config: &Config, kept_keys: Option<&KeyPair>) -> Terms {
             keys.with(access_key, secret_key, rules.clone())
         },
     );
-    Terms {
+    RuntimeConfig {
         access_keys,
         domains: config.domains.clone(),
         vendor_headers: config.vendor_headers.clone(),

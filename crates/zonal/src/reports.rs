@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 /// One JSON line: the result for an object or prefix, in the order of the list; totals at the end.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum ReportLine<Object, Prefix, Sum> {
+pub(crate) enum ReportLine<Object, Prefix, Totals> {
     Object(Object),
     Prefix(Prefix),
     /// Totals; always the last line.
-    Sum(Sum),
+    Sum(Totals),
 }
 
 /// Result of listing a prefix at the origin. This line follows those of its objects.

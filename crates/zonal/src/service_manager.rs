@@ -7,10 +7,10 @@ use sd_notify::NotifyState;
 
 /// Service state reported to the service manager.
 #[derive(Clone, Copy)]
-pub(crate) enum State {
+pub(crate) enum ServiceState {
     /// The service is ready, after a start or after a reload.
     Serving,
-    /// A reload has begun. [`State::Serving`] or [`State::ReloadRefused`] must follow.
+    /// A reload has begun. [`ServiceState::Serving`] or [`ServiceState::ReloadRefused`] must follow.
     Reloading,
     /// The new configuration was refused; the previous one stays in force.
     ReloadRefused,
@@ -21,19 +21,21 @@ pub(crate) enum State {
 }
 
 /// Sends a notification. A failure is logged and does not affect the service.
-pub(crate) fn notify(state: State) {
+pub(crate) fn notify(state: ServiceState) {
     let sent = match state {
-        State::Serving => sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")]),
+        ServiceState::Serving => {
+            sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")])
+        }
         // `Type=notify-reload` requires the monotonic time, to match it with the signal it sent.
-        State::Reloading => NotifyState::monotonic_usec_now()
+        ServiceState::Reloading => NotifyState::monotonic_usec_now()
             .and_then(|now| sd_notify::notify(&[NotifyState::Reloading, now])),
-        State::ReloadRefused => {
+        ServiceState::ReloadRefused => {
             sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(REFUSED)])
         }
-        State::Stopping => {
+        ServiceState::Stopping => {
             sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")])
         }
-        State::Panicked => {
+        ServiceState::Panicked => {
             sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status(PANICKED)])
         }
     };

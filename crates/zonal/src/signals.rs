@@ -12,7 +12,7 @@ use zonal_cli::Failure;
 const SAME_ORDER: Duration = Duration::from_secs(1);
 
 /// The action that a signal requests.
-pub(crate) enum Order {
+pub(crate) enum SignalAction {
     /// SIGTERM or SIGINT.
     Stop,
     /// SIGHUP.
@@ -35,17 +35,17 @@ impl Signals {
     }
 
     /// Waits for the next signal.
-    pub(crate) async fn next(&mut self) -> Order {
+    pub(crate) async fn next(&mut self) -> SignalAction {
         tokio::select! {
-            _ = self.terminate.recv() => Order::Stop,
-            _ = self.interrupt.recv() => Order::Stop,
-            _ = self.hang_up.recv() => Order::Reload,
+            _ = self.terminate.recv() => SignalAction::Stop,
+            _ = self.interrupt.recv() => SignalAction::Stop,
+            _ = self.hang_up.recv() => SignalAction::Reload,
         }
     }
 
     /// Waits for a stop signal.
     pub(crate) async fn stop(&mut self) {
-        while !matches!(self.next().await, Order::Stop) {}
+        while !matches!(self.next().await, SignalAction::Stop) {}
     }
 
     /// After a first stop signal: waits for a second one, which skips the graceful shutdown.

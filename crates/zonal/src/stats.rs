@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::switching::State;
+use crate::switching::CachingState;
 
 /// Path on the admin endpoint.
 pub(crate) const PATH: &str = "/stats";
@@ -12,7 +12,7 @@ pub(crate) const PATH: &str = "/stats";
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Stats {
     /// Whether reads are served from the cache.
-    pub(crate) cache: State,
+    pub(crate) cache: CachingState,
     pub(crate) answers: Answers,
     pub(crate) connections: Connections,
     /// Pins set by the operator.

@@ -14,12 +14,12 @@ pub(crate) const ON_PATH: &str = "/cache/on";
 /// Whether reads are served from the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum State {
+pub(crate) enum CachingState {
     On,
     Off,
 }
 
-impl From<Caching> for State {
+impl From<Caching> for CachingState {
     fn from(caching: Caching) -> Self {
         match caching {
             Caching::On => Self::On,
@@ -28,7 +28,7 @@ impl From<Caching> for State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for CachingState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::On => "on",
@@ -41,7 +41,7 @@ impl fmt::Display for State {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Switched {
     /// The new state.
-    pub(crate) cache: State,
+    pub(crate) cache: CachingState,
     /// The state before the command.
-    pub(crate) was: State,
+    pub(crate) was: CachingState,
 }

@@ -5,7 +5,7 @@
 //!    backlog.
 //! 2. Find a segment of the stream that takes the record; seal full segments, open zones as needed.
 //! 3. Wait until the segment is on flash. The caller then publishes the extent and drops the
-//!    [`Placed`].
+//!    [`UnpublishedRecord`].
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ use zonal_device::{Command, DeviceError};
 use crate::format::checks::checks;
 use crate::format::record::RECORD_BYTES_MAX;
 use crate::log::Inner;
-use crate::segment::Fate;
+use crate::segment::WriteOutcome;
 use crate::state::{State, Tombstone};
 use crate::{Checks, Descriptor, Extent, Key, Kind, Log, Record, Stream};
 
@@ -44,21 +44,21 @@ pub enum AppendError {
 
 /// A record on flash that its owner has not published yet. Reclaim skips its zone until this is
 /// dropped.
-pub struct Placed {
-    pending: Pending,
+pub struct UnpublishedRecord {
+    pending: PublicationGuard,
     zone: ZoneId,
 }
 
 /// Drop guard for the zone's count of unpublished records: the count stays right even when the
 /// appending task is cancelled.
-struct Pending {
+struct PublicationGuard {
     inner: Rc<Inner>,
     zone: ZoneId,
-    fate: Rc<Fate>,
+    fate: Rc<WriteOutcome>,
     slot: usize,
 }
 
-impl Placed {
+impl UnpublishedRecord {
     /// Location of the record's payload.
     #[must_use]
     pub fn extent(&self) -> Extent {
@@ -94,14 +94,14 @@ impl Drop for BacklogPermit {
     }
 }
 
-impl Pending {
-    async fn on_flash(self) -> Result<Placed, AppendError> {
+impl PublicationGuard {
+    async fn on_flash(self) -> Result<UnpublishedRecord, AppendError> {
         self.fate.decided().await.map_err(AppendError::from)?;
-        Ok(Placed { zone: self.zone, pending: self })
+        Ok(UnpublishedRecord { zone: self.zone, pending: self })
     }
 }
 
-impl Drop for Pending {
+impl Drop for PublicationGuard {
     fn drop(&mut self) {
         let mut state = self.inner.state.borrow_mut();
         let zone = state.zone_mut(self.zone);
@@ -128,7 +128,7 @@ impl Log {
         stream: Stream,
         record: Record,
         urgency: Urgency,
-    ) -> Result<Placed, AppendError> {
+    ) -> Result<UnpublishedRecord, AppendError> {
         assert!(record.kind != Kind::TOMBSTONE && 0 < record.len);
         self.append_any(stream, record, urgency).await
     }
@@ -139,7 +139,7 @@ impl Log {
     /// # Errors
     /// When the tombstone could not be written and flushed: a crash may undo the removal.
     pub async fn remove(&self, key: Key) -> Result<u64, AppendError> {
-        self.bury((key, None), Urgency::Durable).await
+        self.write_tombstone((key, None), Urgency::Durable).await
     }
 
     /// Replaces older records: appends a tombstone of a generation that was assigned before that of
@@ -149,7 +149,7 @@ impl Log {
     /// # Errors
     /// When the write of the tombstone failed.
     pub async fn supersede(&self, key: Key, generation: u64) -> Result<u64, AppendError> {
-        self.bury((key, Some(generation)), Urgency::Linger).await
+        self.write_tombstone((key, Some(generation)), Urgency::Linger).await
     }
 
     /// Assigns the next generation, for a record that is decided now and appended later.
@@ -158,7 +158,7 @@ impl Log {
         self.inner.ports.generations.next()
     }
 
-    async fn bury(
+    async fn write_tombstone(
         &self,
         (key, generation): (Key, Option<u64>),
         urgency: Urgency,
@@ -173,7 +173,10 @@ impl Log {
     /// # Errors
     /// The last failure of a tombstone that is not on flash. Tombstones that are on flash are
     /// registered.
-    pub(crate) async fn bury_again(&self, tombstones: Vec<(Key, u64)>) -> Result<(), AppendError> {
+    pub(crate) async fn rewrite_tombstones(
+        &self,
+        tombstones: Vec<(Key, u64)>,
+    ) -> Result<(), AppendError> {
         let mut outcome = Ok(());
         let mut pending = Vec::with_capacity(tombstones.len());
         for (key, generation) in tombstones {
@@ -237,7 +240,7 @@ impl Log {
         stream: Stream,
         record: Record,
         urgency: Urgency,
-    ) -> Result<Placed, AppendError> {
+    ) -> Result<UnpublishedRecord, AppendError> {
         assert!(record.len <= RECORD_BYTES_MAX && record.len <= self.segment_bytes());
         let checks = checks(self.inner.ports.checksum, record.key, record.len, &record.data);
         let held = self.enter_backlog(stream, record.len).await?;
@@ -327,7 +330,7 @@ impl Inner {
         if state.is_stuck(self) {
             state.is_gone = true;
             drop(state);
-            self.room.grew();
+            self.room.wake();
             return Err(AppendError::Gone);
         }
         if !*counted && state.empty.len() <= 1 {
@@ -338,7 +341,7 @@ impl Inner {
     }
 
     /// Registers a tombstone that is on flash. Returns its generation.
-    fn note_tombstone(&self, placed: &Placed) -> u64 {
+    fn note_tombstone(&self, placed: &UnpublishedRecord) -> u64 {
         let Descriptor { key, generation, .. } = *placed.descriptor();
         let mut state = self.state.borrow_mut();
         state.stats.tombstones += 1;
@@ -352,7 +355,7 @@ impl Inner {
         record: Record,
         checks: Checks,
         urgency: Urgency,
-    ) -> Pending {
+    ) -> PublicationGuard {
         let mut state = self.state.borrow_mut();
         let generation = record.generation.unwrap_or_else(|| self.ports.generations.next());
         let (key, kind, len) = (record.key, record.kind, record.len);
@@ -376,7 +379,7 @@ impl Inner {
         if urgency != Urgency::Linger {
             self.kick(zone);
         }
-        Pending { inner: self.clone(), zone, fate, slot }
+        PublicationGuard { inner: self.clone(), zone, fate, slot }
     }
 }
 

@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 use zonal_base::ZoneId;
 use zonal_device::{DeviceError, Geometry, ZoneReport};
 
-use crate::format::mark::Mark;
+use crate::format::mark::ZoneMark;
 use crate::format::segment::Header;
 use crate::log::Ports;
 use crate::open::FirstBlock;
 use crate::scan::{Scan, Scanner};
-use crate::{Descriptor, Ending};
+use crate::{Descriptor, ZoneEnd};
 
 /// Contents of a zone.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub enum ZoneContent {
     /// The zone has no data: its first block is all zeros, or the zone is not readable.
     Blank,
     /// An empty zone of a log, with its mark.
-    Empty(Mark),
+    Empty(ZoneMark),
     /// A zone of a log with records.
     Records {
         /// Header of the zone's first segment.
@@ -29,7 +29,7 @@ pub enum ZoneContent {
         /// Descriptors of all records, tombstones included.
         records: Vec<Descriptor>,
         /// End of the zone's contents.
-        ending: Ending,
+        ending: ZoneEnd,
     },
     /// A zone whose first block is damaged, torn or unreadable.
     Torn,

@@ -22,17 +22,17 @@
 extern crate alloc;
 
 mod append;
+mod backpressure;
 mod format;
 mod generations;
 mod inspect;
 mod log;
+mod mutation;
 mod open;
-mod planted;
 mod read;
 mod reclaim;
 mod record;
 mod recover;
-mod room;
 mod salvage;
 mod scan;
 mod segment;
@@ -41,21 +41,21 @@ mod state;
 mod stats;
 mod writer;
 
-pub use append::{AppendError, Placed, Urgency};
+pub use append::{AppendError, UnpublishedRecord, Urgency};
 pub use format::checks::{Checks, GRANULE_BYTES, GRANULES_MAX, granule_count};
 pub use format::footer::Trailer;
-pub use format::mark::Mark;
+pub use format::mark::ZoneMark;
 pub use format::segment::Header;
 pub use generations::Generations;
 pub use inspect::{ZoneContent, inspect_zone};
 pub use log::{Log, Ports};
-pub use open::{FirstBlock, OpenError, OpenMode};
 #[cfg(feature = "planted-bugs")]
-pub use planted::Planted;
-pub use read::{ReadError, Reading};
+pub use mutation::Mutation;
+pub use open::{FirstBlock, OpenError, OpenMode};
+pub use read::{LogRead, ReadError};
 pub use reclaim::Reclaim;
 pub use record::{Descriptor, Extent, Key, Kind, Record, Recovered, Stream};
-pub use scan::Ending;
+pub use scan::ZoneEnd;
 pub use settings::{Identity, Settings, SettingsError};
 pub use state::{ZoneFacts, ZoneUse};
 pub use stats::LogStats;

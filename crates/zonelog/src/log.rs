@@ -8,7 +8,7 @@ use zonal_base::{Blocks, Bytes, Checksum, PoolClass, ZoneId};
 use zonal_device::{Command, Completion, Geometry};
 use zonal_runtime::{Buffers, Clock, Event, Port, Spawner};
 
-use crate::room::Room;
+use crate::backpressure::Backpressure;
 use crate::segment::FRONT_BLOCKS;
 use crate::state::State;
 use crate::{Generations, Identity, LogStats, Settings, Stream, ZoneUse};
@@ -48,7 +48,7 @@ pub(crate) struct Inner {
     /// writes never wait for readers.
     pub(crate) fronts: Buffers,
     pub(crate) state: RefCell<State>,
-    pub(crate) room: Room,
+    pub(crate) room: Backpressure,
     /// Notified when a zone loses its last pin or its last unpublished record.
     pub(crate) unpinned: Event,
     /// Notified when the owner should check for reclaim: a zone changed its use, a zone has no
@@ -74,7 +74,7 @@ impl Log {
             identity,
             fronts,
             state: RefCell::new(state),
-            room: Room::default(),
+            room: Backpressure::default(),
             unpinned: Event::default(),
             reclaim_wanted: Event::default(),
         };

@@ -16,7 +16,7 @@ use zonal_device::{
 };
 
 use crate::format::Malformed;
-use crate::format::mark::Mark;
+use crate::format::mark::ZoneMark;
 use crate::format::segment::Header;
 use crate::log::Ports;
 use crate::recover::recover;
@@ -117,7 +117,7 @@ pub enum FirstBlock {
     /// All zeros: never written.
     Blank,
     /// A Zonal mark: the zone is empty.
-    Mark(Mark),
+    Mark(ZoneMark),
     /// A segment header: the zone has records.
     Segment(Header),
     /// A Zonal block with a bad checksum, or a block that cannot be read. Nothing leads to the
@@ -154,7 +154,7 @@ impl Log {
             OpenMode::Format => Vec::new(),
         };
         let state = State::new(&settings, &geometry);
-        let Some(found) = judge(&firsts, &geometry, identity)? else {
+        let Some(found) = identify_log(&firsts, &geometry, identity)? else {
             let log = Self::new(ports, geometry, settings, identity, state);
             log.format(&zones).await?;
             log.note_oldest();
@@ -202,7 +202,7 @@ impl Log {
 }
 
 /// Returns the identity of the log on the device; `None` when the device is blank.
-fn judge(
+fn identify_log(
     firsts: &[FirstBlock],
     geometry: &Geometry,
     wanted: Identity,
@@ -261,7 +261,7 @@ impl FirstBlock {
         if block.iter().all(|byte| *byte == 0) {
             return Self::Blank;
         }
-        match Mark::decode(block, checksum) {
+        match ZoneMark::decode(block, checksum) {
             Ok(mark) => return Self::Mark(mark),
             Err(Malformed::Magic) => {}
             Err(Malformed::Version(version)) => return Self::OtherVersion(version),

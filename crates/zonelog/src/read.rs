@@ -13,7 +13,7 @@ use zonal_runtime::Call;
 
 use crate::format::checks::{GRANULE_BYTES, seed};
 use crate::log::Inner;
-use crate::planted::Planted;
+use crate::mutation::Mutation;
 use crate::{Checks, Extent, Key, Log, Record};
 
 /// Read failure. A cache treats both as a miss.
@@ -50,7 +50,7 @@ impl Drop for Pin {
 /// A read in flight, started by [`Log::start_read`]. When this is dropped, the device finishes the
 /// read, and the zone stays pinned until the device answers or the host gives the answer up.
 #[must_use = "a read that is not awaited is read for nothing"]
-pub struct Reading {
+pub struct LogRead {
     inner: Rc<Inner>,
     under_way: Call<Command, Completion>,
     key: Key,
@@ -119,7 +119,7 @@ impl Log {
         Span::of(extent, range).blocks
     }
 
-    /// Starts to read `range` of the record at `extent`. Await the result with [`Reading::done`].
+    /// Starts to read `range` of the record at `extent`. Await the result with [`LogRead::done`].
     ///
     /// Requires: `range` is not empty and lies within the record; `checks` are the record's; the
     /// buffer holds [`Log::read_blocks`].
@@ -129,7 +129,7 @@ impl Log {
         checks: Checks,
         range: &Range<u32>,
         buffer: Buffer,
-    ) -> Reading {
+    ) -> LogRead {
         let span = Span::of(extent, range);
         let lba = self.inner.geometry.zone_start(extent.zone) + span.start(extent);
         let mut state = self.inner.state.borrow_mut();
@@ -140,11 +140,11 @@ impl Log {
         let pin = Pin { inner: Rc::downgrade(&inner), zone: extent.zone };
         let read = Command::Read { lba, blocks: span.blocks, buffer };
         let under_way = inner.ports.device.call_holding(read, pin);
-        Reading { inner, under_way, key, checks, span }
+        LogRead { inner, under_way, key, checks, span }
     }
 }
 
-impl Reading {
+impl LogRead {
     /// Waits for the verified bytes of the range. Requires: this is the first call.
     ///
     /// # Errors
@@ -162,7 +162,7 @@ impl Reading {
     /// Requires: the range was the whole record, and this is the first call.
     ///
     /// # Errors
-    /// As for [`Reading::done`].
+    /// As for [`LogRead::done`].
     pub async fn done_as_data(&mut self) -> Result<Payload, ReadError> {
         let answer = (&mut self.under_way).await;
         let (mut buffer, span) = (self.checked(answer)?, self.span);
@@ -183,12 +183,12 @@ impl Reading {
             Ok(_) => return Err(inner.note_read_error(DeviceError::InvalidField)),
             Err(error) => return Err(inner.note_read_error(error)),
         };
-        let checked = match inner.settings.has(Planted::CheckShort) {
+        let checked = match inner.settings.has(Mutation::CheckShort) {
             true => Span { end: span.end.min(span.begin + GRANULE_BYTES), ..*span },
             false => *span,
         };
         let fits = checked.fits(&buffer, (inner.ports.checksum, *key), checks);
-        if !fits && !inner.settings.has(Planted::CheckIgnored) {
+        if !fits && !inner.settings.has(Mutation::CheckIgnored) {
             inner.state.borrow_mut().stats.check_errors += 1;
             return Err(ReadError::Check);
         }

@@ -15,10 +15,10 @@ use alloc::vec::Vec;
 use zonal_base::{Blocks, ZoneId};
 use zonal_device::{Command, DeviceError, DeviceKind, ZoneAction, ZoneState};
 
-use crate::format::mark::Mark;
+use crate::format::mark::ZoneMark;
 use crate::log::Inner;
+use crate::mutation::Mutation;
 use crate::open::FirstBlock;
-use crate::planted::Planted;
 use crate::scan::Scanner;
 use crate::state::Zone;
 use crate::{AppendError, Descriptor, Key, Log, ZoneFacts, ZoneUse};
@@ -154,7 +154,7 @@ impl Log {
             if needed.is_empty() {
                 return Ok(());
             }
-            outcome = self.bury_again(needed).await;
+            outcome = self.rewrite_tombstones(needed).await;
         }
         outcome
     }
@@ -170,11 +170,11 @@ impl Inner {
     fn is_held(&self, zone: ZoneId) -> bool {
         let state = self.state.borrow();
         let zone = state.zone(zone);
-        0 < zone.unpublished || (0 < zone.pins && !self.settings.has(Planted::PinIgnored))
+        0 < zone.unpublished || (0 < zone.pins && !self.settings.has(Mutation::PinIgnored))
     }
 
     fn needed_tombstones(&self, zone: ZoneId) -> Vec<(Key, u64)> {
-        match self.settings.has(Planted::TombstoneLost) {
+        match self.settings.has(Mutation::TombstoneLost) {
             true => Vec::new(),
             false => self.state.borrow().needed_tombstones(self, zone).collect(),
         }
@@ -206,7 +206,7 @@ impl Inner {
     }
 
     pub(crate) async fn write_mark(&self, zone: ZoneId) -> Result<(), DeviceError> {
-        let mark = Mark {
+        let mark = ZoneMark {
             identity: self.identity,
             zone,
             zone_sequence: self.state.borrow().next_sequence - 1,
@@ -240,7 +240,7 @@ impl Inner {
 
     /// Wakes waiting appends and the reclaimer after a zone changed its use.
     pub(crate) fn note_change_of_use(&self) {
-        self.room.grew();
+        self.room.wake();
         self.reclaim_wanted.notify_all();
     }
 }

@@ -19,7 +19,7 @@ use zonal_device::{Command, DeviceError, DeviceKind, ZoneAction, ZoneReport, Zon
 use crate::format::footer::Trailer;
 use crate::format::record;
 use crate::open::{FirstBlock, SCAN_WINDOW};
-use crate::scan::{Ending, Scan, Scanner};
+use crate::scan::{Scan, Scanner, ZoneEnd};
 use crate::segment::SEGMENT_BLOCKS_MAX;
 use crate::state::{Tombstone, Zone};
 use crate::writer::Writer;
@@ -57,12 +57,12 @@ pub(crate) async fn recover(
         }
         let scan = first_ready(&mut scans).await?;
         match scan.ending {
-            Ending::Footer => {
+            ZoneEnd::Footer => {
                 log.adopt(&scan, on_record);
                 log.restore(scan.zone, log.inner.geometry.zone_capacity).await?;
             }
-            Ending::Open(_) => unfinished.push(scan),
-            Ending::Unreadable(_) => {
+            ZoneEnd::Open(_) => unfinished.push(scan),
+            ZoneEnd::Unreadable(_) => {
                 log.adopt(&scan, on_record);
                 log.note_unreadable(scan.zone);
                 log.close_for_good(zones[index(u64::from(scan.zone.0))]).await?;
@@ -102,8 +102,8 @@ const fn is_writable(state: ZoneState) -> bool {
 /// Block at which the zone's segments end.
 fn position(scan: &Scan) -> Blocks {
     match scan.ending {
-        Ending::Open(position) => position,
-        Ending::Footer | Ending::Unreadable(_) => Blocks(u64::MAX),
+        ZoneEnd::Open(position) => position,
+        ZoneEnd::Footer | ZoneEnd::Unreadable(_) => Blocks(u64::MAX),
     }
 }
 
@@ -190,9 +190,9 @@ impl Log {
         }
         drop(state);
         let precedence = match scan.ending {
-            Ending::Footer | Ending::Unreadable(_) => sequence,
+            ZoneEnd::Footer | ZoneEnd::Unreadable(_) => sequence,
             // Copies written by reclaim win over the originals, see [`recover`].
-            Ending::Open(_) => UNFINISHED | sequence,
+            ZoneEnd::Open(_) => UNFINISHED | sequence,
         };
         for descriptor in scan.records.iter().filter(|record| record.kind != Kind::TOMBSTONE) {
             on_record(Recovered { zone: scan.zone, descriptor, precedence });
@@ -221,7 +221,7 @@ impl Log {
             Some((key, tombstone.generation))
         });
         let unknown = unknown.collect();
-        self.bury_again(unknown).await
+        self.rewrite_tombstones(unknown).await
     }
 
     /// Continues as many unfinished zones as there are slots; finishes the others.

@@ -36,14 +36,14 @@ pub(crate) struct Scan {
     pub(crate) first: Header,
     pub(crate) records: Vec<Descriptor>,
     pub(crate) segments: Vec<Header>,
-    pub(crate) ending: Ending,
+    pub(crate) ending: ZoneEnd,
     /// Tombstones found behind an unreadable block.
     pub(crate) salvaged: Vec<Descriptor>,
 }
 
 /// End of a zone's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum ZoneEnd {
     /// The zone is full and has a footer.
     Footer,
     /// The zone has no footer. Its segments end at this block.
@@ -64,7 +64,7 @@ enum Next {
 
 /// Completeness of a segment on flash.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum SegmentState {
     Whole,
     Torn,
     /// The device failed to read a granule: completeness is unknown.
@@ -110,14 +110,14 @@ impl Scanner<'_> {
         match end {
             End::Footer(records) => {
                 let (segments, salvaged) = (Vec::new(), Vec::new());
-                let (zone, ending) = (report.zone, Ending::Footer);
+                let (zone, ending) = (report.zone, ZoneEnd::Footer);
                 Ok(Scan { zone, first, records, segments, ending, salvaged })
             }
             End::Other => self.walk(report.zone, readable, first).await,
             End::Unreadable => {
                 let mut scan = self.walk(report.zone, readable, first).await?;
-                if let Ending::Open(position) = scan.ending {
-                    scan.ending = Ending::Unreadable(position);
+                if let ZoneEnd::Open(position) = scan.ending {
+                    scan.ending = ZoneEnd::Unreadable(position);
                 }
                 Ok(scan)
             }
@@ -174,11 +174,11 @@ impl Scanner<'_> {
         let (ending, salvaged) = loop {
             match self.next(&mut walk).await? {
                 Next::Segment(at, header, records) => walk.step(at, header, records),
-                Next::Nothing => break (Ending::Open(walk.position), Vec::new()),
+                Next::Nothing => break (ZoneEnd::Open(walk.position), Vec::new()),
                 Next::Unreadable => {
                     let rest = walk.position..readable;
                     let salvaged = self.tombstones(zone, first.identity, rest).await?;
-                    break (Ending::Unreadable(walk.position), salvaged);
+                    break (ZoneEnd::Unreadable(walk.position), salvaged);
                 }
             }
         };
@@ -195,11 +195,13 @@ impl Scanner<'_> {
         }
         let last = self.outcome(walk.zone, &walk.last).await?;
         match last {
-            Outcome::Whole => walk.keep_last(),
-            Outcome::Torn | Outcome::Unreadable => walk.cut_last(),
+            SegmentState::Whole => walk.keep_last(),
+            SegmentState::Torn | SegmentState::Unreadable => walk.cut_last(),
         }
         match (next, last) {
-            (Next::Nothing, Outcome::Whole | Outcome::Torn) => self.segment_behind_gap(walk).await,
+            (Next::Nothing, SegmentState::Whole | SegmentState::Torn) => {
+                self.segment_behind_gap(walk).await
+            }
             _ => Ok(Next::Unreadable),
         }
     }
@@ -256,12 +258,16 @@ impl Scanner<'_> {
 
     /// Verifies the segment that holds these records: it is whole when every granule matches its
     /// checksum.
-    async fn outcome(&self, zone: ZoneId, records: &[Descriptor]) -> Result<Outcome, DeviceError> {
+    async fn outcome(
+        &self,
+        zone: ZoneId,
+        records: &[Descriptor],
+    ) -> Result<SegmentState, DeviceError> {
         for record in records.iter().filter(|record| 0 < record.len) {
             let extent = Extent { zone, offset: record.offset, len: record.len };
             if self.geometry.zone_capacity.bytes().0 < extent.byte_offset() + u64::from(record.len)
             {
-                return Ok(Outcome::Torn);
+                return Ok(SegmentState::Torn);
             }
             for from in (0..record.len).step_by(GRANULE_BYTES) {
                 let span = Span::of(extent, &(from..from + 1));
@@ -269,15 +275,15 @@ impl Scanner<'_> {
                     Ok(Answer::Read(buffer)) => {
                         let name = (self.ports.checksum, record.key);
                         if !span.fits(&buffer, name, &record.checks) {
-                            return Ok(Outcome::Torn);
+                            return Ok(SegmentState::Torn);
                         }
                     }
                     Err(error @ DeviceError::DeviceGone) => return Err(error),
-                    _ => return Ok(Outcome::Unreadable),
+                    _ => return Ok(SegmentState::Unreadable),
                 }
             }
         }
-        Ok(Outcome::Whole)
+        Ok(SegmentState::Whole)
     }
 
     /// Reads blocks of a zone; `None` when the device cannot read them.

@@ -29,7 +29,7 @@ pub(crate) struct OpenSegment {
     descriptor_bytes: usize,
     packed_bytes: usize,
     whole_blocks: u64,
-    pub(crate) fate: Rc<Fate>,
+    pub(crate) fate: Rc<WriteOutcome>,
     urgency: Urgency,
 }
 
@@ -49,20 +49,20 @@ pub(crate) struct SealedSegment {
     pub(crate) whole: Vec<Payload>,
     /// True when the device must flush before the records are acknowledged.
     pub(crate) flush: bool,
-    pub(crate) fate: Rc<Fate>,
+    pub(crate) fate: Rc<WriteOutcome>,
     pub(crate) record_bytes: u64,
 }
 
 /// Outcome of a segment's write, shared with the appenders of all its records.
 #[derive(Default)]
-pub(crate) struct Fate {
+pub(crate) struct WriteOutcome {
     outcome: Cell<Option<Result<(), DeviceError>>>,
     /// Descriptors with their final offsets, known when the segment is sealed.
     records: OnceCell<Vec<Descriptor>>,
     changed: Event,
 }
 
-impl Fate {
+impl WriteOutcome {
     pub(crate) fn decide(&self, outcome: Result<(), DeviceError>) {
         self.outcome.set(Some(outcome));
         self.changed.notify_all();

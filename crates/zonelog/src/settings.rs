@@ -35,7 +35,7 @@ pub struct Settings {
     pub high_zones: u32,
     /// A bug that the simulator must find.
     #[cfg(feature = "planted-bugs")]
-    pub planted: Option<crate::Planted>,
+    pub planted: Option<crate::Mutation>,
 }
 
 impl Settings {

@@ -11,12 +11,12 @@ use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, Blocks, Payload, ZoneId, index, low_u32};
 use zonal_device::{Answer, Command, DeviceError, ZoneAction, ZoneState};
 
+use crate::backpressure::segment_blocks_for;
 use crate::format::footer::{TRAILER_BYTES, Trailer};
 use crate::format::record::descriptor_bytes;
 use crate::format::segment::Header;
 use crate::log::{FOOTER_PIECE, Inner};
-use crate::planted::Planted;
-use crate::room::segment_blocks_for;
+use crate::mutation::Mutation;
 use crate::segment::{OpenSegment, SealedSegment};
 use crate::state::ActiveSlot;
 use crate::{Stream, ZoneUse};
@@ -167,13 +167,13 @@ impl Inner {
                 Step::Write(segment) => {
                     let fate = segment.fate.clone();
                     let bytes = segment.record_bytes;
-                    if self.settings.has(Planted::PublishedEarly) {
+                    if self.settings.has(Mutation::PublishedEarly) {
                         fate.decide(Ok(()));
                     }
                     let outcome = self.write_segment(zone, segment).await;
                     self.state.borrow_mut().backlog_bytes -= bytes;
                     fate.decide(outcome);
-                    self.room.grew();
+                    self.room.wake();
                     if let Err(error) = outcome {
                         return self.abandon(zone, error).await;
                     }
@@ -205,7 +205,7 @@ impl Inner {
         data.extend(segment.whole);
         self.write(zone, start, data).await?;
         self.state.borrow_mut().stats.segments += 1;
-        if flush && !self.settings.has(Planted::FlushForgotten) {
+        if flush && !self.settings.has(Mutation::FlushForgotten) {
             self.ports.device.call(Command::Flush).await?;
         }
         Ok(())
@@ -298,7 +298,7 @@ impl Inner {
     pub(crate) fn end_writer(&self, zone: ZoneId) {
         let mut state = self.state.borrow_mut();
         let Some(writer) = state.writers.remove(&zone) else { return };
-        if !self.settings.has(Planted::SlotLeaked) {
+        if !self.settings.has(Mutation::SlotLeaked) {
             state.slots.release(writer.slot);
         }
         state.zone_mut(zone).usage = ZoneUse::Sealed;
@@ -336,7 +336,7 @@ impl Inner {
         for segment in lost {
             segment.fate.decide(Err(error));
         }
-        self.room.grew();
+        self.room.wake();
     }
 }
 

@@ -9,7 +9,8 @@ use zonal_base::{
 use zonal_device::{Command, Geometry, ZoneAction, ZonedDevice};
 use zonal_emulator::ftl::{FtlConfig, FtlCounters};
 use zonal_emulator::{
-    BlockCommand, ConventionalDrive, ConventionalProfile, Forgetful, OnReset, Profile, ZonedDrive,
+    BlockCommand, ConventionalDrive, ConventionalProfile, DiscardMedium, OnReset, Profile,
+    ZonedDrive,
 };
 use zonal_lab::bench::thread_cpu;
 
@@ -89,7 +90,7 @@ fn conventional(profile: ConventionalProfile, round: Bytes) -> Result<Vec<Row>, 
         u64::from(ftl.superblock_units) * u64::from(ftl.superblock_count) * ftl.unit.0
     };
     let spare = profile.ftl.map_or(0, |ftl| places(ftl) / CHUNK.0 - chunks);
-    let drive = ConventionalDrive::new(profile, OnReset::Nothing, 1, Box::new(Forgetful));
+    let drive = ConventionalDrive::new(profile, OnReset::Nothing, 1, Box::new(DiscardMedium));
     let mut host = Host::new(Anywhere { drive, chunks, filled: 0, rng: Rng::new(1) }, DEPTH);
     // The spare space is used up once before garbage collection begins.
     host.write(chunks + 2 * spare)?;
@@ -113,7 +114,7 @@ fn write_amplification(counters: &FtlCounters) -> f64 {
 fn zoned(round: Bytes) -> Result<Row, String> {
     let profile = Profile::zn540();
     let (name, geometry) = (profile.name, profile.geometry);
-    let drive = ZonedDrive::new(profile, 1, Box::new(Forgetful));
+    let drive = ZonedDrive::new(profile, 1, Box::new(DiscardMedium));
     let writer = InZones { drive, geometry, lanes: Vec::new(), zones_begun: 0 };
     let mut host = Host::new(writer, ZONES_WRITTEN);
     // From here on every zone is reset before it is written.
@@ -224,7 +225,7 @@ mod tests {
         let mut profile = Profile::zn540();
         profile.geometry.zone_count = 9;
         let geometry = profile.geometry;
-        let drive = ZonedDrive::new(profile, 1, Box::new(Forgetful));
+        let drive = ZonedDrive::new(profile, 1, Box::new(DiscardMedium));
         let writer = InZones { drive, geometry, lanes: Vec::new(), zones_begun: 0 };
         let mut host = Host::new(writer, ZONES_WRITTEN);
         host.write(3 * 9 * geometry.zone_capacity.0 / CHUNK.0).expect("the drive takes them");

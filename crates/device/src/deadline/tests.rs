@@ -26,7 +26,7 @@ const GONE: Completion = Err(DeviceError::DeviceGone);
 fn device(latency: Nanos) -> DeadlineDevice<RamDevice> {
     let options = RamOptions { latency, ..RamOptions::default() };
     let mut device = DeadlineDevice::new(RamDevice::new(GEOMETRY, options));
-    device.be_patient(Nanos(0), PATIENCE);
+    device.set_read_timeout(Nanos(0), PATIENCE);
     device
 }
 
@@ -167,7 +167,7 @@ fn a_device_that_says_that_it_is_gone_is_believed() {
 fn an_abandoned_device_answers_at_once_and_is_rid_of_what_was_under_way() {
     let (pool, mut device) = (pool(), device(Nanos::secs(1)));
     device.submit(Nanos(0), Ticket(3), write(&pool)).unwrap();
-    device.abandon();
+    device.isolate();
     let (ticket, completion) = device.poll(Nanos(0)).unwrap();
     assert!(ticket == Ticket(3) && same(&completion, &GONE));
     let (at, completion) = answer(&mut device, Nanos(0), read(&pool), Ticket(4));

@@ -138,7 +138,7 @@ fn a_zone_refuses_writes_from_a_failed_one_until_it_is_reported_or_reset() {
     assert_eq!(write(&mut table, lba(0, 3), 1), Err(DeviceError::InvalidWrite), "not reported");
     assert_eq!(table.report(ZONE, 1).unwrap()[0].written, Blocks(3));
     assert_eq!(write(&mut table, lba(0, 3), 1), Ok(()));
-    table.distrust(ZONE);
+    table.require_report(ZONE);
     table.manage(ZONE, ZoneAction::Reset).unwrap();
     assert_eq!(write(&mut table, lba(0, 0), 1), Ok(()));
 }
@@ -230,7 +230,7 @@ fn a_retired_zone_gives_its_place_back() {
 fn a_device_may_correct_what_was_believed_of_a_zone() {
     let mut table = table_with(ZoneState::ImplicitlyOpened);
     let corrected = |state, written| ZoneReport { zone: ZONE, state, written: Blocks(written) };
-    table.distrust(ZONE);
+    table.require_report(ZONE);
     table.correct(corrected(ZoneState::Closed, 5));
     assert_eq!(
         table.begin_write(lba(0, 5), Blocks(1)),

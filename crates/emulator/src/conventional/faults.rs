@@ -4,7 +4,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, Lba, Nanos, Payload, Rng, ZoneId};
 use zonal_device::{ZoneAction, ZoneTable};
 
 use super::{ConventionalDrive, Operation};
-use crate::intake::Intake;
+use crate::arbiter::Arbiter;
 
 impl ConventionalDrive {
     /// Fault: reads of the block fail until it is written again.
@@ -64,7 +64,7 @@ impl ConventionalDrive {
         self.unreadable.switch_off();
         self.writes_in_flight = 0;
         self.write_due.fill(Nanos(0));
-        self.intake = Intake::new(self.profile.drive.controller.passed_writes);
+        self.arbiter = Arbiter::new(self.profile.drive.controller.passed_writes);
         self.work.restart(&self.profile.drive.buffer, rng);
         self.forget_zones();
     }

@@ -4,7 +4,7 @@ use zonal_base::{BLOCK_BYTES, Bytes, Pool, PoolClass, index};
 use zonal_device::conformance;
 
 use super::*;
-use crate::payload::{Forgetful, Memory};
+use crate::payload::{DiscardMedium, Memory};
 
 /// A conventional drive under load: one buffer serves as payload of all writes, and no written data are kept.
 struct Rig {
@@ -16,7 +16,7 @@ struct Rig {
 
 impl Rig {
     fn new(profile: ConventionalProfile) -> Self {
-        let drive = ConventionalDrive::new(profile, OnReset::Nothing, 3, Box::new(Forgetful));
+        let drive = ConventionalDrive::new(profile, OnReset::Nothing, 3, Box::new(DiscardMedium));
         let pool = Pool::new(&[PoolClass { blocks: Blocks(16), count: 1 }], Box::new(|| ()));
         let buffer = pool.take(Blocks(16)).unwrap();
         let data = buffer.freeze(16 * BLOCK_BYTES);

@@ -131,7 +131,7 @@ fn a_drive_that_was_off_goes_on_where_its_zones_were() {
     let profile = Profile { geometry, ..Profile::zn540() };
     let kept = [(0, false), (5, false), (5, true), (12, false), (0, true)];
     let kept = kept.map(|(data, is_finished)| ZoneImage { data: Blocks(data), is_finished });
-    let drive = ZonedDrive::switched_on(profile, 1, Box::new(Memory::new(&geometry)), &kept);
+    let drive = ZonedDrive::powered_on(profile, 1, Box::new(Memory::new(&geometry)), &kept);
     let states: Vec<_> = geometry.zones().map(|zone| drive.table.look(zone)).collect();
     let states: Vec<_> = states.iter().map(|report| (report.state, report.written.0)).collect();
     let full = (ZoneState::Full, 12);

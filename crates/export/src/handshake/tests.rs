@@ -84,7 +84,7 @@ fn an_export_is_chosen_by_name_and_described_in_the_old_way() {
     let mut input = vec![0, 0, 0, 1];
     input.extend(&client(&[(option::EXPORT_NAME, b"bb".to_vec())])[4..]);
     let (output, step) = answer_to(&input);
-    let agreed = Agreed { export: 1, structured: false, allocation: false };
+    let agreed = Negotiated { export: 1, structured: false, allocation: false };
     assert_eq!(step, Step::Agreed(agreed));
     let golden = [0, 0, 0, 0, 0, 0x20, 0, 0, 0b1001, 0b0110_1101];
     assert_eq!((&output[..10], output.len()), (&golden[..], 10 + 124));
@@ -99,7 +99,7 @@ fn an_export_is_chosen_by_name_and_described_in_the_old_way() {
 fn the_empty_name_is_that_of_the_first_export() {
     for (name, export) in [("", 0), ("a", 0), ("bb", 1)] {
         let (_, step) = answer_to(&client(&[(option::GO, named(name, &[0, 0]))]));
-        let agreed = Agreed { export, structured: false, allocation: false };
+        let agreed = Negotiated { export, structured: false, allocation: false };
         assert_eq!(step, Step::Agreed(agreed), "{name:?}");
     }
 }
@@ -157,7 +157,7 @@ fn block_status_needs_structured_replies_and_the_same_export() {
         (vec![go], false, false),
     ] {
         let (output, step) = answer_to(&client(&options));
-        assert_eq!(step, Step::Agreed(Agreed { export: 1, structured, allocation }));
+        assert_eq!(step, Step::Agreed(Negotiated { export: 1, structured, allocation }));
         // DF is offered only with structured replies.
         let export =
             [0, 0, 0, 0, 0, 0, 0, 0x20, 0, 0, 0b1001, 0b0110_1101 | u8::from(structured) << 7];

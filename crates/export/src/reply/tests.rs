@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::volume::Promise;
+use crate::volume::WriteAck;
 
 const SIMPLE: Replies = Replies { structured: false };
 const STRUCTURED: Replies = Replies { structured: true };
@@ -15,8 +15,8 @@ fn request(command: Command, offset: u64, length: u32) -> Request {
 }
 
 #[track_caller]
-fn check(replies: Replies, request: &Request, outcome: Outcome, expected: &[&[u8]]) {
-    let mut outgoing = Outgoing::default();
+fn check(replies: Replies, request: &Request, outcome: RequestOutcome, expected: &[&[u8]]) {
+    let mut outgoing = ReplyQueue::default();
     replies.answer(request, outcome, &mut outgoing);
     assert_eq!(outgoing.to_vec(), expected.concat());
     assert_eq!(outgoing.bytes(), expected.concat().len() as u64);
@@ -40,7 +40,7 @@ fn pieces() -> Vec<Piece> {
 fn a_simple_reply_spells_zeros_out() {
     let read = request(Command::Read { whole: false }, 16, 9);
     let expected = [SIMPLE_MAGIC, &[0; 4], COOKIE_BYTES, b"abc\0\0\0\0\0d"];
-    check(SIMPLE, &read, Outcome::Read(pieces()), &expected);
+    check(SIMPLE, &read, RequestOutcome::Read(pieces()), &expected);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_structured_reply_has_a_chunk_for_each_run() {
         &[0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 24],
         b"d",
     ];
-    check(STRUCTURED, &read, Outcome::Read(pieces()), &expected);
+    check(STRUCTURED, &read, RequestOutcome::Read(pieces()), &expected);
 }
 
 #[test]
@@ -71,25 +71,25 @@ fn a_reply_that_must_not_be_cut_is_one_chunk() {
     let read = request(Command::Read { whole: true }, 16, 9);
     let length = [0, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0, 16];
     let expected = [CHUNK, &[0, 1, 0, 1], COOKIE_BYTES, &length, b"abc\0\0\0\0\0d"];
-    check(STRUCTURED, &read, Outcome::Read(pieces()), &expected);
+    check(STRUCTURED, &read, RequestOutcome::Read(pieces()), &expected);
 }
 
 #[test]
 fn reads_of_nothing_are_answered() {
     let read = request(Command::Read { whole: false }, 16, 0);
-    check(SIMPLE, &read, Outcome::Done, &[SIMPLE_MAGIC, &[0; 4], COOKIE_BYTES]);
+    check(SIMPLE, &read, RequestOutcome::Done, &[SIMPLE_MAGIC, &[0; 4], COOKIE_BYTES]);
     let expected = [CHUNK, &[0, 1, 0, 0], COOKIE_BYTES, &[0; 4]];
-    check(STRUCTURED, &read, Outcome::Done, &expected);
+    check(STRUCTURED, &read, RequestOutcome::Done, &expected);
 }
 
 #[test]
 fn what_reads_nothing_is_answered_simply() {
     for command in
-        [Command::Write(Promise::Durable), Command::Flush, Command::Clear(Promise::Taken)]
+        [Command::Write(WriteAck::Durable), Command::Flush, Command::Clear(WriteAck::Visible)]
     {
         for replies in [SIMPLE, STRUCTURED] {
             let expected = [SIMPLE_MAGIC, &[0; 4], COOKIE_BYTES];
-            check(replies, &request(command, 0, 0), Outcome::Done, &expected);
+            check(replies, &request(command, 0, 0), RequestOutcome::Done, &expected);
         }
     }
 }
@@ -107,7 +107,7 @@ fn extents_are_told_with_what_they_are() {
         &[0, 1, 0, 0, 0, 0, 0, 3],
     ];
     let status = request(Command::Status { one: false }, 0, 1 << 20);
-    check(STRUCTURED, &status, Outcome::Status(extents), &expected);
+    check(STRUCTURED, &status, RequestOutcome::Status(extents), &expected);
 }
 
 #[test]
@@ -120,21 +120,21 @@ fn errors_have_the_numbers_that_the_protocol_fixes() {
     ] {
         let read = request(Command::Read { whole: false }, 0, 8);
         let expected = [SIMPLE_MAGIC, &[0, 0, 0, code], COOKIE_BYTES];
-        check(SIMPLE, &read, Outcome::Failed(error), &expected);
+        check(SIMPLE, &read, RequestOutcome::Failed(error), &expected);
 
         let why = error.errno().1;
         let length = u8::try_from(why.len()).unwrap();
         let numbers = [0, 0, 0, length + 6, 0, 0, 0, code, 0, length];
         let expected = [CHUNK, &[0, 1, 0x80, 1], COOKIE_BYTES, &numbers, why.as_bytes()];
-        check(STRUCTURED, &read, Outcome::Failed(error), &expected);
+        check(STRUCTURED, &read, RequestOutcome::Failed(error), &expected);
     }
 }
 
 #[test]
 fn long_runs_of_zeros_take_no_memory() {
     let read = request(Command::Read { whole: false }, 0, 1 << 20);
-    let mut outgoing = Outgoing::default();
-    SIMPLE.answer(&read, Outcome::Read(vec![Piece::Zeros(1 << 20)]), &mut outgoing);
+    let mut outgoing = ReplyQueue::default();
+    SIMPLE.answer(&read, RequestOutcome::Read(vec![Piece::Zeros(1 << 20)]), &mut outgoing);
     let mut slices = [std::io::IoSlice::new(&[]); 32];
     assert_eq!(outgoing.slices(&mut slices), 17, "a header, and the same 64 KiB again and again");
     assert!(slices[1..17].iter().all(|slice| slice.as_ptr() == slices[1].as_ptr()));
@@ -143,9 +143,9 @@ fn long_runs_of_zeros_take_no_memory() {
 #[test]
 fn what_is_sent_in_parts_goes_on_where_it_stopped() {
     let read = request(Command::Read { whole: false }, 16, 9);
-    let mut outgoing = Outgoing::default();
-    STRUCTURED.answer(&read, Outcome::Read(pieces()), &mut outgoing);
-    SIMPLE.answer(&read, Outcome::Done, &mut outgoing);
+    let mut outgoing = ReplyQueue::default();
+    STRUCTURED.answer(&read, RequestOutcome::Read(pieces()), &mut outgoing);
+    SIMPLE.answer(&read, RequestOutcome::Done, &mut outgoing);
     let all = outgoing.to_vec();
     for sent in 1..=all.len() {
         outgoing.sent(1);

@@ -7,29 +7,30 @@ use crate::wire::{command as kind, command_flag as flag};
 
 const SIZE: u64 = 1 << 40;
 
-const ALL: Terms = Terms { size: Bytes(SIZE), structured: true, allocation: true };
-const PLAIN: Terms = Terms { size: Bytes(SIZE), structured: false, allocation: false };
+const ALL: RequestLimits = RequestLimits { size: Bytes(SIZE), structured: true, allocation: true };
+const PLAIN: RequestLimits =
+    RequestLimits { size: Bytes(SIZE), structured: false, allocation: false };
 
 #[track_caller]
 fn check(
-    terms: &Terms,
+    terms: &RequestLimits,
     (kind, flags): (u16, u16),
     span: (u64, u32),
     expected: Result<Command, Errno>,
 ) {
     let (offset, length) = span;
     let header = Header { flags, kind, cookie: 7, offset, length };
-    let judged = match header.judge(terms) {
-        Verdict::Do(request) => {
+    let judged = match header.validate(terms) {
+        Validation::Do(request) => {
             assert_eq!((request.cookie, request.offset, request.length), (7, offset, length));
             Ok(request.command)
         }
-        Verdict::Refuse(refusal) => {
+        Validation::Refuse(refusal) => {
             let payload = if kind == kind::WRITE { length } else { 0 };
             assert_eq!((refusal.cookie, refusal.payload), (7, payload));
             Err(refusal.errno)
         }
-        Verdict::Disconnect => panic!("nobody said goodbye"),
+        Validation::Disconnect => panic!("nobody said goodbye"),
     };
     assert_eq!(judged, expected, "command {kind}, flags {flags:#b}, {offset}+{length}");
 }
@@ -56,7 +57,7 @@ fn a_request_is_laid_out_as_the_protocol_says() {
 
 #[test]
 fn commands_take_their_flags_and_no_others() {
-    use Promise::{Durable, Taken};
+    use WriteAck::{Durable, Visible};
     let known = [
         (kind::READ, flag::DF),
         (kind::WRITE, 0),
@@ -68,7 +69,7 @@ fn commands_take_their_flags_and_no_others() {
     for (kind, allowed) in known {
         let span = if kind == kind::FLUSH { (0, 0) } else { (0, 8) };
         for flags in (0..16).map(|bit| 1 << bit) {
-            let durable = if flags == flag::FUA { Durable } else { Taken };
+            let durable = if flags == flag::FUA { Durable } else { Visible };
             let expected = match kind {
                 _ if flags & !(allowed | flag::FUA) != 0 => Err(Errno::Invalid),
                 kind::READ => Ok(Command::Read { whole: flags == flag::DF }),
@@ -103,7 +104,7 @@ fn nothing_reaches_beyond_the_end() {
         }
     }
     check(&ALL, (kind::READ, 0), (SIZE - 8, 8), Ok(Command::Read { whole: false }));
-    check(&ALL, (kind::WRITE, 0), (SIZE, 0), Ok(Command::Write(Promise::Taken)));
+    check(&ALL, (kind::WRITE, 0), (SIZE, 0), Ok(Command::Write(WriteAck::Visible)));
     check(&ALL, (kind::BLOCK_STATUS, 0), (0, 0), Err(Errno::Invalid));
     check(&ALL, (kind::FLUSH, 0), (0, 1), Err(Errno::Invalid));
     check(&ALL, (kind::FLUSH, 0), (1, 0), Err(Errno::Invalid));
@@ -114,9 +115,9 @@ fn only_data_have_a_limit() {
     let most = PAYLOAD_BYTES_MAX;
     check(&ALL, (kind::READ, 0), (0, most), Ok(Command::Read { whole: false }));
     check(&ALL, (kind::READ, 0), (0, most + 1), Err(Errno::Invalid));
-    check(&ALL, (kind::WRITE, 0), (0, most), Ok(Command::Write(Promise::Taken)));
+    check(&ALL, (kind::WRITE, 0), (0, most), Ok(Command::Write(WriteAck::Visible)));
     check(&ALL, (kind::WRITE, 0), (0, most + 1), Err(Errno::Invalid));
-    check(&ALL, (kind::TRIM, 0), (0, u32::MAX), Ok(Command::Clear(Promise::Taken)));
+    check(&ALL, (kind::TRIM, 0), (0, u32::MAX), Ok(Command::Clear(WriteAck::Visible)));
     check(&ALL, (kind::BLOCK_STATUS, 0), (0, u32::MAX), Ok(Command::Status { one: false }));
 }
 
@@ -131,9 +132,9 @@ proptest! {
         prop_assert_eq!(header.is_some(), bytes[..4] == REQUEST_MAGIC.to_be_bytes());
         let Some(header) = header else { return Ok(()) };
         for terms in [ALL, PLAIN] {
-            let verdict = header.judge(&terms);
+            let verdict = header.validate(&terms);
             prop_assert!(verdict.weight() <= WEIGHT_MAX);
-            if let Verdict::Do(request) = verdict {
+            if let Validation::Do(request) = verdict {
                 prop_assert!(request.offset + u64::from(request.length) <= SIZE);
             }
         }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 use zonal_base::{BLOCK_BYTES, Blocks, Lba};
-use zonal_export::{Extent, Piece, Promise, Volume, VolumeError};
+use zonal_export::{Extent, Piece, Volume, VolumeError, WriteAck};
 
 /// Clones share the volume.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ struct Shared {
     /// Requests that begin at this block panic.
     fatal: Cell<Option<u64>>,
     /// First block, number of blocks and promise of each write.
-    writes: RefCell<Vec<(u64, u64, Promise)>>,
+    writes: RefCell<Vec<(u64, u64, WriteAck)>>,
     flushes: Cell<u64>,
     under_way: Cell<usize>,
     most_under_way: Cell<usize>,
@@ -86,7 +86,7 @@ impl Memory {
     }
 
     /// First block, number of blocks and promise of every write so far.
-    pub(crate) fn writes(&self) -> Vec<(u64, u64, Promise)> {
+    pub(crate) fn writes(&self) -> Vec<(u64, u64, WriteAck)> {
         self.0.writes.borrow().clone()
     }
 
@@ -129,13 +129,13 @@ impl Volume for Memory {
         Ok((lba.0..lba.0 + blocks.0).map(piece).collect())
     }
 
-    async fn write(&self, lba: Lba, data: Bytes, promise: Promise) -> Result<(), VolumeError> {
+    async fn write(&self, lba: Lba, data: Bytes, ack: WriteAck) -> Result<(), VolumeError> {
         assert_eq!(data.as_ptr().align_offset(BLOCK_BYTES), 0);
         assert_eq!(data.len() % BLOCK_BYTES, 0);
         let blocks = (data.len() / BLOCK_BYTES) as u64;
         self.check(lba, Blocks(blocks));
         let _under_way = self.begin(lba).await?;
-        self.0.writes.borrow_mut().push((lba.0, blocks, promise));
+        self.0.writes.borrow_mut().push((lba.0, blocks, ack));
         let mut stored = self.0.stored.borrow_mut();
         for (block, bytes) in (lba.0..).zip(data.chunks(BLOCK_BYTES)) {
             // Copied, because a slice would keep the whole payload in memory.
@@ -144,7 +144,7 @@ impl Volume for Memory {
         Ok(())
     }
 
-    async fn clear(&self, lba: Lba, blocks: Blocks, _: Promise) -> Result<(), VolumeError> {
+    async fn clear(&self, lba: Lba, blocks: Blocks, _: WriteAck) -> Result<(), VolumeError> {
         self.check(lba, blocks);
         let _under_way = self.begin(lba).await?;
         let mut stored = self.0.stored.borrow_mut();

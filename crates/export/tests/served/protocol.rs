@@ -1,6 +1,6 @@
 //! The NBD protocol from a client's view: requests and their replies.
 
-use zonal_export::{Promise, VolumeError};
+use zonal_export::{VolumeError, WriteAck};
 
 use crate::client::{
     Client, DISCONNECT, FLUSH, FUA, LIST, READ, STATUS, TRIM, WRITE, WRITE_ZEROES, request,
@@ -82,8 +82,9 @@ fn a_write_promises_what_was_asked_for() {
         // A partial block, and zeros over parts of two blocks.
         client.written(FUA, 5, &[1; 6]).await;
         assert_eq!(client.asked((WRITE_ZEROES, FUA), (100, 4096)).await.error, 0);
-        let durable = Promise::Durable;
-        let expected = [(0, 1, Promise::Taken), (2, 2, durable), (0, 1, durable), (0, 2, durable)];
+        let durable = WriteAck::Durable;
+        let expected =
+            [(0, 1, WriteAck::Visible), (2, 2, durable), (0, 1, durable), (0, 2, durable)];
         assert_eq!(served.a.writes(), expected);
     });
 }

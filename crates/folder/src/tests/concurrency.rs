@@ -10,7 +10,7 @@ use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use tokio::time::timeout;
-use zonal_origin::{Limits, ObjectName, Origin, OriginError};
+use zonal_origin::{ObjectName, Origin, OriginError, OriginLimits};
 use zonal_s3::{BodyError, BoxBody, full_body};
 
 use crate::FolderOrigin;
@@ -34,8 +34,12 @@ impl Crowded {
         let root = std::env::temp_dir().join(name);
         std::fs::create_dir_all(root.join("b")).unwrap();
         std::fs::write(root.join("b/k"), vec![0; 1 << 20]).unwrap();
-        let limits =
-            Limits { concurrent_reads: 1, concurrent_forwards: 1, wait: WAIT, ..Limits::default() };
+        let limits = OriginLimits {
+            concurrent_reads: 1,
+            concurrent_forwards: 1,
+            wait: WAIT,
+            ..OriginLimits::default()
+        };
         let origin = Origin::from(FolderOrigin::open(root.clone(), &limits).unwrap());
         Self { root, origin }
     }
@@ -104,7 +108,9 @@ async fn uploads_that_stop_hold_up_nothing_but_uploads() {
     assert_eq!(folder.status("DELETE", "/b/k").await, 204);
     let request = Request::put("/b/other").body(full_body("other")).unwrap();
     let refused = timeout(SOON, folder.origin.forward(request)).await.expect("an answer");
-    let Err(OriginError::Busy { refusal, .. }) = refused else { panic!("one upload too many") };
+    let Err(OriginError::Throttled { refusal, .. }) = refused else {
+        panic!("one upload too many")
+    };
     assert_eq!((refusal.status, refusal.code.as_str()), (503, "SlowDown"));
     assert_eq!(folder.origin.stats().errors().map(|(_, n)| n).sum::<u64>(), 0, "it is our bound");
 }
@@ -118,7 +124,7 @@ async fn an_object_that_is_not_read_holds_up_no_list() {
     assert_eq!(answer.status(), 200);
     let request = Request::get("/b/none").body(full_body("")).unwrap();
     let refused = timeout(SOON, folder.origin.forward(request)).await.expect("an answer");
-    assert!(matches!(refused, Err(OriginError::Busy { .. })));
+    assert!(matches!(refused, Err(OriginError::Throttled { .. })));
     assert_eq!(folder.status("GET", "/b?list-type=2").await, 200);
     assert_eq!(folder.status("GET", "/b/").await, 200);
     assert_eq!(folder.status("HEAD", "/b/none").await, 404);

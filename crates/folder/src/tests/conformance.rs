@@ -8,7 +8,7 @@ use super::*;
 async fn it_keeps_what_every_origin_promises() {
     let fixture = Fixture::new();
     let origin =
-        Origin::from(FolderOrigin::open(fixture.root.clone(), &Limits::default()).unwrap());
+        Origin::from(FolderOrigin::open(fixture.root.clone(), &OriginLimits::default()).unwrap());
     let put = async |key: &str, bytes: &[u8]| {
         let path = fixture.root.join("b").join(key);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -103,7 +103,7 @@ async fn pages_follow_one_another_until_all_keys_were_listed() {
         fs::write(bucket.join(key), "").unwrap();
     }
     expected.sort();
-    let origin = FolderOrigin::open(folder.path().to_owned(), &Limits::default()).unwrap();
+    let origin = FolderOrigin::open(folder.path().to_owned(), &OriginLimits::default()).unwrap();
     let origin = Origin::from(origin);
     let first = origin.list("bucket", "p q/&", None).await.unwrap();
     assert_eq!(first.keys.len(), 1000);

@@ -228,7 +228,8 @@ async fn an_upload_survives_a_restart_and_one_that_was_over_does_not() {
     let over = uploads.join(format!("{}.done", "1".repeat(32)));
     fs::create_dir(&over).unwrap();
     fs::write(over.join("00001"), "part").unwrap();
-    let again = Origin::from(FolderOrigin::open(folder.root.clone(), &Limits::default()).unwrap());
+    let again =
+        Origin::from(FolderOrigin::open(folder.root.clone(), &OriginLimits::default()).unwrap());
     assert!(!over.exists());
     let document = format!(
         "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{}</ETag></Part>\

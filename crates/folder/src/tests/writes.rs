@@ -253,6 +253,6 @@ async fn left_overs_of_dead_uploads_are_removed_a_day_later() {
         let file = fs::File::create(uploads.join(name)).unwrap();
         file.set_modified(std::time::SystemTime::now() - Duration::from_secs(age)).unwrap();
     }
-    FolderOrigin::open(folder.root.clone(), &Limits::default()).unwrap();
+    FolderOrigin::open(folder.root.clone(), &OriginLimits::default()).unwrap();
     assert!(!uploads.join("old").exists() && uploads.join("young").exists());
 }

@@ -35,7 +35,7 @@ fn a_line_leaves_when_its_answer_is_done_with() {
     let mut line = begun(&log, "/lake/a%20b?versionId=7&x-id=GetObject", &[("user-agent", "me")]);
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_RANGE, "bytes 0-9/100".parse().unwrap());
-    line.answered((StatusCode::PARTIAL_CONTENT, &headers), None, Some(Outcome::Hit));
+    line.answered((StatusCode::PARTIAL_CONTENT, &headers), None, Some(CacheStatus::Hit));
     line.sent(10);
     assert!(events.try_next().is_none());
     drop(line);

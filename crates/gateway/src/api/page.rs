@@ -5,8 +5,8 @@
 use std::fmt::Write;
 
 use super::names::VENDORS;
-use super::row::{Field, Kind, Level};
-use super::{ApiOperation, Cached, Invalidates, Need, fields};
+use super::row::{Field, Level, NameKind};
+use super::{ApiOperation, Cached, Invalidates, Permission, fields};
 use crate::bypass::BypassReason;
 
 const HEAD: &str = "\
@@ -41,22 +41,22 @@ parsed, judged and written anew; the origin gets what was judged and nothing els
 ";
 
 /// Description of a right.
-const fn need(need: Need) -> &'static str {
+const fn need(need: Permission) -> &'static str {
     match need {
-        Need::ReadObject => "read the object",
-        Need::WriteObject => "write the object",
-        Need::ReadSource => "read the source",
-        Need::ListPrefix => "read all below the prefix",
-        Need::SomeOfBucket => "anything in the bucket",
-        Need::ReadBucket => "read the whole bucket",
-        Need::WriteBucket => "write the whole bucket",
-        Need::AllOfBucket => "read and write the whole bucket",
-        Need::Anything => "anything anywhere",
-        Need::Everything => "read and write every bucket",
-        Need::NamedInBody => {
+        Permission::ReadObject => "read the object",
+        Permission::WriteObject => "write the object",
+        Permission::ReadSource => "read the source",
+        Permission::ListPrefix => "read all below the prefix",
+        Permission::SomeOfBucket => "anything in the bucket",
+        Permission::ReadBucket => "read the whole bucket",
+        Permission::WriteBucket => "write the whole bucket",
+        Permission::AllOfBucket => "read and write the whole bucket",
+        Permission::Anything => "anything anywhere",
+        Permission::Everything => "read and write every bucket",
+        Permission::NamedInBody => {
             "write each object that is named; read it as well where a version, an ETag, a date or a size is named"
         }
-        Need::Rename => "read and write, the same everywhere",
+        Permission::Rename => "read and write, the same everywhere",
     }
 }
 
@@ -92,15 +92,15 @@ fn request(operation: &ApiOperation) -> String {
 
 /// Headers of an operation that need more rights than the operation does.
 fn more(operation: &ApiOperation) -> String {
-    let of = |kind: Kind| -> Vec<String> {
+    let of = |kind: NameKind| -> Vec<String> {
         let fields = operation.headers.iter().copied().flatten();
         fields.filter(|field| field.kind == kind).map(|field| format!("`{}`", field.name)).collect()
     };
     let rows = [
-        (Kind::CopySource, "read the source"),
-        (Kind::Probing, "read the object as well"),
-        (Kind::Governing, "the whole bucket"),
-        (Kind::Acl, "the whole bucket, unless `private` or for the bucket's owner"),
+        (NameKind::CopySource, "read the source"),
+        (NameKind::Probing, "read the object as well"),
+        (NameKind::Governing, "the whole bucket"),
+        (NameKind::Acl, "the whole bucket, unless `private` or for the bucket's owner"),
     ];
     let told = rows.into_iter().filter_map(|(kind, needs)| {
         let names = of(kind);
@@ -122,13 +122,13 @@ fn reads() -> String {
     for field in fields::COMMON.iter().chain(own) {
         let meaning = match (field.bypass, field.kind) {
             (Some(reason), _) => format!("past the cache: `{}`", reason.name()),
-            (None, Kind::Dropped) => "harmless: dropped".to_owned(),
-            (None, Kind::Owner) => {
+            (None, NameKind::Dropped) => "harmless: dropped".to_owned(),
+            (None, NameKind::Owner) => {
                 "understood: the origin is asked whose bucket it is, and believed for as long as freshness allows; \
                  `bucket-owner` where it does not confirm it"
                     .to_owned()
             }
-            (None, Kind::Payer) => {
+            (None, NameKind::Payer) => {
                 "understood: from then on our own requests for the bucket carry it, too".to_owned()
             }
             (None, _) => "understood".to_owned(),
@@ -197,7 +197,7 @@ pub(super) fn page() -> String {
     page.push_str("| operation | request | a key needs to | invalidates | the cache answers |\n");
     page.push_str("| --- | --- | --- | --- | --- |\n");
     for operation in ApiOperation::all() {
-        let of_copy = operation.is_copy.then_some(&Need::ReadSource);
+        let of_copy = operation.is_copy.then_some(&Permission::ReadSource);
         let needs: Vec<_> = operation.needs.iter().chain(of_copy).map(|it| need(*it)).collect();
         let answers = if operation.cached == Cached::Answers { "yes" } else { "" };
         writeln!(

@@ -27,7 +27,7 @@ pub(crate) enum Level {
 
 /// Right that a key must have for an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) enum Permission {
     ReadObject,
     WriteObject,
     /// Read the source of a copy.
@@ -100,13 +100,13 @@ pub(crate) enum Handling {
 pub(crate) struct Field {
     is_prefix: bool,
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: NameKind,
     /// A read with this header bypasses the cache, for this reason.
     pub(super) bypass: Option<BypassReason>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NameKind {
     /// Decides nothing in the gateway: the origin interprets it.
     Opaque,
     /// For the gateway only, and not forwarded.
@@ -134,7 +134,7 @@ pub(super) enum Kind {
 }
 
 impl Field {
-    pub(super) const fn of(name: &'static str, kind: Kind) -> Self {
+    pub(super) const fn of(name: &'static str, kind: NameKind) -> Self {
         let is_prefix = matches!(name.as_bytes().last(), Some(b'*'));
         Self { is_prefix, name, kind, bypass: None }
     }
@@ -144,47 +144,47 @@ impl Field {
     }
 
     pub(super) const fn opaque(name: &'static str) -> Self {
-        Self::of(name, Kind::Opaque)
+        Self::of(name, NameKind::Opaque)
     }
 
     pub(super) const fn dropped(name: &'static str) -> Self {
-        Self::of(name, Kind::Dropped)
+        Self::of(name, NameKind::Dropped)
     }
 
     pub(super) const fn copy_source(name: &'static str) -> Self {
-        Self::of(name, Kind::CopySource)
+        Self::of(name, NameKind::CopySource)
     }
 
     pub(super) const fn trailer(name: &'static str) -> Self {
-        Self::of(name, Kind::Trailer)
+        Self::of(name, NameKind::Trailer)
     }
 
     pub(super) const fn metadata(name: &'static str) -> Self {
-        Self::of(name, Kind::Metadata)
+        Self::of(name, NameKind::Metadata)
     }
 
     pub(super) const fn probing(name: &'static str) -> Self {
-        Self::of(name, Kind::Probing)
+        Self::of(name, NameKind::Probing)
     }
 
     pub(super) const fn governing(name: &'static str) -> Self {
-        Self::of(name, Kind::Governing)
+        Self::of(name, NameKind::Governing)
     }
 
     pub(super) const fn acl(name: &'static str) -> Self {
-        Self::of(name, Kind::Acl)
+        Self::of(name, NameKind::Acl)
     }
 
     pub(super) const fn owner(name: &'static str) -> Self {
-        Self::of(name, Kind::Owner)
+        Self::of(name, NameKind::Owner)
     }
 
     pub(super) const fn payer(name: &'static str) -> Self {
-        Self::of(name, Kind::Payer)
+        Self::of(name, NameKind::Payer)
     }
 
     pub(super) const fn checksum_mode(name: &'static str) -> Self {
-        Self::of(name, Kind::ChecksumMode)
+        Self::of(name, NameKind::ChecksumMode)
     }
 
     pub(super) fn fits(&self, name: &str) -> bool {
@@ -197,11 +197,11 @@ impl Field {
     }
 
     /// Rights that this header, with this value, needs in addition to the operation's.
-    pub(super) fn needs(&self, value: &str) -> &'static [Need] {
+    pub(super) fn needs(&self, value: &str) -> &'static [Permission] {
         match self.kind {
-            Kind::Probing => &[Need::ReadObject],
-            Kind::Governing => &[Need::AllOfBucket],
-            Kind::Acl if !OWN_ACLS.contains(&value) => &[Need::AllOfBucket],
+            NameKind::Probing => &[Permission::ReadObject],
+            NameKind::Governing => &[Permission::AllOfBucket],
+            NameKind::Acl if !OWN_ACLS.contains(&value) => &[Permission::AllOfBucket],
             _ => &[],
         }
     }
@@ -221,7 +221,7 @@ pub(crate) struct ApiOperation {
     pub(super) selectors: &'static [&'static str],
     /// The operation has a copy source, in a header.
     pub(crate) is_copy: bool,
-    pub(crate) needs: &'static [Need],
+    pub(crate) needs: &'static [Permission],
     /// Parameters that it may carry besides the selectors.
     pub(super) parameters: &'static [&'static str],
     pub(super) headers: &'static [&'static [Field]],
@@ -256,7 +256,7 @@ impl ApiOperation {
         Self { is_copy: true, ..self }
     }
 
-    pub(super) const fn needs(self, needs: &'static [Need]) -> Self {
+    pub(super) const fn needs(self, needs: &'static [Permission]) -> Self {
         Self { needs, ..self }
     }
 

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use super::Cached::{Answers, Untouched};
 use super::Handling::{DeleteObjects as Deletes, Forward, Gather, Serve, Write};
-use super::Need::{
+use super::Permission::{
     AllOfBucket, Anything, Everything, ListPrefix, NamedInBody, ReadBucket, ReadObject, Rename,
     SomeOfBucket, WriteBucket, WriteObject,
 };

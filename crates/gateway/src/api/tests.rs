@@ -24,7 +24,7 @@ fn name(method: &str, uri: &str) -> Option<&'static str> {
 }
 
 /// The rights that the headers need, the query, and the headers.
-type HandedOn = (Vec<Need>, String, Vec<(String, String)>);
+type HandedOn = (Vec<Permission>, String, Vec<(String, String)>);
 
 /// The forwarded query and headers, or the error code and name of a refusal.
 fn judged(
@@ -327,12 +327,12 @@ fn a_copy_source_is_written_in_one_form() {
 fn headers_can_need_more_than_their_operation() {
     let needs = |headers: &[(&'static str, &str)]| judged("PUT", "/b/k", headers).unwrap().0;
     assert_eq!(needs(&[("content-type", "a/b")]), []);
-    assert_eq!(needs(&[("if-none-match", "*")]), [Need::ReadObject]);
-    assert_eq!(needs(&[("x-amz-write-offset-bytes", "7")]), [Need::ReadObject]);
-    assert_eq!(needs(&[("x-amz-copy-source", "lake/a")]), [Need::ReadSource]);
+    assert_eq!(needs(&[("if-none-match", "*")]), [Permission::ReadObject]);
+    assert_eq!(needs(&[("x-amz-write-offset-bytes", "7")]), [Permission::ReadObject]);
+    assert_eq!(needs(&[("x-amz-copy-source", "lake/a")]), [Permission::ReadSource]);
     assert_eq!(needs(&[("x-amz-acl", "private")]), []);
-    assert_eq!(needs(&[("x-amz-acl", "public-read")]), [Need::AllOfBucket]);
-    assert_eq!(needs(&[("x-amz-grant-read", "uri=all")]), [Need::AllOfBucket]);
+    assert_eq!(needs(&[("x-amz-acl", "public-read")]), [Permission::AllOfBucket]);
+    assert_eq!(needs(&[("x-amz-grant-read", "uri=all")]), [Permission::AllOfBucket]);
 }
 
 #[test]
@@ -362,14 +362,14 @@ fn the_table_is_in_order() {
         assert!(!fields.any(is_common), "{name}: what is common is looked for first");
         // A request that writes an object, or changes the rights of others, needs the right to
         // write.
-        let is_write = |need: &Need| {
+        let is_write = |need: &Permission| {
             !matches!(
                 need,
-                Need::ReadObject
-                    | Need::ReadBucket
-                    | Need::ListPrefix
-                    | Need::SomeOfBucket
-                    | Need::Anything
+                Permission::ReadObject
+                    | Permission::ReadBucket
+                    | Permission::ListPrefix
+                    | Permission::SomeOfBucket
+                    | Permission::Anything
             )
         };
         if writes {

@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 
-const PATIENCE: Patience = Patience {
+const PATIENCE: Timeouts = Timeouts {
     idle: Duration::from_secs(60),
     head: Duration::from_secs(10),
     write: Duration::from_secs(30),
@@ -17,15 +17,15 @@ const PATIENCE: Patience = Patience {
 /// The gateway's end of a connection.
 struct Server {
     socket: Socket<DuplexStream>,
-    notes: Arc<Notes>,
-    watch: Watch,
+    notes: Arc<Activity>,
+    watch: TimeoutDetector,
 }
 
 /// The two ends of a connection. The pipe between them holds 16 bytes.
 fn connection() -> (Server, DuplexStream) {
     let (ours, client) = duplex(16);
-    let notes = Arc::new(Notes::default());
-    let watch = Watch::new(notes.clone(), PATIENCE);
+    let notes = Arc::new(Activity::default());
+    let watch = TimeoutDetector::new(notes.clone(), PATIENCE);
     (Server { socket: Socket::new(ours, notes.clone()), notes, watch }, client)
 }
 
@@ -77,7 +77,7 @@ async fn a_head_that_comes_in_drops_must_be_complete_within_its_limit() {
 #[tokio::test(start_paused = true)]
 async fn while_an_answer_is_made_the_client_may_be_silent() {
     let (mut server, client) = connection();
-    let exchange = Exchange::begin(&server.notes);
+    let exchange = ExchangeGuard::begin(&server.notes);
     let hour = Duration::from_secs(3600);
     assert!(timeout(hour, server.watched(Socket::read_u8)).await.is_err(), "nobody is given up");
     drop((exchange, client));
@@ -90,7 +90,7 @@ async fn each_exchange_begins_a_new_idle_time() {
     for _ in 0..3 {
         let idle = timeout(Duration::from_secs(50), server.watched(Socket::read_u8));
         assert!(idle.await.is_err(), "50 s are within the limit");
-        drop(Exchange::begin(&server.notes));
+        drop(ExchangeGuard::begin(&server.notes));
     }
     assert_eq!(server.patience().await, 60);
 }
@@ -98,7 +98,7 @@ async fn each_exchange_begins_a_new_idle_time() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_ends_without_a_read_begins_a_new_idle_time_too() {
     let (mut server, _client) = connection();
-    let exchange = Exchange::begin(&server.notes);
+    let exchange = ExchangeGuard::begin(&server.notes);
     let busy = timeout(Duration::from_secs(500), server.watched(Socket::read_u8));
     assert!(busy.await.is_err());
     drop(exchange);
@@ -110,7 +110,7 @@ async fn an_answer_that_ends_without_a_read_begins_a_new_idle_time_too() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_takes_nothing_is_given_up_and_one_that_takes_little_is_not() {
     let (mut server, mut client) = connection();
-    let _exchange = Exchange::begin(&server.notes);
+    let _exchange = ExchangeGuard::begin(&server.notes);
     let begin = Instant::now();
     let reader = tokio::spawn(async move {
         for _ in 0..2 {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use zonal_host::Freshness;
-use zonal_origin::{Endpoint, Limits, Origin, S3Origin};
+use zonal_origin::{Endpoint, Origin, OriginLimits, S3Origin};
 use zonal_s3::sigv4::Credentials;
 
 use crate::client::{Ask, Connection, ask, get};
@@ -27,7 +27,7 @@ pub(crate) fn send(text: &str) -> Vec<Step> {
 
 fn s3(address: SocketAddr) -> Origin {
     let endpoint: Endpoint = format!("http://{address}").parse().unwrap();
-    let limits = Limits { retries: 0, ..Limits::default() };
+    let limits = OriginLimits { retries: 0, ..OriginLimits::default() };
     let (access_key, secret_key) = ("AK".into(), "SK".into());
     let keys = Credentials { access_key, secret_key, session_token: None };
     let origin = S3Origin::open(endpoint, "us-east-1".into(), Some(keys), limits).unwrap();

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use http::Method;
 use zonal_base::Nanos;
-use zonal_gateway::{BypassReason, Caching, Outcome, VendorHeaders};
+use zonal_gateway::{BypassReason, CacheStatus, Caching, VendorHeaders};
 use zonal_host::Freshness;
 
 use crate::bad_origins::{Step, scripted, send};
@@ -135,7 +135,7 @@ async fn what_the_sdks_say_of_each_read_keeps_none_from_the_cache() {
     let asked = store.asked().concat();
     assert!(!asked.contains("x-amz-te") && !asked.contains("AAAAAA"), "{asked}");
     assert!(asked.contains("x-amz-request-payer: requester"), "{asked}");
-    assert_eq!(world.outcomes(Outcome::Bypass), 0);
+    assert_eq!(world.outcomes(CacheStatus::Bypass), 0);
 }
 
 #[tokio::test]
@@ -172,7 +172,7 @@ async fn every_bypass_has_its_reason() {
     is(&get(world.address, "/b/k").await, "BYPASS", "caching-off");
     let counted: Vec<_> = world.gateway.stats().bypasses().filter(|(_, n)| *n != 0).collect();
     assert_eq!(counted.iter().map(|(_, n)| n).sum::<u64>(), bypassed + 1);
-    assert_eq!(world.outcomes(Outcome::Bypass), bypassed + 1);
+    assert_eq!(world.outcomes(CacheStatus::Bypass), bypassed + 1);
     assert!(counted.contains(&(BypassReason::UnknownHeader, 3)), "{counted:?}");
 }
 
@@ -182,8 +182,9 @@ async fn a_header_that_is_said_to_be_harmless_is_dropped() {
     let world = store.world(Freshness::Immutable).await;
     let read = || Ask::new("GET", "/b/k").with("x-amz-new", "1");
     is(&ask(world.address, read()).await, "BYPASS", "unknown-header; name=x-amz-new");
-    world.change_terms(|terms| {
-        terms.vendor_headers = VendorHeaders::default().with_harmless("x-amz-new").unwrap();
+    world.change_terms(|runtime_config| {
+        runtime_config.vendor_headers =
+            VendorHeaders::default().with_harmless("x-amz-new").unwrap();
     });
     is(&ask(world.address, read()).await, "MISS", "");
     is(&ask(world.address, read()).await, "HIT", "");
@@ -385,5 +386,5 @@ async fn reasons_of_origins_that_refuse_the_cache() {
     world.put("k", "hello");
     world.lose_cache().await;
     is(&get(world.address, "/b/k").await, "BYPASS", "cache-lost");
-    eventually("the answer is counted", || world.outcomes(Outcome::Bypass) == 1).await;
+    eventually("the answer is counted", || world.outcomes(CacheStatus::Bypass) == 1).await;
 }

@@ -18,11 +18,11 @@ const SHORT: Duration = Duration::from_millis(100);
 const SOON: Duration = Duration::from_secs(60);
 
 /// Limits of an origin with one permit of each kind.
-fn one_place() -> zonal_origin::Limits {
-    zonal_origin::Limits {
+fn one_place() -> zonal_origin::OriginLimits {
+    zonal_origin::OriginLimits {
         concurrent_reads: 1,
         concurrent_forwards: 1,
-        ..zonal_origin::Limits::default()
+        ..zonal_origin::OriginLimits::default()
     }
 }
 

@@ -2,7 +2,7 @@
 //! reaches the origin, and the error does not depend on what exists.
 
 use http::Method;
-use zonal_gateway::{Access, AccessRules, Domains, Outcome};
+use zonal_gateway::{Access, AccessRules, CacheStatus, Domains};
 use zonal_host::Freshness;
 use zonal_s3::sigv4::Timestamp;
 
@@ -36,9 +36,10 @@ async fn world() -> World {
         assert_eq!(get(world.address, &format!("/b/{key}")).await.text(), SECRET);
     }
     world.settle().await;
-    world.change_terms(|terms| {
-        terms.domains = Domains::default().with(DOMAIN).unwrap();
-        terms.access_keys = terms.access_keys.clone().with(LIMITED, LIMITED_SECRET, limited());
+    world.change_terms(|runtime_config| {
+        runtime_config.domains = Domains::default().with(DOMAIN).unwrap();
+        runtime_config.access_keys =
+            runtime_config.access_keys.clone().with(LIMITED, LIMITED_SECRET, limited());
     });
     world
 }
@@ -230,7 +231,7 @@ fn requests_for(key: &str) -> Vec<Vec<u8>> {
 #[tokio::test]
 async fn none_is_served_and_none_gets_to_the_origin() {
     let world = world().await;
-    let bypassed = || world.outcomes(Outcome::Bypass);
+    let bypassed = || world.outcomes(CacheStatus::Bypass);
     let (before, gone) = (bypassed(), world.gateway.stats().removals.get());
     let mut denied = 0;
     for key in ["private/cached", "private/other", "pub/private/cached", "pub/private/other"] {
@@ -289,15 +290,17 @@ async fn a_key_that_is_taken_away_is_let_in_no_more() {
     let world = world().await;
     let mut connection = Connection::open(world.address).await;
     assert_eq!(connection.ask(of_limited("GET", "/b/pub/open")).await.status, 200);
-    world.change_terms(|terms| {
+    world.change_terms(|runtime_config| {
         let nothing = AccessRules::all(Access::None);
-        terms.access_keys = terms.access_keys.clone().with(LIMITED, LIMITED_SECRET, nothing);
+        runtime_config.access_keys =
+            runtime_config.access_keys.clone().with(LIMITED, LIMITED_SECRET, nothing);
     });
     let answer = connection.ask(of_limited("GET", "/b/pub/open")).await;
     assert_eq!((answer.status, answer.code().as_str()), (403, "AccessDenied"));
     // After the key's secret changes, signatures made with the old one are invalid.
-    world.change_terms(|terms| {
-        terms.access_keys = terms.access_keys.clone().with(LIMITED, "another", limited());
+    world.change_terms(|runtime_config| {
+        runtime_config.access_keys =
+            runtime_config.access_keys.clone().with(LIMITED, "another", limited());
     });
     let answer = connection.ask(of_limited("GET", "/b/pub/open")).await;
     assert_eq!((answer.status, answer.code().as_str()), (403, "SignatureDoesNotMatch"));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use zonal_base::Nanos;
-use zonal_gateway::{FreshnessRule, FreshnessRules, Outcome};
+use zonal_gateway::{CacheStatus, FreshnessRule, FreshnessRules};
 use zonal_host::Freshness;
 
 use crate::bad_origins::{Step, scripted, send};
@@ -17,7 +17,7 @@ const HOUR: Nanos = Nanos::secs(3600);
 /// A gateway over a folder, with this freshness rule.
 async fn world_under(rule: FreshnessRule) -> World {
     let world = World::start(REVALIDATE).await;
-    world.change_terms(|terms| terms.freshness = FreshnessRules::all(rule));
+    world.change_terms(|runtime_config| runtime_config.freshness = FreshnessRules::all(rule));
     world
 }
 
@@ -120,7 +120,9 @@ async fn a_client_may_take_only_what_is_cached() {
     assert_eq!(part("only-if-cached, no-cache").await.status, 504);
     let head = Ask::new("HEAD", "/b/k").with("cache-control", only);
     assert_eq!(ask(world.address, head).await.status, 200);
-    world.change_terms(|terms| terms.freshness = FreshnessRules::all(REVALIDATE.into()));
+    world.change_terms(|runtime_config| {
+        runtime_config.freshness = FreshnessRules::all(REVALIDATE.into())
+    });
     assert_eq!(part(only).await.status, 504, "nothing is fresh without the origin");
 }
 
@@ -196,7 +198,7 @@ async fn when_the_origin_fails_what_is_cached_is_served_if_a_rule_says_so() {
     set(Mood::Fails);
     assert_eq!(get().await.status, 502, "no rule says so");
     let rule = FreshnessRule { stale_if_error: HOUR, ..REVALIDATE.into() };
-    world.change_terms(|terms| terms.freshness = FreshnessRules::all(rule));
+    world.change_terms(|runtime_config| runtime_config.freshness = FreshnessRules::all(rule));
     let stale = (200, "STALE", "hello".to_owned());
     for failing in [Mood::Fails, Mood::IsBusy, Mood::HangsUp, Mood::Fails] {
         set(failing);
@@ -204,7 +206,7 @@ async fn when_the_origin_fails_what_is_cached_is_served_if_a_rule_says_so() {
         let head = ask(world.address, Ask::new("HEAD", "/b/k")).await;
         assert_eq!((head.status, head.header("x-cache")), (200, "STALE"), "{failing:?}");
     }
-    assert_eq!(world.outcomes(Outcome::Stale), 8);
+    assert_eq!(world.outcomes(CacheStatus::Stale), 8);
     assert!(500 <= get_with(&world, "/b/k", "no-cache").await.status);
     assert!(500 <= get_with(&world, "/b/other", "max-stale").await.status);
     // A denial by the origin takes effect, and is remembered.

@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use zonal_folder::FolderOrigin;
 use zonal_gateway::Keep;
 use zonal_host::Freshness;
-use zonal_origin::{Limits, Named, Origin, Origins, S3Origin};
+use zonal_origin::{ConfiguredOrigin, Origin, OriginLimits, Origins, S3Origin};
 use zonal_s3::sigv4::Credentials;
 
 use crate::client::{Answer, Ask, Connection};
@@ -103,7 +103,7 @@ fn the_table_is_documented() {
 /// Plays all rows, with the objects in a folder.
 async fn play_over_folder(asking: Asking) {
     let root = tempfile::tempdir().unwrap();
-    let upstream = FolderOrigin::open(root.path().to_owned(), &Limits::default()).unwrap();
+    let upstream = FolderOrigin::open(root.path().to_owned(), &OriginLimits::default()).unwrap();
     play_all(upstream.into(), asking, TABLE.iter()).await;
 }
 
@@ -115,9 +115,10 @@ async fn play_all(upstream: Origin, asking: Asking, rows: impl Iterator<Item = &
         Asking::Current => World::over_origin(origins, REVALIDATE).await,
         Asking::Judgement => World::judged_by(origins).await,
     });
-    world.change_terms(|terms| {
+    world.change_terms(|runtime_config| {
         for Row { name, .. } in TABLE {
-            terms.keep = terms.keep.clone().with(&format!("{name}/never-"), Keep::Never);
+            runtime_config.keep =
+                runtime_config.keep.clone().with(&format!("{name}/never-"), Keep::Never);
         }
     });
     let (mut rows, mut playing) = (rows.fuse(), JoinSet::new());
@@ -136,23 +137,23 @@ async fn play_all(upstream: Origin, asking: Asking, rows: impl Iterator<Item = &
 }
 
 /// The proxy as the origin of a bucket.
-fn of_row(row: &Row, proxy: &Proxy) -> Named {
+fn of_row(row: &Row, proxy: &Proxy) -> ConfiguredOrigin {
     let endpoint = format!("http://{}", proxy.address).parse().unwrap();
-    let limits = Limits {
+    let limits = OriginLimits {
         answer: PATIENCE,
         forward_answer: PATIENCE,
         stall: PATIENCE,
         wait: PATIENCE,
         retries: 1,
         backoff: Duration::from_millis(1),
-        ..Limits::default()
+        ..OriginLimits::default()
     };
     let (access_key, secret_key) = ("AK".into(), "SK".into());
     let keys = Credentials { access_key, secret_key, session_token: None };
     let origin = S3Origin::open(endpoint, "us-east-1".into(), Some(keys), limits).unwrap();
     let (name, buckets) = (row.name.to_owned(), vec![row.name.to_owned()]);
     let reserved = Vec::new();
-    Named { name, origin: origin.with_buckets(&buckets).into(), buckets, reserved }
+    ConfiguredOrigin { name, origin: origin.with_buckets(&buckets).into(), buckets, reserved }
 }
 
 /// A row while it is played.

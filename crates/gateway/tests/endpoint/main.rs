@@ -2,8 +2,6 @@
 //! server.
 
 #[cfg(test)]
-mod as_signed;
-#[cfg(test)]
 mod bad_clients;
 #[cfg(test)]
 mod bad_origins;
@@ -21,6 +19,8 @@ mod denied;
 mod freshness;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod origin_authorization;
 #[cfg(test)]
 mod past_keys;
 #[cfg(test)]

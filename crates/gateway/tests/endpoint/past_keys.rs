@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use http::Method;
 use zonal_folder::FolderOrigin;
 use zonal_gateway::{Access, AccessRules, VendorHeaders};
-use zonal_origin::{Named, Origins};
+use zonal_origin::{ConfiguredOrigin, Origins};
 use zonal_s3::sigv4::Timestamp;
 
 use crate::bad_origins::{scripted, send};
@@ -63,8 +63,9 @@ async fn world(is_refused: bool) -> (World, Heads) {
         .with("b/pub/", Access::ReadWrite)
         .with("b/in/", Access::Write)
         .with("minio/", Access::ReadWrite);
-    world.change_terms(|terms| {
-        terms.access_keys = terms.access_keys.clone().with(LIMITED, LIMITED_SECRET, limited);
+    world.change_terms(|runtime_config| {
+        runtime_config.access_keys =
+            runtime_config.access_keys.clone().with(LIMITED, LIMITED_SECRET, limited);
     });
     (world, heads)
 }
@@ -114,7 +115,7 @@ async fn a_reserved_name_is_refused_whatever_is_there() {
     }
     let origin = FolderOrigin::open(folder.path().join("origin"), &Default::default()).unwrap();
     let (name, buckets, reserved) = (String::new(), Vec::new(), vec!["minio".to_owned()]);
-    let named = Named { name, origin: origin.into(), buckets, reserved };
+    let named = ConfiguredOrigin { name, origin: origin.into(), buckets, reserved };
     let limits = zonal_gateway::Limits::default();
     let world = World::over(folder, Origins::new(vec![named]), REVALIDATE, limits).await;
     assert_eq!(ask(world.address, Ask::new("GET", "/b/k")).await.text(), "b");
@@ -139,8 +140,8 @@ async fn a_write_carries_what_the_configuration_passes() {
     let (world, heads) = world(true).await;
     let write = || Ask::new("PUT", "/b/pub/a").with("x-rgw-new", "1").body("x");
     refused(&ask(world.address, write()).await, 400, "InvalidArgument");
-    world.change_terms(|terms| {
-        terms.vendor_headers = VendorHeaders::default().with_passed("x-rgw-new").unwrap();
+    world.change_terms(|runtime_config| {
+        runtime_config.vendor_headers = VendorHeaders::default().with_passed("x-rgw-new").unwrap();
     });
     assert_eq!(ask(world.address, write()).await.status, 200);
     let head = heads.of("PUT /b/pub/a").concat();

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG};
 use http::{Response, StatusCode, response};
-use zonal_gateway::{Limits, Outcome};
+use zonal_gateway::{CacheStatus, Limits};
 use zonal_host::Freshness;
 use zonal_origin::{
-    KeyPage, Named, OriginError, Origins, PageRequest, ReadOnlyOrigin, ReadOnlyStore, StoreFuture,
+    ConfiguredOrigin, KeyPage, OriginError, Origins, PageRequest, ReadOnlyOrigin, ReadOnlyStore,
+    StoreFuture,
 };
 use zonal_s3::{BoxBody, full_body};
 
@@ -72,11 +73,11 @@ impl ReadOnlyStore for OneObject {
 async fn world(etag: Option<&'static str>) -> (World, OneObject) {
     let store = OneObject::default();
     *store.etag.lock().unwrap() = etag;
-    let limits = zonal_origin::Limits::default();
+    let limits = zonal_origin::OriginLimits::default();
     let origin = ReadOnlyOrigin::new(Box::new(store.clone()), "b".to_owned(), limits).into();
     let buckets = vec!["b".to_owned()];
     let (name, reserved) = ("store".to_owned(), Vec::new());
-    let origins = Origins::new(vec![Named { name, origin, buckets, reserved }]);
+    let origins = Origins::new(vec![ConfiguredOrigin { name, origin, buckets, reserved }]);
     let folder = tempfile::tempdir().unwrap();
     (World::over(folder, origins, Freshness::Immutable, Limits::default()).await, store)
 }
@@ -133,6 +134,6 @@ async fn what_has_no_strong_entity_tag_goes_past_the_cache() {
             let answer = get(world.address, "/b/k").await;
             assert_eq!((answer.body.as_slice(), answer.header("x-cache")), (BYTES, "BYPASS"));
         }
-        assert_eq!(world.outcomes(Outcome::Hit), 0);
+        assert_eq!(world.outcomes(CacheStatus::Hit), 0);
     }
 }

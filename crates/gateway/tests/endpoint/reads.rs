@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use http::Method;
-use zonal_gateway::Outcome;
+use zonal_gateway::CacheStatus;
 use zonal_host::Freshness;
 
 use crate::client::{Answer, Ask, Connection, ask, get, presigned};
@@ -24,8 +24,8 @@ async fn the_second_read_comes_from_flash() {
     let second = get(world.address, "/b/blob").await;
     assert_eq!((second.status, second.header("x-cache")), (200, "HIT"));
     assert!(second.body == bytes);
-    assert_eq!(world.outcomes(Outcome::Hit), 1);
-    assert_eq!(world.outcomes(Outcome::Miss), 1);
+    assert_eq!(world.outcomes(CacheStatus::Hit), 1);
+    assert_eq!(world.outcomes(CacheStatus::Miss), 1);
 }
 
 #[tokio::test]

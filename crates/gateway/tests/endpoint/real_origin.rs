@@ -41,7 +41,9 @@ async fn a_copy_is_seen_by_the_next_read() {
     assert_eq!(get(world.address, "/bucket/to").await.text(), "new");
     assert_eq!(get(world.address, "/bucket/from").await.text(), "new");
     // In virtual-hosted style, the copy source still contains its bucket.
-    world.change_terms(|terms| terms.domains = Domains::default().with("s3.test").unwrap());
+    world.change_terms(|runtime_config| {
+        runtime_config.domains = Domains::default().with("s3.test").unwrap()
+    });
     cached(&world, "/bucket/from", "newer").await;
     let copy = Ask::new("PUT", "/to").at("bucket.s3.test");
     send(&world, copy.with("x-amz-copy-source", "bucket/from")).await;

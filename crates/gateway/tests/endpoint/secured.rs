@@ -63,7 +63,7 @@ async fn objects_are_read_over_https() {
     let large = pattern(5 << 20, 1);
     world.put("k", &large);
     let pem = certificate_of("gateway");
-    world.change_terms(|terms| terms.certificate = Some(load(&pem)));
+    world.change_terms(|runtime_config| runtime_config.certificate = Some(load(&pem)));
     for _ in 0..2 {
         let stream = connect(&world, &pem).await.unwrap();
         assert!(fetch(stream, "/b/k").await == large);
@@ -75,9 +75,9 @@ async fn a_new_certificate_is_shown_to_who_comes_after() {
     let world = World::start(Freshness::Immutable).await;
     world.put("k", "hello");
     let (old, new) = (certificate_of("gateway"), certificate_of("gateway"));
-    world.change_terms(|terms| terms.certificate = Some(load(&old)));
+    world.change_terms(|runtime_config| runtime_config.certificate = Some(load(&old)));
     let before = connect(&world, &old).await.unwrap();
-    world.change_terms(|terms| terms.certificate = Some(load(&new)));
+    world.change_terms(|runtime_config| runtime_config.certificate = Some(load(&new)));
     assert!(connect(&world, &old).await.is_err());
     assert_eq!(fetch(connect(&world, &new).await.unwrap(), "/b/k").await, b"hello");
     assert_eq!(fetch(before, "/b/k").await, b"hello");
@@ -88,7 +88,7 @@ async fn who_speaks_plain_http_to_https_is_let_go() {
     let world = World::start(Freshness::Immutable).await;
     world.put("k", "hello");
     let pem = certificate_of("gateway");
-    world.change_terms(|terms| terms.certificate = Some(load(&pem)));
+    world.change_terms(|runtime_config| runtime_config.certificate = Some(load(&pem)));
     let mut connection = Connection::open(world.address).await;
     connection.send(&Ask::new("GET", "/b/k").signed()).await;
     let stats = world.gateway.stats().clone();

@@ -2,9 +2,9 @@
 //! not looked up.
 
 use zonal_folder::FolderOrigin;
-use zonal_gateway::{Access, AccessRules, Outcome};
+use zonal_gateway::{Access, AccessRules, CacheStatus};
 use zonal_host::Freshness;
-use zonal_origin::{Limits, Named, Origins};
+use zonal_origin::{ConfiguredOrigin, OriginLimits, Origins};
 
 use crate::client::{Ask, ask, get};
 use crate::world::World;
@@ -20,9 +20,9 @@ async fn world(has_rest: bool) -> World {
             std::fs::create_dir_all(root.join(bucket)).unwrap();
             std::fs::write(root.join(bucket).join("k"), format!("{bucket} of {name}")).unwrap();
         }
-        Named {
+        ConfiguredOrigin {
             name: (*name).to_owned(),
-            origin: FolderOrigin::open(root, &Limits::default()).unwrap().into(),
+            origin: FolderOrigin::open(root, &OriginLimits::default()).unwrap().into(),
             buckets: seen.iter().map(|bucket| (*bucket).to_owned()).collect(),
             reserved: vec!["reserved".to_owned()],
         }
@@ -42,7 +42,7 @@ async fn each_bucket_is_read_from_its_origin() {
         let list = get(world.address, &format!("/{bucket}?list-type=2")).await;
         assert_eq!(list.status, 200, "{}", list.text());
     }
-    assert_eq!(world.outcomes(Outcome::Hit), 3);
+    assert_eq!(world.outcomes(CacheStatus::Hit), 3);
     let put = ask(world.address, Ask::new("PUT", "/y/new").body("new")).await;
     assert_eq!(put.status, 200);
     let folder = world.folder();
@@ -69,7 +69,7 @@ async fn a_bucket_of_nobody_is_not_there() {
         );
     }
     assert_eq!(ask(world.address, Ask::new("HEAD", "/z")).await.status, 404);
-    assert_eq!(world.outcomes(Outcome::Bypass), 0);
+    assert_eq!(world.outcomes(CacheStatus::Bypass), 0);
     assert!(!world.folder().join("a/new").exists());
 }
 
@@ -102,10 +102,11 @@ async fn a_list_has_the_buckets_of_all_that_a_key_may_see() {
     std::fs::create_dir(world.folder().join("c/more")).unwrap();
     assert_eq!(listed(&world, Ask::new("GET", "/")).await, ["more", "x", "y", "z"]);
     assert_eq!(listed(&world, Ask::new("GET", "/?prefix=m")).await, ["more"]);
-    world.change_terms(|terms| {
+    world.change_terms(|runtime_config| {
         let rules =
             AccessRules::all(Access::None).with("y/in/", Access::Write).with("more/", Access::Read);
-        terms.access_keys = terms.access_keys.clone().with("AKIALIMITED", "s", rules);
+        runtime_config.access_keys =
+            runtime_config.access_keys.clone().with("AKIALIMITED", "s", rules);
     });
     let limited = Ask::new("GET", "/").signed_by("AKIALIMITED").signed_with("s");
     assert_eq!(listed(&world, limited).await, ["more", "y"]);
@@ -131,8 +132,8 @@ async fn an_origin_that_is_away_does_not_hide_the_buckets_of_others() {
 #[tokio::test]
 async fn what_nobody_may_do_is_refused_to_every_key() {
     let world = world(true).await;
-    world.change_terms(|terms| {
-        terms.access = AccessRules::all(Access::Read).with("x/in/", Access::ReadWrite);
+    world.change_terms(|runtime_config| {
+        runtime_config.access = AccessRules::all(Access::Read).with("x/in/", Access::ReadWrite);
     });
     assert_eq!(get(world.address, "/x/k").await.text(), "x of a");
     for (uri, status) in [("/x/k", 403), ("/y/new", 403), ("/x/in/new", 200)] {
@@ -153,8 +154,8 @@ async fn a_bucket_that_nobody_may_touch_is_in_no_list() {
     let world = World::start(Freshness::Immutable).await;
     std::fs::create_dir(world.folder().join("origin/hidden")).unwrap();
     assert_eq!(listed(&world, Ask::new("GET", "/")).await, ["b", "hidden"]);
-    world.change_terms(|terms| {
-        terms.access = AccessRules::all(Access::Read).with("hidden/", Access::None);
+    world.change_terms(|runtime_config| {
+        runtime_config.access = AccessRules::all(Access::Read).with("hidden/", Access::None);
     });
     assert_eq!(listed(&world, Ask::new("GET", "/")).await, ["b"]);
 }

@@ -2,7 +2,7 @@
 //! cache, the access rules and the origin.
 
 use http::{HeaderValue, Method};
-use zonal_gateway::{Domains, Outcome};
+use zonal_gateway::{CacheStatus, Domains};
 use zonal_host::Freshness;
 
 use crate::client::{ACCESS_KEY, Answer, Ask, Connection, SECRET_KEY, ask, now, signer};
@@ -12,7 +12,9 @@ const HOST: &str = "b.s3.test";
 
 async fn world() -> World {
     let world = World::start(Freshness::Immutable).await;
-    world.change_terms(|terms| terms.domains = Domains::default().with("s3.test").unwrap());
+    world.change_terms(|runtime_config| {
+        runtime_config.domains = Domains::default().with("s3.test").unwrap()
+    });
     world
 }
 
@@ -124,7 +126,7 @@ async fn a_completed_upload_is_where_its_client_put_it() {
 async fn a_request_names_one_host() {
     let world = world().await;
     world.put("k", "hello");
-    let bypassed = world.outcomes(Outcome::Bypass);
+    let bypassed = world.outcomes(CacheStatus::Bypass);
     let signed = |uri: &str| String::from_utf8(Ask::new("GET", uri).at(HOST).signed()).unwrap();
     let second = |host: &str| format!("HTTP/1.1\r\nhost: {host}\r\n");
     let asks = [
@@ -149,5 +151,5 @@ async fn a_request_names_one_host() {
     let mut connection = Connection::open(world.address).await;
     connection.send(&odd.signed()).await;
     assert_eq!(connection.answer(&Method::GET).await.unwrap().status, 400);
-    assert_eq!(world.outcomes(Outcome::Bypass), bypassed);
+    assert_eq!(world.outcomes(CacheStatus::Bypass), bypassed);
 }

@@ -13,8 +13,9 @@ use tokio::task::JoinHandle;
 use zonal_base::Bytes;
 use zonal_folder::FolderOrigin;
 use zonal_gateway::{
-    Access, AccessKeys, AccessRules, Authorization, Config, Domains, FreshnessRules, Gateway, Keep,
-    KeepRules, Limits, OriginBackend, Outcome, Terms, VendorHeaders, WouldRefuse, serve,
+    Access, AccessKeys, AccessRules, Authorization, CacheStatus, Config, Domains, FreshnessRules,
+    Gateway, Keep, KeepRules, Limits, OriginBackend, RuntimeConfig, VendorHeaders, WouldRefuse,
+    serve,
 };
 use zonal_host::{ChunkRules, DeviceSettings, Freshness, Node, NodeSettings};
 use zonal_origin::{Origin, Origins};
@@ -46,13 +47,13 @@ impl World {
     }
 
     pub(crate) async fn with_limits(freshness: Freshness, limits: Limits) -> Self {
-        Self::with_all_limits(freshness, limits, zonal_origin::Limits::default()).await
+        Self::with_all_limits(freshness, limits, zonal_origin::OriginLimits::default()).await
     }
 
     pub(crate) async fn with_all_limits(
         freshness: Freshness,
         limits: Limits,
-        of_origin: zonal_origin::Limits,
+        of_origin: zonal_origin::OriginLimits,
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("origin/b")).unwrap();
@@ -73,9 +74,9 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let config = Config { authorization: Authorization::Origin, ..config(Limits::default()) };
         let world = Self::build(folder, origins.into(), Freshness::Immutable, config).await;
-        world.change_terms(|terms| {
-            terms.access_keys = AccessKeys::default();
-            terms.domains = Domains::default().with("gateway").unwrap();
+        world.change_terms(|runtime_config| {
+            runtime_config.access_keys = AccessKeys::default();
+            runtime_config.domains = Domains::default().with("gateway").unwrap();
         });
         world
     }
@@ -125,7 +126,7 @@ impl World {
         let backend = Arc::new(OriginBackend::new(origins.clone()));
         let node = Node::start(&settings, backend, None).await.unwrap();
         let everything = AccessRules::all(Access::ReadWrite);
-        let terms = Terms {
+        let runtime_config = RuntimeConfig {
             access_keys: AccessKeys::default().with(ACCESS_KEY, SECRET_KEY, everything),
             domains: Domains::default(),
             access: AccessRules::all(Access::ReadWrite),
@@ -137,7 +138,7 @@ impl World {
             vendor_headers: VendorHeaders::default(),
             certificate: None,
         };
-        let gateway = Gateway::new(config, terms, node.client().clone(), origins);
+        let gateway = Gateway::new(config, runtime_config, node.client().clone(), origins);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -167,10 +168,10 @@ impl World {
     }
 
     /// Changes the terms while the gateway serves.
-    pub(crate) fn change_terms(&self, change: impl FnOnce(&mut Terms)) {
-        let mut terms = Terms::clone(&self.gateway.terms());
-        change(&mut terms);
-        self.gateway.set_terms(terms);
+    pub(crate) fn change_terms(&self, change: impl FnOnce(&mut RuntimeConfig)) {
+        let mut runtime_config = RuntimeConfig::clone(&self.gateway.runtime_config());
+        change(&mut runtime_config);
+        self.gateway.set_runtime_config(runtime_config);
     }
 
     /// Writes admitted chunks to flash.
@@ -200,7 +201,7 @@ impl World {
         async move { server.await.unwrap() }
     }
 
-    pub(crate) fn outcomes(&self, wanted: Outcome) -> u64 {
+    pub(crate) fn outcomes(&self, wanted: CacheStatus) -> u64 {
         let mut outcomes = self.gateway.stats().outcomes();
         outcomes.find(|(outcome, _)| *outcome == wanted).unwrap().1
     }

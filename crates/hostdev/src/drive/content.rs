@@ -19,7 +19,7 @@ use zonal_base::{
 };
 use zonal_device::ZoneReport;
 
-use super::{Drive, OpenError, Zones, marks, position};
+use super::{Drive, OpenError, Zones, position, signatures};
 use crate::DeviceLocation;
 use crate::zoned::Zoned;
 
@@ -94,7 +94,7 @@ impl Drive {
             return Ok(None);
         }
         let mut piece = Reader::new(PIECE);
-        Ok(marks::in_front(self.read_piece(&mut piece, 0)?))
+        Ok(signatures::in_front(self.read_piece(&mut piece, 0)?))
     }
 
     /// Calls `look` with the first block of each zone, from several threads. Returns the result for
@@ -222,7 +222,7 @@ impl Drive {
         let start = self.back();
         let len = index(self.size.0 - start);
         let back = self.read_piece(&mut reader, start)?;
-        if let Some(meaning) = marks::at_back(&back[..len.min(back.len())]) {
+        if let Some(meaning) = signatures::at_back(&back[..len.min(back.len())]) {
             return Ok(meaning.to_owned());
         }
         let block = at / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;

@@ -16,7 +16,7 @@ use crate::emulated::FaultFile;
 pub fn probe(spec: &DeviceSpec, number: u64) -> Result<(), OpenError> {
     let failed = |errno| OpenError::io("read", spec.place.path(), errno);
     if spec.model().is_some() {
-        let answers = FaultFile::of(&spec.place).suffer();
+        let answers = FaultFile::of(&spec.place).delay();
         return answers.then_some(()).ok_or_else(|| failed(Errno::IO));
     }
     let drive = Drive::open_read_only(spec)?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use zonal_base::{Blocks, Lba, Nanos, Ticket, ZoneId};
 use zonal_device::{Answer, Command, Completion, DeviceError, DeviceKind, Geometry, ZonedDevice};
 
-use super::motor::{CompletionSender, QueuedCommand, Way};
+use super::drive_thread::{CompletionSender, DriveChannel, QueuedCommand};
 use crate::health::Loss;
 
 /// One shard's zones of a modelled drive. The drive checks zone states and limits. The share
@@ -20,7 +20,7 @@ pub(crate) struct EmulatedDevice {
     /// First block of the share on the drive.
     start: Lba,
     first: ZoneId,
-    way: Way,
+    way: DriveChannel,
     line: Arc<CompletionSender>,
     queue_depth: u32,
     /// Commands that were submitted and whose completions were not polled.
@@ -33,7 +33,7 @@ pub(crate) struct EmulatedDevice {
 impl EmulatedDevice {
     pub(super) fn new(
         (geometry, start): (Geometry, Lba),
-        way: Way,
+        way: DriveChannel,
         queue_depth: u32,
         loss: Loss,
     ) -> io::Result<Self> {

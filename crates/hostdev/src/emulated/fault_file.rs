@@ -46,7 +46,7 @@ impl FaultFile {
 
     /// Fault that is in effect now. Unknown text is no fault: no caller here could report the error
     /// to the user.
-    pub(crate) fn mood(&self) -> FaultMode {
+    pub(crate) fn mode(&self) -> FaultMode {
         let Some(path) = &self.0 else { return FaultMode::Well };
         let Ok(text) = std::fs::read_to_string(path) else { return FaultMode::Well };
         let seconds = |text: &str| text.strip_suffix('s')?.parse::<u32>().ok();
@@ -63,13 +63,13 @@ impl FaultFile {
     }
 
     /// Delays the caller's thread as the fault delays a command. False when a read would fail.
-    pub(crate) fn suffer(&self) -> bool {
-        while self.mood() == FaultMode::Hangs {
+    pub(crate) fn delay(&self) -> bool {
+        while self.mode() == FaultMode::Hangs {
             std::thread::sleep(Duration::from_millis(10));
         }
-        if let FaultMode::Slow(by) = self.mood() {
+        if let FaultMode::Slow(by) = self.mode() {
             std::thread::sleep(by.duration());
         }
-        !matches!(self.mood(), FaultMode::FailsReads | FaultMode::Gone)
+        !matches!(self.mode(), FaultMode::FailsReads | FaultMode::Gone)
     }
 }

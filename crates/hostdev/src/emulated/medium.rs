@@ -81,7 +81,7 @@ impl FileMedium {
 impl Medium for FileMedium {
     fn write(&mut self, lba: Lba, data: &[Payload]) -> Result<(), DeviceError> {
         let outcome = self.try_write(lba, data);
-        self.health.judge(outcome)
+        self.health.classify(outcome)
     }
 
     fn read(&mut self, lba: Lba, blocks: Blocks, out: &mut Buffer) -> Result<(), DeviceError> {
@@ -92,7 +92,7 @@ impl Medium for FileMedium {
         let (front, rest) = out.split_at_mut(index(there.bytes().0));
         rest.fill(0);
         let outcome = read_all(&self.file, front, self.layout.position(lba));
-        self.health.judge(outcome)
+        self.health.classify(outcome)
     }
 
     fn truncate(&mut self, zone: ZoneId, written: Blocks) {

@@ -113,7 +113,7 @@ impl Uring {
         if self.has_unsubmitted
             && let Err(error) = self.try_flush_submissions()
         {
-            judge_refusal(&error);
+            report_refusal(&error);
         }
         self.is_refused = self.has_unsubmitted;
     }
@@ -146,7 +146,7 @@ impl Uring {
             let (slot, result) = self.next_completion()?;
             let slot = u32::try_from(slot).expect("we numbered it");
             let place = self.in_flight[slot as usize].as_mut().expect("the kernel answers once");
-            match place.judge(result) {
+            match place.classify(result) {
                 Progress::Over(outcome) => {
                     let InFlight { transfer, .. } =
                         self.in_flight[slot as usize].take().expect("looked at just now");
@@ -171,7 +171,7 @@ impl Uring {
             }
             drop(submission);
             if let Err(error) = submitter.submit() {
-                judge_refusal(&error);
+                report_refusal(&error);
                 return None;
             }
             completion.sync();
@@ -211,7 +211,7 @@ impl Drop for Uring {
 }
 
 /// Checks why the kernel accepted no entries. They stay queued, and the owner submits them again.
-fn judge_refusal(error: &io::Error) {
+fn report_refusal(error: &io::Error) {
     let is_passing = matches!(
         Errno::from_io_error(error),
         Some(Errno::INTR | Errno::AGAIN | Errno::BUSY | Errno::NOMEM | Errno::NOBUFS)
@@ -254,10 +254,10 @@ impl InFlight {
         }
     }
 
-    fn judge(&mut self, result: i32) -> Progress {
+    fn classify(&mut self, result: i32) -> Progress {
         let moved = match u32::try_from(result) {
             Ok(moved) => moved as usize,
-            Err(_) => return self.judge_error(Errno::from_raw_os_error(-result)),
+            Err(_) => return self.classify_error(Errno::from_raw_os_error(-result)),
         };
         if matches!(self.transfer.memory, Memory::Sync) {
             return Progress::Over(Ok(()));
@@ -271,7 +271,7 @@ impl InFlight {
         if self.transfer.left() == 0 { Progress::Over(Ok(())) } else { Progress::GoesOn }
     }
 
-    fn judge_error(&mut self, errno: Errno) -> Progress {
+    fn classify_error(&mut self, errno: Errno) -> Progress {
         if matches!(errno, Errno::INTR | Errno::AGAIN) && self.attempts < ATTEMPTS_MAX {
             self.attempts += 1;
             return Progress::GoesOn;
@@ -477,7 +477,7 @@ mod tests {
         let transfer = Transfer::sync();
         let mut place = InFlight { transfer, pieces: Pieces::default(), attempts: 0 };
         let again = -Errno::AGAIN.raw_os_error();
-        let repeats = (0..1000).take_while(|_| matches!(place.judge(again), Progress::GoesOn));
+        let repeats = (0..1000).take_while(|_| matches!(place.classify(again), Progress::GoesOn));
         assert_eq!(repeats.count(), ATTEMPTS_MAX as usize);
     }
 }

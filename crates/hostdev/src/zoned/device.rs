@@ -18,11 +18,11 @@ use zonal_device::{
     ZonedDevice, whole_blocks,
 };
 
-use super::lane::{Lane, Write};
+use super::diagnosis;
 use super::layout::KernelZone;
-use super::manager::{AnswerSender, Question, Reply, Way};
-use super::passthrough::{Order, Passthrough, Placed};
-use super::verdict;
+use super::manager::{AnswerSender, ManagerChannel, ZoneReply, ZoneRequest};
+use super::passthrough::{Passthrough, Placement, WrittenAt};
+use super::zone_write_queue::{Write, ZoneWriteQueue};
 use crate::EngineKind;
 use crate::drive::position;
 use crate::engine::{Engine, Finished};
@@ -45,9 +45,9 @@ pub(crate) struct ZonedBlockDevice {
     unanswered_count: u32,
     in_flight: InFlight<Pending>,
     /// Zones with writes or commands in flight.
-    lanes: BTreeMap<ZoneId, Lane>,
+    lanes: BTreeMap<ZoneId, ZoneWriteQueue>,
     flushes: Flushes,
-    way: Way,
+    way: ManagerChannel,
     line: Arc<AnswerSender>,
     /// Reports of the owner in flight.
     reports_under_way: u32,
@@ -73,7 +73,7 @@ impl ZonedBlockDevice {
         (geometry, start): (Geometry, Lba),
         reports: &[ZoneReport],
         (engine, passthrough): (Engine, Option<Passthrough>),
-        (queue_depth, way, health): (u32, Way, Health),
+        (queue_depth, way, health): (u32, ManagerChannel, Health),
         first: ZoneId,
     ) -> io::Result<Self> {
         let wake = engine.as_fd().try_clone_to_owned()?;
@@ -129,7 +129,8 @@ impl ZonedBlockDevice {
             Command::Write { lba, data } => {
                 let blocks = whole_blocks(&data)?;
                 let zone = self.table.begin_write(lba, blocks)?;
-                self.queue_write(zone, Write { ticket, lba, blocks, order: Order::Write }, data);
+                let write = Write { ticket, lba, blocks, order: Placement::Write };
+                self.queue_write(zone, write, data);
                 Ok(())
             }
             Command::Append { zone, data } => {
@@ -148,7 +149,7 @@ impl ZonedBlockDevice {
                 self.table.manage(zone, action)?;
                 self.touch(zone);
                 self.lanes.entry(zone).or_default().commands += 1;
-                self.ask(Question::Manage { ticket, zone: self.on_drive(zone), action })
+                self.ask(ZoneRequest::Manage { ticket, zone: self.on_drive(zone), action })
             }
             Command::Report { first, count } => {
                 let zone_count = self.table.geometry().zone_count;
@@ -158,19 +159,19 @@ impl ZonedBlockDevice {
                 let count = count.min(zone_count - first.0);
                 self.reports_under_way += 1;
                 self.touched.extend(self.lanes.keys());
-                self.ask(Question::Report { ticket, first: self.on_drive(first), count })
+                self.ask(ZoneRequest::Report { ticket, first: self.on_drive(first), count })
             }
             Command::Restore { .. } => Err(DeviceError::Unsupported),
         }
     }
 
     /// An append that passthrough does not take as one command becomes a write.
-    fn order_of_append(&self, blocks: Blocks) -> Order {
+    fn order_of_append(&self, blocks: Blocks) -> Placement {
         match &self.passthrough {
             Some(passthrough) if blocks.bytes().0 <= passthrough.bytes_max() as u64 => {
-                Order::Append
+                Placement::Append
             }
-            _ => Order::Write,
+            _ => Placement::Write,
         }
     }
 
@@ -182,7 +183,7 @@ impl ZonedBlockDevice {
         ZoneId(zone.0 - self.first.0)
     }
 
-    fn ask(&self, question: Question) -> Result<(), DeviceError> {
+    fn ask(&self, question: ZoneRequest) -> Result<(), DeviceError> {
         match self.way.ask(question, &self.line) {
             true => Ok(()),
             false => Err(self.health.lose(Errno::NODEV)),
@@ -209,8 +210,8 @@ impl ZonedBlockDevice {
             let slot = self.in_flight.begin(Pending::Write(zone));
             lane.begin(slot, write);
             let at = match write.order {
-                Order::Write => write.lba,
-                Order::Append => self.table.geometry().zone_start(zone),
+                Placement::Write => write.lba,
+                Placement::Append => self.table.geometry().zone_start(zone),
             };
             let transfer = Transfer::write(data, position(self.start, at));
             match &mut self.passthrough {
@@ -242,7 +243,7 @@ impl ZonedBlockDevice {
             Pending::Read { ticket, zone } => self.finish_read(ticket, zone, transfer, outcome),
             Pending::Write(zone) => self.finish_write(zone, slot, outcome.map(|()| None)),
             Pending::Flush => {
-                let outcome = self.health.judge_flush(outcome);
+                let outcome = self.health.classify_flush(outcome);
                 for ticket in self.flushes.end() {
                     self.ready.push_back((ticket, outcome.map(|()| Answer::Done)));
                 }
@@ -259,11 +260,11 @@ impl ZonedBlockDevice {
         outcome: Result<(), Errno>,
     ) {
         let judged = match outcome {
-            Ok(()) => self.health.judge(Ok(())),
+            Ok(()) => self.health.classify(Ok(())),
             Err(errno) => {
                 // The zone may be offline, which must not count as a fault of the whole drive.
                 let zone = self.on_drive(zone);
-                let asked = self.ask(Question::FailedRead { ticket, zone, errno });
+                let asked = self.ask(ZoneRequest::FailedRead { ticket, zone, errno });
                 match asked {
                     Ok(()) => return,
                     Err(error) => Err(error),
@@ -276,8 +277,8 @@ impl ZonedBlockDevice {
         self.ready.push_back((ticket, judged.map(|()| Answer::Read(buffer))));
     }
 
-    fn finish_placed(&mut self, placed: Placed) {
-        let Placed { slot, outcome } = placed;
+    fn finish_placed(&mut self, placed: WrittenAt) {
+        let WrittenAt { slot, outcome } = placed;
         let Pending::Write(zone) = self.in_flight.end(slot) else {
             unreachable!("only writes go past the engine")
         };
@@ -297,16 +298,16 @@ impl ZonedBlockDevice {
         while let Some(write) = lane.landed_at(start + self.table.look(zone).written) {
             let Write { ticket, lba, blocks, .. } = write;
             self.table.end_write(zone, blocks);
-            let judged = self.health.judge(Ok(()));
+            let judged = self.health.classify(Ok(()));
             self.ready.push_back((ticket, judged.map(|()| Answer::Written(lba))));
         }
         let lost = lane.lost();
         if lane.has_failed() {
-            self.table.distrust(zone);
+            self.table.require_report(zone);
         }
         match lost {
             Some(errno) => {
-                let question = Question::FailedWrite { zone: self.on_drive(zone), errno };
+                let question = ZoneRequest::FailedWrite { zone: self.on_drive(zone), errno };
                 if let Err(error) = self.ask(question) {
                     self.fail_writes(zone, error);
                 }
@@ -329,10 +330,10 @@ impl ZonedBlockDevice {
         self.go_on(zone);
     }
 
-    fn hear(&mut self, reply: Reply) {
-        let Reply { question, outcome, zones } = reply;
+    fn hear(&mut self, reply: ZoneReply) {
+        let ZoneReply { question, outcome, zones } = reply;
         match question {
-            Question::Report { ticket, first, count } => {
+            ZoneRequest::Report { ticket, first, count } => {
                 self.reports_under_way -= 1;
                 let answer = self.hear_report((self.in_share(first), count), zones);
                 if self.reports_under_way == 0 {
@@ -340,21 +341,21 @@ impl ZonedBlockDevice {
                 }
                 self.ready.push_back((ticket, answer));
             }
-            Question::Manage { ticket, zone, .. } => {
+            ZoneRequest::Manage { ticket, zone, .. } => {
                 let judged = self.hear_managed(self.in_share(zone), outcome, zones);
                 self.ready.push_back((ticket, judged.map(|()| Answer::Done)));
             }
-            Question::FailedWrite { zone, errno } => {
+            ZoneRequest::FailedWrite { zone, errno } => {
                 let zone = self.in_share(zone);
                 let before = self.table.look(zone).written;
                 let stands = self.stands(zone, zones);
-                let error = self.judge(errno, before, stands.as_ref());
+                let error = self.classify(errno, before, stands.as_ref());
                 self.fail_writes(zone, error);
                 if let Some(report) = stands {
                     self.table.correct(report);
                 }
             }
-            Question::FailedRead { ticket, zone, errno } => {
+            ZoneRequest::FailedRead { ticket, zone, errno } => {
                 let zone = self.in_share(zone);
                 let stands = self.stands(zone, zones);
                 let is_offline = stands.is_some_and(|report| report.state == ZoneState::Offline);
@@ -396,7 +397,7 @@ impl ZonedBlockDevice {
         let has_waiting = lane.has_waiting();
         let before = self.table.look(zone).written;
         let stands = self.stands(zone, zones);
-        let judged = outcome.map_err(|errno| self.judge(errno, before, stands.as_ref()));
+        let judged = outcome.map_err(|errno| self.classify(errno, before, stands.as_ref()));
         if judged.is_err() && is_last && has_waiting {
             // The waiting writes relied on the state that the command should have brought.
             self.fail_writes(zone, DeviceError::InvalidWrite);
@@ -435,12 +436,12 @@ impl ZonedBlockDevice {
     }
 
     /// Diagnoses a failed write or zone command. `before`: blocks written before it.
-    fn judge(&mut self, errno: Errno, before: Blocks, stands: Option<&ZoneReport>) -> DeviceError {
-        verdict::of(errno, before, stands).unwrap_or_else(|| self.failed(errno))
+    fn classify(&mut self, errno: Errno, before: Blocks, now: Option<&ZoneReport>) -> DeviceError {
+        diagnosis::of(errno, before, now).unwrap_or_else(|| self.failed(errno))
     }
 
     fn failed(&mut self, errno: Errno) -> DeviceError {
-        self.health.judge(Err(errno)).err().unwrap_or(DeviceError::Media)
+        self.health.classify(Err(errno)).err().unwrap_or(DeviceError::Media)
     }
 }
 

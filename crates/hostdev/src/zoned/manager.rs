@@ -22,7 +22,7 @@ use crate::mailbox::Mailbox;
 
 /// A request of a shard to the thread. Zone numbers are those of the whole drive.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Question {
+pub(super) enum ZoneRequest {
     /// The owner submitted a report.
     Report { ticket: Ticket, first: ZoneId, count: u32 },
     /// The owner submitted a zone management command.
@@ -33,7 +33,7 @@ pub(super) enum Question {
     FailedRead { ticket: Ticket, zone: ZoneId, errno: Errno },
 }
 
-impl Question {
+impl ZoneRequest {
     /// Zones whose report answers the request.
     const fn zones(&self) -> (ZoneId, u32) {
         match self {
@@ -47,8 +47,8 @@ impl Question {
 
 /// Answer to a request.
 #[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) question: Question,
+pub(super) struct ZoneReply {
+    pub(super) question: ZoneRequest,
     /// Result of a management command; `Ok` for all other requests.
     pub(super) outcome: Result<(), Errno>,
     /// Zones after the command, as the kernel reports them.
@@ -56,21 +56,21 @@ pub(super) struct Reply {
 }
 
 /// Reply queue of a shard. It holds at most as many replies as the shard sent requests.
-pub(super) type AnswerSender = Mailbox<Reply>;
+pub(super) type AnswerSender = Mailbox<ZoneReply>;
 
 /// A request on its way. Each shard has at most as many as its queue is deep, plus one for each
 /// zone with a failed write. That bounds the channel.
-struct QueuedQuestion {
-    question: Question,
+struct QueuedRequest {
+    question: ZoneRequest,
     line: Arc<AnswerSender>,
 }
 
 /// Channel to the thread.
 #[derive(Clone, Debug)]
-pub(super) struct Way(Sender<QueuedQuestion>);
+pub(super) struct ManagerChannel(Sender<QueuedRequest>);
 
-impl Way {
-    /// Starts the thread. It keeps the file open until the last `Way` is dropped.
+impl ManagerChannel {
+    /// Starts the thread. It keeps the file open until the last `ManagerChannel` is dropped.
     pub(super) fn start(file: File, layout: Layout) -> io::Result<Self> {
         let (sender, asked) = channel();
         Builder::new()
@@ -80,8 +80,8 @@ impl Way {
     }
 
     /// Sends a request. False when the thread has ended.
-    pub(super) fn ask(&self, question: Question, line: &Arc<AnswerSender>) -> bool {
-        self.0.send(QueuedQuestion { question, line: line.clone() }).is_ok()
+    pub(super) fn ask(&self, question: ZoneRequest, line: &Arc<AnswerSender>) -> bool {
+        self.0.send(QueuedRequest { question, line: line.clone() }).is_ok()
     }
 }
 
@@ -91,15 +91,15 @@ struct Manager {
 }
 
 impl Manager {
-    fn run(&self, asked: &Receiver<QueuedQuestion>) {
-        while let Ok(QueuedQuestion { question, line }) = asked.recv() {
+    fn run(&self, asked: &Receiver<QueuedRequest>) {
+        while let Ok(QueuedRequest { question, line }) = asked.recv() {
             let outcome = match question {
-                Question::Manage { zone, action, .. } => self.manage(zone, action),
+                ZoneRequest::Manage { zone, action, .. } => self.manage(zone, action),
                 _ => Ok(()),
             };
             let (first, count) = question.zones();
             let zones = self.layout.report(&self.file, first, count);
-            line.put(Reply { question, outcome, zones });
+            line.put(ZoneReply { question, outcome, zones });
         }
     }
 

@@ -42,7 +42,7 @@ type Ring = IoUring<Entry128, cqueue::Entry32>;
 
 /// Placement of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum Placement {
     /// Write: at the blocks of the transfer, which begin at the zone's write pointer. As many
     /// commands as needed, one after the other.
     Write,
@@ -52,7 +52,7 @@ pub(super) enum Order {
 }
 
 /// A completed write or append.
-pub(super) struct Placed {
+pub(super) struct WrittenAt {
     /// Slot of the transfer, as given to [`Passthrough::start`].
     pub(super) slot: u32,
     /// Start of the data on the drive, in bytes, or an error.
@@ -73,7 +73,7 @@ pub(super) struct Passthrough {
 }
 
 struct InFlight {
-    order: Order,
+    order: Placement,
     /// Start of the transfer on the drive, in bytes.
     begin: u64,
     transfer: Transfer,
@@ -123,7 +123,7 @@ impl Passthrough {
         assert!(pushed.is_ok(), "the queue is empty");
         ring.submit_and_wait(1)?;
         let answer = ring.completion().next().ok_or(io::ErrorKind::Interrupted)?;
-        Ok(judge(answer.result())?)
+        Ok(classify(answer.result())?)
     }
 
     /// Maximum bytes of one append.
@@ -132,10 +132,13 @@ impl Passthrough {
     }
 
     /// Queues a transfer. Requires: the slot is free; an append has at most `bytes_max` bytes.
-    pub(super) fn start(&mut self, slot: u32, order: Order, transfer: Transfer) {
+    pub(super) fn start(&mut self, slot: u32, order: Placement, transfer: Transfer) {
         let place = &mut self.in_flight[slot as usize];
         assert!(place.is_none(), "the slot is free");
-        assert!(order == Order::Write || transfer.left() <= self.limits.bytes_max, "one command");
+        assert!(
+            order == Placement::Write || transfer.left() <= self.limits.bytes_max,
+            "one command"
+        );
         let (begin, pieces) = (transfer.position(), Pieces::default());
         *place = Some(InFlight { order, begin, transfer, pieces, bytes: 0 });
         self.in_flight_count += 1;
@@ -170,7 +173,7 @@ impl Passthrough {
         self.is_refused
     }
 
-    pub(super) fn next_finished(&mut self) -> Option<Placed> {
+    pub(super) fn next_finished(&mut self) -> Option<WrittenAt> {
         if self.is_refused {
             self.flush_submissions();
         }
@@ -178,7 +181,7 @@ impl Passthrough {
             let answer = self.ring.completion().next()?;
             let slot = low_u32(zonal_base::index(answer.user_data()));
             let place = self.in_flight[slot as usize].as_mut().expect("the kernel answers once");
-            let outcome = judge(answer.result());
+            let outcome = classify(answer.result());
             if outcome.is_ok() {
                 place.transfer.advance(place.bytes);
                 if 0 < place.transfer.left() {
@@ -188,12 +191,12 @@ impl Passthrough {
                 }
             }
             let begin = match place.order {
-                Order::Write => place.begin,
-                Order::Append => answer.big_cqe()[0] * u64::from(self.limits.block_bytes),
+                Placement::Write => place.begin,
+                Placement::Append => answer.big_cqe()[0] * u64::from(self.limits.block_bytes),
             };
             self.in_flight[slot as usize] = None;
             self.in_flight_count -= 1;
-            return Some(Placed { slot, outcome: outcome.map(|()| begin) });
+            return Some(WrittenAt { slot, outcome: outcome.map(|()| begin) });
         }
     }
 }
@@ -223,8 +226,8 @@ impl InFlight {
     fn entry(&mut self, limits: Limits) -> Entry128 {
         self.bytes = self.pieces.lay(&self.transfer, limits.bytes_max);
         let number = match self.order {
-            Order::Write => WRITE,
-            Order::Append => APPEND,
+            Placement::Write => WRITE,
+            Placement::Append => APPEND,
         };
         command(number, limits, (self.transfer.position(), self.bytes), &self.pieces)
     }
@@ -278,7 +281,7 @@ fn encode(number: u8, limits: Limits, (at, bytes): (u64, usize), pieces: &Pieces
 
 /// Converts a completion. A negative result is the kernel's error. A positive one is the NVMe
 /// status, converted to the error that the block layer would return.
-fn judge(result: i32) -> Result<(), Errno> {
+fn classify(result: i32) -> Result<(), Errno> {
     match u32::try_from(result).map(|status| status & STATUS) {
         Ok(0) => Ok(()),
         Ok(TOO_MANY_ACTIVE) => Err(Errno::OVERFLOW),
@@ -355,7 +358,7 @@ mod tests {
             Err(Errno::IO),
             Err(Errno::NODEV),
         ];
-        assert_eq!(answers.map(judge), expected);
+        assert_eq!(answers.map(classify), expected);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use zonal_base::{Blocks, Bytes, Lba, Nanos, Rng, Ticket, index};
 use zonal_device::{Command, Completion, Geometry, ZonedDevice};
 use zonal_emulator::ftl::FtlCounters;
 use zonal_emulator::{
-    BlockCommand, ConventionalDrive, ConventionalProfile, Forgetful, Medium, Model, OnReset, Tags,
-    ZonedDrive,
+    BlockCommand, ConventionalDrive, ConventionalProfile, DiscardMedium, Medium, Model, OnReset,
+    Tags, ZonedDrive,
 };
 
 use super::{Engine, Experiment, Precondition};
@@ -83,7 +83,7 @@ impl Part {
 /// Contents of the drive. Zonal verifies what it reads. The published caches do not.
 fn medium(cache: Engine, geometry: &Geometry) -> Box<dyn Medium> {
     match cache {
-        Engine::Zncache | Engine::Znsccache => Box::new(Forgetful),
+        Engine::Zncache | Engine::Znsccache => Box::new(DiscardMedium),
         Engine::Zonal => Box::new(Tags::new(geometry)),
     }
 }

@@ -8,8 +8,8 @@ use zonal_base::{
 };
 use zonal_device::{Completion, Geometry, ZonedDevice};
 use zonal_emulator::{
-    BlockCommand, ConventionalDrive, ConventionalProfile, Forgetful, Model, OnReset, Profile, Tags,
-    ZonedDrive,
+    BlockCommand, ConventionalDrive, ConventionalProfile, DiscardMedium, Model, OnReset, Profile,
+    Tags, ZonedDrive,
 };
 use zonal_runtime::{Buffers, Port};
 use zonal_shaper::{
@@ -160,7 +160,7 @@ fn in_place(profile: ConventionalProfile, seed: u64) -> (Rc<RefCell<Conventional
     // The drive is one zone, so that every write and read lies within it.
     let all = Blocks(profile.user_blocks().0 / FILL.blocks_ceil().0 * FILL.blocks_ceil().0);
     let profile = profile.with_zones_of(all);
-    let drive = ConventionalDrive::new(profile, OnReset::Nothing, seed, Box::new(Forgetful));
+    let drive = ConventionalDrive::new(profile, OnReset::Nothing, seed, Box::new(DiscardMedium));
     (Rc::new(RefCell::new(drive)), all)
 }
 

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 use zonal_base::{Bytes, Nanos};
-use zonal_emulator::{Forgetful, Profile, ZonedDrive};
+use zonal_emulator::{DiscardMedium, Profile, ZonedDrive};
 
 use super::exhibit::Exhibit;
 use super::report::short;
@@ -110,7 +110,7 @@ impl Run for Lookups {
     type Outcome = Served;
 
     fn run(&self, on_progress: &dyn Fn(f64)) -> Result<Served, String> {
-        let drive = ZonedDrive::new(Profile::zn540(), self.seed, Box::new(Forgetful));
+        let drive = ZonedDrive::new(Profile::zn540(), self.seed, Box::new(DiscardMedium));
         let draw = Draw::new(Distribution::Uniform, self.records, self.seed);
         // The cache cuts the tree into chunks, so the tree returns page numbers.
         let shape = Shape { page: PAGE, record: RECORD, entry: ENTRY, memory: MEMORY, chunk: PAGE };

@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use zonal_base::{Bytes, Nanos};
 use zonal_device::{Geometry, ZonedDevice};
 use zonal_emulator::{
-    ConventionalDrive, ConventionalProfile, Forgetful, OnReset, Profile, ZonedDrive,
+    ConventionalDrive, ConventionalProfile, DiscardMedium, OnReset, Profile, ZonedDrive,
 };
 use zonal_runtime::{Clock, Event, Spawner};
 
@@ -287,7 +287,7 @@ impl Run for Settings {
 
     /// Runs on a new drive of `medium`, which is `smaller` times smaller than the real one.
     fn run(&self, on_progress: &dyn Fn(f64)) -> Result<Outcome, String> {
-        let medium = Box::new(Forgetful);
+        let medium = Box::new(DiscardMedium);
         if self.medium == Medium::Conventional {
             let mut profile = ConventionalProfile::sn540();
             if 1 < self.smaller {

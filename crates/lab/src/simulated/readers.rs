@@ -204,7 +204,7 @@ impl Readers {
     ) -> Option<Came> {
         let seen = Rc::new(Cell::new(GetOutcome::default()));
         let keeping = ReadHints {
-            care: RetentionClass::Usual,
+            retention: RetentionClass::Usual,
             lot: SampleRank::of(self.lots.borrow_mut().next_u64()),
         };
         let (mut rest, mut stripes) = (range.clone(), 0);

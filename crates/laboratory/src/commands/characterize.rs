@@ -13,7 +13,8 @@ use std::path::PathBuf;
 use zonal_base::{Blocks, Bytes};
 use zonal_cli::{Failure, print};
 use zonal_emulator::{
-    Basis, ConventionalDrive, ConventionalProfile, Forgetful, Model, OnReset, Profile, ZonedDrive,
+    Basis, ConventionalDrive, ConventionalProfile, DiscardMedium, Model, OnReset, Profile,
+    ZonedDrive,
 };
 use zonal_hostdev::DeviceLocation;
 use zonal_lab::characterize::{
@@ -157,7 +158,7 @@ fn measure_zoned(
     settings: &Settings,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Report, Failure> {
-    let mut drive = ZonedDrive::new(profile, settings.seed, Box::new(Forgetful));
+    let mut drive = ZonedDrive::new(profile, settings.seed, Box::new(DiscardMedium));
     zoned((&mut drive, memory()), &mut VirtualTime::default(), settings, on_progress)
         .map_err(Failure::work)
 }
@@ -179,7 +180,7 @@ fn measure_conventional(
     let experiments = args.chosen(&[experiments, &[Experiment::WriteAmplification]].concat())?;
     let settings = Settings { note, model: profile.drive.name, ..settings };
     let mut run = |profile: ConventionalProfile, comparison, experiments: &[Experiment]| {
-        let medium = Box::new(Forgetful);
+        let medium = Box::new(DiscardMedium);
         let drive = ConventionalDrive::new(profile, OnReset::Nothing, settings.seed, medium);
         let experiments = experiments.to_vec();
         let settings = Settings { comparison, experiments, ..settings.clone() };

@@ -14,7 +14,7 @@ use http::{Method, Request, Uri, request};
 use http_body_util::{BodyExt, Limited};
 
 use super::{Addressing, S3Origin};
-use crate::error::{OriginError, Refusal};
+use crate::error::{ErrorResponse, OriginError};
 
 /// Limit of remembered buckets. A name takes 63 bytes, so 1 MiB with the overhead of the set. When
 /// the limit is reached, all are forgotten.
@@ -103,7 +103,7 @@ impl S3Origin {
         }
         Err(match (absent, denied) {
             (Some(refusal), _) => OriginError::NotFound(refusal),
-            (None, Some(refusal)) => OriginError::Denied(Refusal {
+            (None, Some(refusal)) => OriginError::Denied(ErrorResponse {
                 message: format!(
                     "The origin tells neither where the bucket {bucket} lies nor what is in it, so it cannot be told from an \
                      API of the origin. Allow one of the two to the cache's identity (s3:GetBucketLocation, \
@@ -111,7 +111,7 @@ impl S3Origin {
                 ),
                 ..refusal
             }),
-            (None, None) => super::answer::no_such_bucket(bucket),
+            (None, None) => super::error_mapping::no_such_bucket(bucket),
         })
     }
 
@@ -127,11 +127,12 @@ impl S3Origin {
 
     async fn ask_bucket(&self, bucket: &str, query: &str) -> Result<Vec<u8>, OriginError> {
         let url = self.endpoint.url(bucket, "", Some(query));
-        let url = url.ok_or_else(|| super::answer::no_such_bucket(bucket))?;
+        let url = url.ok_or_else(|| super::error_mapping::no_such_bucket(bucket))?;
         let request = self.asking(Method::GET, &url, bucket).body(());
         let answer = self.attempt(request.expect("made of valid parts")).await?;
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let too_long = |_| OriginError::lied("an answer about a bucket that does not end");
+        let too_long =
+            |_| OriginError::invalid_response("an answer about a bucket that does not end");
         Ok(body.map_err(too_long)?.to_bytes().to_vec())
     }
 }

@@ -13,9 +13,9 @@ use zonal_s3::sigv4::{EMPTY_SHA256, Timestamp};
 use zonal_s3::{BoxBody, full_body};
 
 use super::S3Origin;
-use super::answer;
+use super::error_mapping;
 use crate::error::{OriginError, Wait};
-use crate::limits::Limits;
+use crate::limits::OriginLimits;
 
 pub(crate) type Client = legacy::Client<HttpsConnector<HttpConnector>, BoxBody>;
 
@@ -24,7 +24,7 @@ pub(crate) type Client = legacy::Client<HttpsConnector<HttpConnector>, BoxBody>;
 const IDLE_CONNECTION: Duration = Duration::from_secs(4);
 
 /// Creates a client, without opening a connection.
-pub(crate) fn connect_with(roots: RootCertStore, limits: &Limits) -> Client {
+pub(crate) fn connect_with(roots: RootCertStore, limits: &OriginLimits) -> Client {
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     http.set_nodelay(true);
@@ -65,12 +65,12 @@ impl S3Origin {
         let request = Request::from_parts(parts, full_body(""));
         let whole = async {
             let answer = self.client.load().request(request);
-            let response = answer.await.map_err(|error| answer::broken(&error))?;
+            let response = answer.await.map_err(|error| error_mapping::broken(&error))?;
             if response.status().is_success() {
                 Ok(response)
             } else {
-                let (parts, document) = answer::read(response).await;
-                Err(answer::meaning(&parts, &document.unwrap_or_default()))
+                let (parts, document) = error_mapping::read(response).await;
+                Err(error_mapping::meaning(&parts, &document.unwrap_or_default()))
             }
         };
         let after = self.limits.answer;

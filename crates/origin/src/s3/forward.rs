@@ -23,24 +23,24 @@ use zonal_s3::sigv4::{Timestamp, UNSIGNED_PAYLOAD, decode_path};
 use zonal_s3::{BoxBody, S3Error, aws_chunked, full_body, hop_by_hop, payload_hash};
 
 use super::S3Origin;
-use super::answer;
-use super::answer::no_such_bucket;
+use super::error_mapping;
+use super::error_mapping::no_such_bucket;
 use super::response_validation::ForwardedRequest;
-use super::upload::{Progress, Upload};
+use super::upload::{Progress, tracked};
 use crate::concurrency::Permit;
 use crate::download::Download;
-use crate::error::{OriginError, RefusalCode, Wait};
-use crate::origin::{AsSigned, OfUpload};
+use crate::error::{ErrorCode, OriginError, Wait};
+use crate::origin::{OfUpload, PassThroughSigned};
 
 impl S3Origin {
-    /// Forwards `request`, or passes it through if it is marked [`AsSigned`].
+    /// Forwards `request`, or passes it through if it is marked [`PassThroughSigned`].
     pub(crate) async fn forward(
         &self,
         request: Request<BoxBody>,
     ) -> Result<Response<BoxBody>, OriginError> {
         let permit = self.concurrency.for_forward(&request).await?;
-        let answer = match request.extensions().get::<AsSigned>() {
-            Some(_) => self.hand_on_as_signed(request, permit).await,
+        let answer = match request.extensions().get::<PassThroughSigned>() {
+            Some(_) => self.pass_through(request, permit).await,
             None => self.hand_on(request, permit).await,
         };
         answer.inspect_err(|error| self.stats.count_error(error))
@@ -106,21 +106,21 @@ impl S3Origin {
     ) -> Result<Response<BoxBody>, OriginError> {
         let after = self.limits.stall;
         let stalled = OriginError::Stalled { waited_for: Wait::Body, after };
-        let read = tokio::time::timeout(after, answer::read(answer)).await;
+        let read = tokio::time::timeout(after, error_mapping::read(answer)).await;
         let (mut parts, document) = read.map_err(|_| stalled)?;
-        let too_long = || OriginError::lied("an error document that does not end");
+        let too_long = || OriginError::invalid_response("an error document that does not end");
         let document = document.ok_or_else(too_long)?;
         self.stats.received_bytes.add(document.len() as u64);
-        let meaning = answer::meaning(&parts, &document);
-        if let (OriginError::NotSignedIn(refusal), Some(name)) = (&meaning, &asked.spaced)
+        let meaning = error_mapping::meaning(&parts, &document);
+        if let (OriginError::CredentialsRejected(refusal), Some(name)) = (&meaning, &asked.spaced)
             && refusal.code == "SignatureDoesNotMatch"
         {
             // Zonal's credentials are good: only this header is signed differently.
-            return Err(answer::unsignable(name));
+            return Err(error_mapping::unsignable(name));
         }
-        if let OriginError::NotSignedIn(_)
-        | OriginError::Elsewhere { .. }
-        | OriginError::Lied { .. } = meaning
+        if let OriginError::CredentialsRejected(_)
+        | OriginError::Redirected { .. }
+        | OriginError::InvalidResponse { .. } = meaning
         {
             return Err(meaning);
         }
@@ -128,7 +128,7 @@ impl S3Origin {
         self.stats.count_error(&meaning);
         hop_by_hop::remove(&mut parts.headers);
         if let Some(refusal) = meaning.refusal().filter(|refusal| !refusal.code.is_empty()) {
-            parts.extensions.insert(RefusalCode(refusal.code.clone()));
+            parts.extensions.insert(ErrorCode(refusal.code.clone()));
         }
         Ok(Response::from_parts(parts, full_body(document)))
     }
@@ -139,8 +139,7 @@ impl S3Origin {
         body: BoxBody,
     ) -> Result<Response<Incoming>, OriginError> {
         let progress = Arc::new(Progress::default());
-        let upload = Upload { inner: body, progress: progress.clone() };
-        let request = Request::from_parts(parts, upload.boxed_unsync());
+        let request = Request::from_parts(parts, tracked(body, &progress));
         let answer = self.send_watched(request, &progress).await;
         self.stats.sent_bytes.add(progress.sent_bytes());
         answer
@@ -160,7 +159,7 @@ impl S3Origin {
                 Ok(Ok(response)) => return Ok(response),
                 Ok(Err(error)) => {
                     let ours = progress.failure().cloned();
-                    return Err(ours.unwrap_or_else(|| answer::broken(&error)));
+                    return Err(ours.unwrap_or_else(|| error_mapping::broken(&error)));
                 }
                 Err(_) if progress.sent_bytes() != sent_bytes => sent_bytes = progress.sent_bytes(),
                 Err(_) => {

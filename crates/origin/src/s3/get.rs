@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use zonal_s3::range::digits;
 
 use super::S3Origin;
-use super::answer::no_such_bucket;
+use super::error_mapping::no_such_bucket;
 use crate::body::{OriginBody, RangeHead, Source};
 use crate::error::OriginError;
 use crate::object::ObjectName;
@@ -56,18 +56,24 @@ pub(crate) fn check<B>(
     if response.status() != StatusCode::PARTIAL_CONTENT {
         // A 200 is the whole object, or an error document with the wrong status.
         let status = response.status();
-        return Err(OriginError::lied(format!("a range was asked for and {status} came")));
+        return Err(OriginError::invalid_response(format!(
+            "a range was asked for and {status} came"
+        )));
     }
     let headers = response.headers();
     let etag = text(headers, ETAG);
     match (if_match, &etag) {
-        (Some(_), None) => return Err(OriginError::lied("a range of a version without an ETag")),
+        (Some(_), None) => {
+            return Err(OriginError::invalid_response("a range of a version without an ETag"));
+        }
         (Some(asked), Some(etag)) if asked != etag => return Err(OriginError::Changed),
         _ => {}
     }
     let content_range = text(headers, CONTENT_RANGE).unwrap_or_default();
     let Some((range, object_size)) = parse_content_range(&content_range) else {
-        return Err(OriginError::lied(format!("206 with Content-Range {content_range:?}")));
+        return Err(OriginError::invalid_response(format!(
+            "206 with Content-Range {content_range:?}"
+        )));
     };
     if range != *asked {
         let ends_sooner = range.start == asked.start && object_size == Some(range.end);
@@ -75,7 +81,9 @@ pub(crate) fn check<B>(
             // The object is smaller than the version for which the range was computed.
             OriginError::Changed
         } else {
-            OriginError::lied(format!("bytes {asked:?} were asked for, {content_range:?} came"))
+            OriginError::invalid_response(format!(
+                "bytes {asked:?} were asked for, {content_range:?} came"
+            ))
         });
     }
     let bytes = asked.end - asked.start;
@@ -83,7 +91,7 @@ pub(crate) fn check<B>(
         && digits(&length) != Some(bytes)
     {
         let what = format!("Content-Length {length} for a range of {bytes} bytes");
-        return Err(OriginError::lied(what));
+        return Err(OriginError::invalid_response(what));
     }
     // In HTTP, "identity" means no encoding.
     let content_encoding = text(headers, CONTENT_ENCODING).filter(|how| how != "identity");

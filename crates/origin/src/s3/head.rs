@@ -6,7 +6,7 @@ use http_body::Body;
 use zonal_s3::range::digits;
 
 use super::S3Origin;
-use super::answer::no_such_bucket;
+use super::error_mapping::no_such_bucket;
 use crate::error::OriginError;
 use crate::object::{ObjectHead, ObjectName};
 
@@ -27,11 +27,15 @@ impl S3Origin {
             })
             .await?;
         if response.status() != StatusCode::OK {
-            return Err(OriginError::lied(format!("HEAD was answered {}", response.status())));
+            return Err(OriginError::invalid_response(format!(
+                "HEAD was answered {}",
+                response.status()
+            )));
         }
         let length = response.headers().get(CONTENT_LENGTH);
         let size = length.and_then(|length| digits(length.to_str().ok()?));
-        let size = size.ok_or_else(|| OriginError::lied("HEAD without a Content-Length"))?;
+        let size =
+            size.ok_or_else(|| OriginError::invalid_response("HEAD without a Content-Length"))?;
         let head = ObjectHead::from_headers(size, response.headers());
         match &head.etag {
             Some(etag) if size == 0 && etag != ETAG_OF_NOTHING => {
@@ -58,7 +62,9 @@ impl S3Origin {
         match asked {
             Err(OriginError::RangeNotSatisfiable) => Ok(()),
             Ok(answer) if answer.body().is_end_stream() => Ok(()),
-            Ok(_) => Err(OriginError::lied("HEAD of an object that is not empty says 0 bytes")),
+            Ok(_) => Err(OriginError::invalid_response(
+                "HEAD of an object that is not empty says 0 bytes",
+            )),
             Err(error) => Err(error),
         }
     }

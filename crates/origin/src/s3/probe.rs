@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::S3Origin;
-use crate::error::{OriginError, Refusal, Wait};
+use crate::error::{ErrorResponse, OriginError, Wait};
 
 /// For this time after a successful probe, a refusal without a document is taken to concern the
 /// object. 10 s: at most 0.1 probes per second, even if every second HEAD is denied.
@@ -46,12 +46,12 @@ impl S3Origin {
         let url = self.endpoint.url("", "", None).expect("every endpoint has a root");
         match self.attempt(Request::get(url).body(()).expect("made of valid parts")).await {
             // Anonymous requests get web pages and redirections.
-            Ok(_) | Err(OriginError::Elsewhere { .. }) if self.is_nobody() => Ok(()),
+            Ok(_) | Err(OriginError::Redirected { .. }) if self.is_nobody() => Ok(()),
             Ok(response) => match is_list(response).await {
                 true => Ok(()),
-                false => {
-                    Err(OriginError::lied("its list of buckets is none: is it an S3 endpoint?"))
-                }
+                false => Err(OriginError::invalid_response(
+                    "its list of buckets is none: is it an S3 endpoint?",
+                )),
             },
             Err(error) => match error.refusal() {
                 Some(_) if error.is_trouble() => Err(error),
@@ -90,7 +90,7 @@ impl S3Origin {
     /// Checks the credentials by a probe, at most every [`LET_IN_FOR`]. The answer to HEAD has no
     /// document, so its refusal may concern the object or the credentials.
     async fn check_let_in(&self, status: u16) -> Result<(), OriginError> {
-        if let Some(trouble @ OriginError::NotSignedIn(_)) = self.stats.trouble() {
+        if let Some(trouble @ OriginError::CredentialsRejected(_)) = self.stats.trouble() {
             return Err(trouble);
         }
         if !matches!(status, 400 | 403) {
@@ -101,7 +101,7 @@ impl S3Origin {
             return Ok(());
         }
         match self.probe().await {
-            Err(error @ (OriginError::NotSignedIn(_) | OriginError::Elsewhere { .. })) => {
+            Err(error @ (OriginError::CredentialsRejected(_) | OriginError::Redirected { .. })) => {
                 Err(error)
             }
             Err(_) => Ok(()),
@@ -114,9 +114,11 @@ impl S3Origin {
 }
 
 /// Error for a refusal that lacks its S3 error document.
-fn wordless(refusal: &Refusal) -> OriginError {
+fn wordless(refusal: &ErrorResponse) -> OriginError {
     let status = refusal.status;
-    OriginError::lied(format!("status {status} without an S3 error: is it an S3 endpoint?"))
+    OriginError::invalid_response(format!(
+        "status {status} without an S3 error: is it an S3 endpoint?"
+    ))
 }
 
 async fn is_list(response: Response<Incoming>) -> bool {

@@ -11,7 +11,7 @@ use http::header::{
 use http::{HeaderValue, Method, Response, StatusCode, request, response};
 use http_body::Body;
 use zonal_s3::Query;
-use zonal_s3::range::{Slice, digits, resolve};
+use zonal_s3::range::{ResolvedRange, digits, resolve};
 
 use super::get::{parse_content_range, text};
 use crate::error::OriginError;
@@ -79,16 +79,18 @@ impl ForwardedRequest {
             _ => false,
         };
         if !is_possible {
-            return Err(OriginError::lied(format!("{status} to {}", self.method)));
+            return Err(OriginError::invalid_response(format!("{status} to {}", self.method)));
         }
         let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
         let length = lengths.next();
         if lengths.any(|other| Some(other) != length) {
-            return Err(OriginError::lied("two Content-Lengths"));
+            return Err(OriginError::invalid_response("two Content-Lengths"));
         }
         let has_end = answer.body().is_end_stream() || self.method == Method::HEAD;
         if !has_end && length.is_none() && !headers.contains_key(TRANSFER_ENCODING) {
-            return Err(OriginError::lied("an answer whose end cannot be told from a break"));
+            return Err(OriginError::invalid_response(
+                "an answer whose end cannot be told from a break",
+            ));
         }
         match &self.range {
             Some(range) if status == StatusCode::PARTIAL_CONTENT => check_range(range, headers),
@@ -101,9 +103,9 @@ impl ForwardedRequest {
         match answer.status() {
             StatusCode::NOT_MODIFIED => self.check(answer),
             status if status.is_success() => self.check(answer),
-            status if status.is_redirection() => Err(OriginError::Elsewhere { region: None }),
+            status if status.is_redirection() => Err(OriginError::Redirected { region: None }),
             status if status.is_informational() => {
-                Err(OriginError::lied(format!("{status}, which ends nothing")))
+                Err(OriginError::invalid_response(format!("{status}, which ends nothing")))
             }
             _ => Ok(()),
         }
@@ -133,22 +135,23 @@ fn is_read(method: &Method) -> bool {
 fn check_range(asked: &str, headers: &HeaderMap) -> Result<(), OriginError> {
     // Applies S3's rules to the largest possible object, to find out whether the header is one
     // range.
-    let Slice::Part(_) = resolve(asked, u64::MAX) else { return Ok(()) };
+    let ResolvedRange::Part(_) = resolve(asked, u64::MAX) else { return Ok(()) };
     let told = text(headers, CONTENT_RANGE).unwrap_or_default();
-    let lied = || OriginError::lied(format!("{asked} was asked for, {told:?} came"));
-    let (range, size) = parse_content_range(&told).ok_or_else(lied)?;
+    let invalid_response =
+        || OriginError::invalid_response(format!("{asked} was asked for, {told:?} came"));
+    let (range, size) = parse_content_range(&told).ok_or_else(invalid_response)?;
     let is_it = match size {
-        Some(size) => resolve(asked, size) == Slice::Part(range.clone()),
+        Some(size) => resolve(asked, size) == ResolvedRange::Part(range.clone()),
         // Without the object size, the start of a suffix range is unknown.
         None => match resolve(asked, u64::MAX) {
-            Slice::Part(widest) if widest.end < u64::MAX => range == widest,
-            Slice::Part(widest) => asked.contains("=-") || range.start == widest.start,
-            Slice::Whole | Slice::Unsatisfiable => true,
+            ResolvedRange::Part(widest) if widest.end < u64::MAX => range == widest,
+            ResolvedRange::Part(widest) => asked.contains("=-") || range.start == widest.start,
+            ResolvedRange::Whole | ResolvedRange::Unsatisfiable => true,
         },
     };
     let length = text(headers, CONTENT_LENGTH);
     let is_as_long = length.is_none_or(|length| digits(&length) == Some(range.end - range.start));
-    if is_it && is_as_long { Ok(()) } else { Err(lied()) }
+    if is_it && is_as_long { Ok(()) } else { Err(invalid_response()) }
 }
 
 #[cfg(test)]

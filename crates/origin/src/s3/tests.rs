@@ -19,7 +19,7 @@ use zonal_s3::{BoxBody, full_body};
 
 use super::*;
 use crate::body::OriginBody;
-use crate::error::{OriginError, Refusal, Wait};
+use crate::error::{ErrorResponse, OriginError, Wait};
 use crate::object::ObjectName;
 use crate::origin::Origin;
 
@@ -28,18 +28,18 @@ const SHORT: Duration = Duration::from_millis(100);
 
 const ETAG: &str = "\"v1\"";
 
-fn limits() -> Limits {
-    Limits { backoff: Duration::from_millis(1), ..Limits::default() }
+fn limits() -> OriginLimits {
+    OriginLimits { backoff: Duration::from_millis(1), ..OriginLimits::default() }
 }
 
-fn s3_with(server: &Server, limits: Limits) -> S3Origin {
+fn s3_with(server: &Server, limits: OriginLimits) -> S3Origin {
     let credentials =
         Credentials { access_key: "AK".into(), secret_key: "SK".into(), session_token: None };
     let endpoint = server.url().parse().unwrap();
     S3Origin::open(endpoint, "us-east-1".into(), Some(credentials), limits).unwrap()
 }
 
-fn origin_with(server: &Server, limits: Limits) -> Origin {
+fn origin_with(server: &Server, limits: OriginLimits) -> Origin {
     Origin::from(s3_with(server, limits).with_buckets(&["b".to_owned()]))
 }
 
@@ -88,7 +88,7 @@ async fn get(origin: &Origin) -> Result<Vec<u8>, OriginError> {
 /// The result of a get, without retries, if the server gives these answers.
 async fn get_from(answers: impl IntoIterator<Item = Answer>) -> Result<Vec<u8>, OriginError> {
     let server = Server::start(answers).await;
-    get(&origin_with(&server, Limits { retries: 0, ..limits() })).await
+    get(&origin_with(&server, OriginLimits { retries: 0, ..limits() })).await
 }
 
 /// The errors that were counted, by kind.
@@ -97,7 +97,7 @@ fn counted(origin: &Origin) -> Vec<(&'static str, u64)> {
 }
 
 fn is_lie<T: fmt::Debug>(result: &Result<T, OriginError>) -> bool {
-    matches!(result, Err(OriginError::Lied { .. }))
+    matches!(result, Err(OriginError::InvalidResponse { .. }))
 }
 
 #[tokio::test]
@@ -158,14 +158,17 @@ async fn a_chunked_answer_is_as_good() {
     assert_eq!(chunked("2\r\n23\r\n2\r\n45\r\n0\r\n\r\n").await.unwrap(), b"2345");
     assert!(is_lie(&chunked("5\r\n23456\r\n0\r\n\r\n").await));
     assert!(is_lie(&chunked("4\r\n2345\r\n1\r\n6\r\n0\r\n\r\n").await));
-    assert_eq!(chunked("2\r\n23\r\n0\r\n\r\n").await, Err(OriginError::Short { missing_bytes: 2 }));
+    assert_eq!(
+        chunked("2\r\n23\r\n0\r\n\r\n").await,
+        Err(OriginError::Truncated { missing_bytes: 2 })
+    );
 }
 
 #[tokio::test]
 async fn a_truncated_body_is_short_and_says_by_how_much() {
     let headers = "Content-Range: bytes 2-5/10\r\nETag: \"v1\"\r\nContent-Length: 4\r\n";
     let result = get_from([answer("206 Partial Content", headers, "234")]).await;
-    assert_eq!(result, Err(OriginError::Short { missing_bytes: 1 }));
+    assert_eq!(result, Err(OriginError::Truncated { missing_bytes: 1 }));
 }
 
 #[tokio::test]
@@ -173,14 +176,14 @@ async fn a_body_that_stops_coming_is_stalled() {
     let headers = "Content-Range: bytes 2-5/10\r\nETag: \"v1\"\r\nContent-Length: 4\r\n";
     let head = format!("HTTP/1.1 206 Partial Content\r\n{headers}\r\n23");
     let server = Server::start([Answer::Hang(head)]).await;
-    let result = get(&origin_with(&server, Limits { stall: SHORT, ..limits() })).await;
+    let result = get(&origin_with(&server, OriginLimits { stall: SHORT, ..limits() })).await;
     assert_eq!(result, Err(OriginError::Stalled { waited_for: Wait::Body, after: SHORT }));
 }
 
 #[tokio::test]
 async fn an_origin_that_does_not_answer_is_stalled() {
     let server = Server::start([Answer::Hang(String::new())]).await;
-    let result = get(&origin_with(&server, Limits { answer: SHORT, ..limits() })).await;
+    let result = get(&origin_with(&server, OriginLimits { answer: SHORT, ..limits() })).await;
     assert_eq!(result, Err(OriginError::Stalled { waited_for: Wait::Answer, after: SHORT }));
 }
 
@@ -237,27 +240,28 @@ async fn a_pinned_range_without_an_etag_is_never_data() {
 
 #[tokio::test]
 async fn refusals_are_told_apart_by_what_the_caller_does_next() {
-    let refusal = |status, code: &str| Refusal { status, code: code.into(), message: "m".into() };
+    let refusal =
+        |status, code: &str| ErrorResponse { status, code: code.into(), message: "m".into() };
     let not_found = get_from([xml_error("404 Not Found", "NoSuchKey")]).await;
     assert_eq!(not_found, Err(OriginError::NotFound(refusal(404, "NoSuchKey"))));
     let denied = get_from([xml_error("403 Forbidden", "AccessDenied")]).await;
     assert_eq!(denied, Err(OriginError::Denied(refusal(403, "AccessDenied"))));
     for (status, code) in [(403, "SignatureDoesNotMatch"), (404, "XAdminUserNotFound"), (401, "")] {
         let not_signed_in = get_from([xml_error(&format!("{status} No"), code)]).await;
-        assert_eq!(not_signed_in, Err(OriginError::NotSignedIn(refusal(status, code))));
+        assert_eq!(not_signed_in, Err(OriginError::CredentialsRejected(refusal(status, code))));
     }
     let outside = get_from([xml_error("416 Range Not Satisfiable", "InvalidRange")]).await;
     assert_eq!(outside, Err(OriginError::RangeNotSatisfiable));
     let busy = get_from([xml_error("503 Slow Down", "SlowDown")]).await;
     assert_eq!(
         busy,
-        Err(OriginError::Busy { refusal: refusal(503, "SlowDown"), retry_after: None })
+        Err(OriginError::Throttled { refusal: refusal(503, "SlowDown"), retry_after: None })
     );
     let failed = get_from([xml_error("400 Bad Request", "Odd")]).await;
     assert_eq!(failed, Err(OriginError::Failed(refusal(400, "Odd"))));
     let headers = "x-amz-bucket-region: eu-west-1\r\n";
     let elsewhere = get_from([with_body("301 Moved Permanently", headers, "")]).await;
-    assert_eq!(elsewhere, Err(OriginError::Elsewhere { region: Some("eu-west-1".into()) }));
+    assert_eq!(elsewhere, Err(OriginError::Redirected { region: Some("eu-west-1".into()) }));
 }
 
 #[tokio::test]
@@ -293,7 +297,7 @@ async fn failures_that_may_pass_are_tried_again_before_the_first_byte() {
 async fn retries_end_and_the_last_failure_counts_once() {
     let server = Server::start((0..9).map(|_| xml_error("503 Slow Down", "SlowDown"))).await;
     let origin = origin(&server);
-    assert!(matches!(get(&origin).await, Err(OriginError::Busy { .. })));
+    assert!(matches!(get(&origin).await, Err(OriginError::Throttled { .. })));
     assert_eq!(server.requests().len(), 4);
     assert_eq!(counted(&origin), [("busy", 1)]);
 }
@@ -305,14 +309,14 @@ async fn what_will_not_pass_is_not_tried_again() {
     assert!(matches!(get(&origin(&server)).await, Err(OriginError::NotFound(_))));
     let headers = "Content-Range: bytes 2-5/10\r\nETag: \"v1\"\r\nContent-Length: 4\r\n";
     let server = Server::start([answer("206 Partial Content", headers, "2"), good_range()]).await;
-    assert!(matches!(get(&origin(&server)).await, Err(OriginError::Short { .. })));
+    assert!(matches!(get(&origin(&server)).await, Err(OriginError::Truncated { .. })));
     assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn reads_beyond_the_bound_wait_until_a_body_is_dropped() {
     let server = Server::start([good_range(), good_range()]).await;
-    let origin = origin_with(&server, Limits { concurrent_reads: 1, ..limits() });
+    let origin = origin_with(&server, OriginLimits { concurrent_reads: 1, ..limits() });
     let first = origin.get(&object(), 2..6, Some(ETAG)).await.unwrap();
     let mut second = std::pin::pin!(get(&origin));
     assert!(tokio::time::timeout(SHORT, &mut second).await.is_err());
@@ -360,7 +364,7 @@ async fn a_head_without_an_etag_keeps_none_and_one_without_a_size_is_a_lie() {
 async fn a_missing_object_is_not_found_although_head_has_no_body() {
     let server = Server::start([answer("404 Not Found", "Content-Length: 99\r\n", "")]).await;
     let result = origin(&server).head(&object()).await;
-    let refusal = Refusal { status: 404, code: String::new(), message: String::new() };
+    let refusal = ErrorResponse { status: 404, code: String::new(), message: String::new() };
     assert_eq!(result, Err(OriginError::NotFound(refusal)));
 }
 
@@ -456,7 +460,7 @@ async fn a_forwarded_answer_may_stall_and_may_be_short() {
         [(Answer::Hang(head.clone()), "stalled"), (Answer::Close(head), "short")]
     {
         let server = Server::start([answer]).await;
-        let origin = origin_with(&server, Limits { stall: SHORT, ..limits() });
+        let origin = origin_with(&server, OriginLimits { stall: SHORT, ..limits() });
         let request = Request::get("/b/?list-type=2").body(full_body("")).unwrap();
         let response = origin.forward(request).await.unwrap();
         let error = response.into_body().collect().await.unwrap_err();
@@ -469,7 +473,7 @@ async fn a_forwarded_answer_may_stall_and_may_be_short() {
 #[tokio::test]
 async fn a_forwarded_request_waits_for_its_answer_only_so_long() {
     let server = Server::start([Answer::Hang(String::new())]).await;
-    let origin = origin_with(&server, Limits { forward_answer: SHORT, ..limits() });
+    let origin = origin_with(&server, OriginLimits { forward_answer: SHORT, ..limits() });
     let request = Request::get("/b/").body(full_body("")).unwrap();
     let result = origin.forward(request).await.map(|_| ());
     assert_eq!(result, Err(OriginError::Stalled { waited_for: Wait::Answer, after: SHORT }));
@@ -480,7 +484,7 @@ async fn https_works_with_a_trusted_certificate_and_only_with_one() {
     let (server, roots) = Server::start_tls([good_range(), good_range()]).await;
     let endpoint: Endpoint = server.url().parse().unwrap();
     let open = |roots| {
-        let limits = Limits { retries: 0, ..limits() };
+        let limits = OriginLimits { retries: 0, ..limits() };
         Origin::from(
             S3Origin::with_roots(endpoint.clone(), String::new(), None, limits, roots).unwrap(),
         )
@@ -494,7 +498,7 @@ async fn https_works_with_a_trusted_certificate_and_only_with_one() {
 #[tokio::test]
 async fn a_signature_for_another_region_says_which_one_to_configure() {
     let xml = "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>";
-    let expected = Err(OriginError::Elsewhere { region: Some("eu-west-1".into()) });
+    let expected = Err(OriginError::Redirected { region: Some("eu-west-1".into()) });
     assert_eq!(get_from([with_body("400 Bad Request", "", xml)]).await, expected);
     let headers = "x-amz-bucket-region: eu-west-1\r\nContent-Length: 9\r\n";
     let server = Server::start([answer("400 Bad Request", headers, "")]).await;
@@ -530,7 +534,7 @@ impl http_body::Body for SlowBody {
 async fn a_slow_upload_is_not_a_silent_origin() {
     let server = Server::start([with_body("200 OK", "", "")]).await;
     // The timeout is half as long as the upload, and far longer than its pauses.
-    let origin = origin_with(&server, Limits { forward_answer: 5 * SHORT, ..limits() });
+    let origin = origin_with(&server, OriginLimits { forward_answer: 5 * SHORT, ..limits() });
     let body = SlowBody { pieces_left: 10, pause: Box::pin(tokio::time::sleep(SHORT)) };
     let request = Request::put("/b/k").header("content-length", 50);
     let response = origin.forward(request.body(body.boxed_unsync()).unwrap()).await.unwrap();

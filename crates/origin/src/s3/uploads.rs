@@ -14,7 +14,7 @@ use zonal_s3::sigv4::{encode_query_value, sha256_hex};
 use zonal_s3::xml;
 
 use super::S3Origin;
-use crate::error::{OriginError, Refusal};
+use crate::error::{ErrorResponse, OriginError};
 use crate::serving::no_such_upload;
 
 /// Limit of remembered uploads, at 64 bytes each. When it is reached, all are forgotten and checked
@@ -30,9 +30,9 @@ const PAGES_MAX: usize = 10;
 
 /// Verified uploads: digests of bucket, key and upload ID.
 #[derive(Debug, Default)]
-pub(super) struct Proven(Mutex<HashSet<Box<str>>>);
+pub(super) struct VerifiedUploads(Mutex<HashSet<Box<str>>>);
 
-impl Proven {
+impl VerifiedUploads {
     fn has(&self, upload: &str) -> bool {
         self.digests().contains(upload)
     }
@@ -103,7 +103,7 @@ impl S3Origin {
             query.push_str(&format!("&upload-id-marker={}", encode_query_value(id)));
         }
         let url = self.endpoint.url(bucket, "", Some(&query));
-        let url = url.ok_or_else(|| super::answer::no_such_bucket(bucket))?;
+        let url = url.ok_or_else(|| super::error_mapping::no_such_bucket(bucket))?;
         let request = self.asking(Method::GET, &url, bucket).body(());
         let answer = match self.attempt(request.expect("made of valid parts")).await {
             Err(OriginError::Denied(refusal)) => return Err(not_told(bucket, refusal)),
@@ -113,15 +113,17 @@ impl S3Origin {
             answer => answer?,
         };
         let body = Limited::new(answer.into_body(), PAGE_BYTES_MAX).collect().await;
-        let body = body.map_err(|_| OriginError::lied("a list of uploads that does not end"))?;
-        parse(&body.to_bytes()).ok_or_else(|| OriginError::lied("a list of uploads that is none"))
+        let body =
+            body.map_err(|_| OriginError::invalid_response("a list of uploads that does not end"))?;
+        parse(&body.to_bytes())
+            .ok_or_else(|| OriginError::invalid_response("a list of uploads that is none"))
     }
 }
 
 const NOT_IMPLEMENTED: u16 = StatusCode::NOT_IMPLEMENTED.as_u16();
 
-fn not_told(bucket: &str, refusal: Refusal) -> OriginError {
-    OriginError::Denied(Refusal {
+fn not_told(bucket: &str, refusal: ErrorResponse) -> OriginError {
+    OriginError::Denied(ErrorResponse {
         message: format!(
             "The origin does not tell which uploads are under way in {bucket}, so it cannot be told of which object this one \
              is. Allow it to the cache's identity (s3:ListBucketMultipartUploads): who may not write everything needs it."

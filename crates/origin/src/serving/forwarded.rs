@@ -6,7 +6,7 @@ use http::{Method, Request, Response, Uri};
 use zonal_s3::sigv4::decode_path;
 use zonal_s3::{BoxBody, Query, full_body, says_what};
 
-use super::answer;
+use super::responses;
 use crate::concurrency::{ConcurrencyLimits, Permit};
 use crate::error::OriginError;
 use crate::object::ObjectName;
@@ -24,7 +24,8 @@ pub type Answer = Result<Response<BoxBody>, OriginError>;
 pub fn parse_target(uri: &Uri) -> Result<(ObjectName, Query<'_>), OriginError> {
     let path = uri.path();
     let path = decode_path(path.strip_prefix('/').unwrap_or(path));
-    let path = path.ok_or_else(|| answer::invalid_argument("the key is not UTF-8".to_owned()))?;
+    let path =
+        path.ok_or_else(|| responses::invalid_argument("the key is not UTF-8".to_owned()))?;
     let (bucket, key) = path.split_once('/').unwrap_or((&path, ""));
     let object = ObjectName { bucket: bucket.to_owned(), key: key.to_owned() };
     Ok((object, Query::parse(uri.query())?.filtered(says_what)))
@@ -34,7 +35,7 @@ pub fn parse_target(uri: &Uri) -> Result<(ObjectName, Query<'_>), OriginError> {
 /// response for the client, or returns an error that is not about the request.
 ///
 /// # Errors
-/// Errors that are not about the request, and [`OriginError::Busy`] if no concurrency permit
+/// Errors that are not about the request, and [`OriginError::Throttled`] if no concurrency permit
 /// becomes free in time.
 pub async fn answer_with<F: Future<Output = Answer>>(
     request: Request<BoxBody>,
@@ -50,7 +51,7 @@ pub async fn answer_with<F: Future<Output = Answer>>(
         Ok(answer) => answer,
         Err(error) => {
             let request_id = request_id.map(|RequestId(id)| id).unwrap_or_default();
-            answer::of_error(&told(error)?, &resource, &request_id)
+            responses::of_error(&told(error)?, &resource, &request_id)
         }
     };
     // The answer to HEAD has the headers of a body, but no body.

@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, LAST_MODIFIED};
 use http::{Response, StatusCode, response};
-use zonal_s3::conditions::{self, Verdict};
-use zonal_s3::range::{self, Slice};
+use zonal_s3::conditions::{self, ConditionResult};
+use zonal_s3::range::{self, ResolvedRange};
 
 use crate::error::OriginError;
 use crate::object::ObjectHead;
@@ -15,7 +15,7 @@ pub struct ReadAnswer {
     /// Status and headers.
     pub response: Response<()>,
     /// The bytes of its body. `None`: no body (304).
-    pub slice: Option<Slice>,
+    pub slice: Option<ResolvedRange>,
 }
 
 /// Evaluates the conditions and the range of a read.
@@ -23,26 +23,26 @@ pub struct ReadAnswer {
 /// # Errors
 /// A condition fails (412), or the range lies after the end (416).
 pub fn read_answer(headers: &HeaderMap, head: &ObjectHead) -> Result<ReadAnswer, OriginError> {
-    let asked_of = conditions::Version {
+    let asked_of = conditions::StoredVersion {
         etag: head.etag.as_deref().unwrap_or_default(),
         last_modified: head.last_modified.as_deref().unwrap_or_default(),
     };
     let mut response = describing(head);
     match conditions::evaluate(headers, asked_of, SystemTime::now()) {
-        Verdict::Failed(_) => return Err(OriginError::Changed),
-        Verdict::NotModified => {
+        ConditionResult::Failed(_) => return Err(OriginError::Changed),
+        ConditionResult::NotModified => {
             response = response.status(StatusCode::NOT_MODIFIED);
             let response = response.body(()).expect("made of valid parts");
             return Ok(ReadAnswer { response, slice: None });
         }
-        Verdict::Proceed => {}
+        ConditionResult::Proceed => {}
     }
     let header = conditions::range_header(headers, asked_of);
-    let slice = header.map_or(Slice::Whole, |header| range::resolve(header, head.size));
+    let slice = header.map_or(ResolvedRange::Whole, |header| range::resolve(header, head.size));
     let bytes = match &slice {
-        Slice::Unsatisfiable => return Err(OriginError::RangeNotSatisfiable),
-        Slice::Whole => head.size,
-        Slice::Part(range) => {
+        ResolvedRange::Unsatisfiable => return Err(OriginError::RangeNotSatisfiable),
+        ResolvedRange::Whole => head.size,
+        ResolvedRange::Part(range) => {
             let (first, last) = (range.start, range.end - 1);
             let content_range = format!("bytes {first}-{last}/{}", head.size);
             response = response.status(StatusCode::PARTIAL_CONTENT);

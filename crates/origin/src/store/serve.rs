@@ -3,14 +3,14 @@
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
-use zonal_s3::object_list::{self, ListRequest, Page, Version};
-use zonal_s3::range::Slice;
+use zonal_s3::object_list::{self, ListRequest, ListVersion, Page};
+use zonal_s3::range::ResolvedRange;
 use zonal_s3::{BoxBody, Query, full_body};
 
 use super::{PageRequest, PageStart, ReadOnlyOrigin};
 use crate::concurrency::Permit;
 use crate::download::Download;
-use crate::error::{OriginError, Refusal};
+use crate::error::{ErrorResponse, OriginError};
 use crate::object::ObjectName;
 use crate::serving::{self, Answer, ReadAnswer, not_implemented, refused};
 
@@ -82,8 +82,8 @@ impl ReadOnlyOrigin {
             let last = listed.entries.last().map(|last| last.name().to_owned());
             if last.is_some() || listed.next.is_none() {
                 let next = listed.next.and_then(|token| match request.version {
-                    Version::V1 => last,
-                    Version::V2 => Some(token),
+                    ListVersion::V1 => last,
+                    ListVersion::V2 => Some(token),
                 });
                 return Ok(Page { entries: listed.entries, next });
             }
@@ -96,10 +96,10 @@ impl ReadOnlyOrigin {
         let head = self.checked_head(object).await?;
         let ReadAnswer { response, slice } = serving::read_answer(&request.headers, &head)?;
         let body = match slice {
-            None | Some(Slice::Unsatisfiable) => full_body(""),
+            None | Some(ResolvedRange::Unsatisfiable) => full_body(""),
             _ if request.method == Method::HEAD || head.size == 0 => full_body(""),
-            Some(Slice::Whole) => self.whole(object, &head).await?,
-            Some(Slice::Part(range)) => {
+            Some(ResolvedRange::Whole) => self.whole(object, &head).await?,
+            Some(ResolvedRange::Part(range)) => {
                 let (now, body) =
                     self.checked_get(object, range.clone(), head.strong_etag()).await?;
                 if now.object_size.is_some_and(|size| size != head.size) || now.etag != head.etag {
@@ -117,7 +117,7 @@ impl ReadOnlyOrigin {
 /// request.
 fn told(error: OriginError) -> Result<OriginError, OriginError> {
     match error {
-        OriginError::NotSignedIn(_) => Err(error),
+        OriginError::CredentialsRejected(_) => Err(error),
         error if error.refusal().is_none() && !is_about_the_object(&error) => Err(error),
         error => Ok(in_words_of_s3(error)),
     }
@@ -132,11 +132,11 @@ const fn is_about_the_object(error: &OriginError) -> bool {
 fn in_words_of_s3(error: OriginError) -> OriginError {
     match error {
         OriginError::Denied(refusal) => {
-            OriginError::Denied(Refusal { code: "AccessDenied".to_owned(), ..refusal })
+            OriginError::Denied(ErrorResponse { code: "AccessDenied".to_owned(), ..refusal })
         }
-        OriginError::Busy { refusal, retry_after } => {
-            let refusal = Refusal { code: "SlowDown".to_owned(), ..refusal };
-            OriginError::Busy { refusal, retry_after }
+        OriginError::Throttled { refusal, retry_after } => {
+            let refusal = ErrorResponse { code: "SlowDown".to_owned(), ..refusal };
+            OriginError::Throttled { refusal, retry_after }
         }
         error => error,
     }
@@ -144,7 +144,7 @@ fn in_words_of_s3(error: OriginError) -> OriginError {
 
 /// 405: the bucket is read-only.
 fn read_only() -> OriginError {
-    OriginError::Failed(Refusal {
+    OriginError::Failed(ErrorResponse {
         status: 405,
         code: "MethodNotAllowed".to_owned(),
         message: "this bucket is only read: its store is not one of S3".to_owned(),

@@ -166,5 +166,5 @@ async fn a_wrong_key_is_denied() {
     let Some(server) = VersityGw::start("keys").await else { return };
     let wrong = server.origin("another secret");
     assert!(matches!(wrong.head(&object("k")).await, Err(OriginError::Denied(_))));
-    assert!(matches!(wrong.probe().await, Err(OriginError::NotSignedIn(_))));
+    assert!(matches!(wrong.probe().await, Err(OriginError::CredentialsRejected(_))));
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use tokio::process::{Child, Command};
-use zonal_origin::{Limits, Origin, S3Origin};
+use zonal_origin::{Origin, OriginLimits, S3Origin};
 use zonal_s3::sigv4::Credentials;
 
 pub(crate) const ACCESS_KEY: &str = "testak";
@@ -99,7 +99,7 @@ impl VersityGw {
         };
         let endpoint = self.url.parse().unwrap();
         let region = "us-east-1".to_owned();
-        S3Origin::open(endpoint, region, Some(credentials), Limits::default()).unwrap().into()
+        S3Origin::open(endpoint, region, Some(credentials), OriginLimits::default()).unwrap().into()
     }
 }
 

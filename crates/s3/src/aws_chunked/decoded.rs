@@ -1,13 +1,10 @@
 //! Decoded body: the payload of an `aws-chunked` body, as a stream.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-
 use bytes::Bytes;
-use http_body::{Body, Frame};
 
 use super::decoder::{ChunkedError, Decoder, Trailer};
-use crate::checksum::{Checksum, ChecksumMismatch, Sum};
+use crate::body::DataSource;
+use crate::checksum::{Checksum, ChecksumMismatch, Checksummer};
 use crate::{BodyError, BoxBody};
 
 /// Yields the payload of a chunked body. The stream fails if the body is malformed or does not
@@ -24,7 +21,7 @@ pub(super) struct Decoded {
     /// trailer may come.
     announced: Option<String>,
     /// Running checksum that the trailer must match.
-    sum: Option<(Checksum, Sum)>,
+    sum: Option<(Checksum, Checksummer)>,
 }
 
 impl Decoded {
@@ -59,30 +56,18 @@ impl Decoded {
     }
 }
 
-impl Body for Decoded {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = &mut *self;
+impl DataSource for Decoded {
+    async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
-            match this.decoder.decode(&mut this.input) {
-                Ok(Some(data)) => {
-                    if let Some((_, sum)) = &mut this.sum {
-                        sum.update(&data);
-                    }
-                    return Poll::Ready(Some(Ok(Frame::data(data))));
+            if let Some(data) = self.decoder.decode(&mut self.input)? {
+                if let Some((_, sum)) = &mut self.sum {
+                    sum.update(&data);
                 }
-                Ok(None) => {}
-                Err(error) => return Poll::Ready(Some(Err(error.into()))),
+                return Ok(Some(data));
             }
-            match ready!(Pin::new(&mut this.inner).poll_frame(cx)) {
-                Some(Ok(frame)) => this.input = frame.into_data().unwrap_or_default(),
-                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                None => return Poll::Ready(this.finish().err().map(Err)),
+            match self.inner.next().await? {
+                Some(data) => self.input = data,
+                None => return self.finish().map(|()| None),
             }
         }
     }

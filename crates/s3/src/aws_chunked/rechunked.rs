@@ -1,15 +1,13 @@
 //! Re-encoder: writes a decoded payload as unsigned chunks, with the received checksum as trailer.
 
 use std::collections::VecDeque;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http_body::{Body, Frame};
 
 use super::decoded::Decoded;
 use super::decoder::ChunkedError;
 use crate::BodyError;
+use crate::body::DataSource;
 use crate::checksum::Checksum;
 
 /// Payload bytes per chunk, except the last. S3's own clients use 64 KiB; S3 requires at least 8
@@ -112,31 +110,20 @@ impl Rechunked {
     }
 }
 
-impl Body for Rechunked {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = &mut *self;
+impl DataSource for Rechunked {
+    async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
-            if let Some(piece) = this.ready.pop_front() {
-                return Poll::Ready(Some(Ok(Frame::data(piece))));
+            if let Some(piece) = self.ready.pop_front() {
+                return Ok(Some(piece));
             }
-            if this.ended {
-                return Poll::Ready(None);
+            if self.ended {
+                return Ok(None);
             }
-            match ready!(Pin::new(&mut this.payload).poll_frame(cx)) {
-                Some(Ok(frame)) => this.cut(frame.into_data().unwrap_or_default()),
-                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+            match self.payload.next().await? {
+                Some(data) => self.cut(data),
                 None => {
-                    this.ended = true;
-                    match this.trailer() {
-                        Ok(trailer) => this.ready.push_back(trailer),
-                        Err(error) => return Poll::Ready(Some(Err(error.into()))),
-                    }
+                    self.ended = true;
+                    self.ready.push_back(self.trailer()?);
                 }
             }
         }

@@ -1,16 +1,13 @@
 //! Sample uploads, for the tests of every crate that handles `aws-chunked` bodies.
 
-use std::collections::VecDeque;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use bytes::Bytes;
-use http_body::{Body, Frame};
-use http_body_util::BodyExt;
+use futures_util::stream;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
 
 use super::SignatureChain;
+use crate::BoxBody;
 use crate::sigv4::{EMPTY_SHA256, Scope, Signature, SigningKey, sha256_hex};
-use crate::{BodyError, BoxBody};
 
 /// Signature chain of the "Example Calculations" in the S3 documentation.
 ///
@@ -81,19 +78,7 @@ pub fn signed_with_trailer(
 /// A body that yields frames of `piece_bytes`.
 #[must_use]
 pub fn in_pieces(body: &[u8], piece_bytes: usize) -> BoxBody {
-    Pieces(body.chunks(piece_bytes).map(Bytes::copy_from_slice).collect()).boxed_unsync()
-}
-
-struct Pieces(VecDeque<Bytes>);
-
-impl Body for Pieces {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
-    }
+    let frame = |piece| Ok(Frame::data(Bytes::copy_from_slice(piece)));
+    let frames: Vec<_> = body.chunks(piece_bytes).map(frame).collect();
+    StreamBody::new(stream::iter(frames)).boxed_unsync()
 }

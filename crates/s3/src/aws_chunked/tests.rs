@@ -1,6 +1,7 @@
 //! Chunked payloads: the example of the S3 documentation, and everything that must be refused.
 
 use bytes::Bytes;
+use http_body_util::BodyExt;
 use proptest::prelude::*;
 
 use super::decoder::ChunkedError;

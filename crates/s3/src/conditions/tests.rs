@@ -26,15 +26,15 @@ fn headers(text: &[(HeaderName, &str)]) -> HeaderMap {
 }
 
 #[track_caller]
-fn check(text: &[(HeaderName, &str)], expected: Verdict) {
-    let version = Version { etag: ETAG, last_modified: MODIFIED };
+fn check(text: &[(HeaderName, &str)], expected: ConditionResult) {
+    let version = StoredVersion { etag: ETAG, last_modified: MODIFIED };
     assert_eq!(evaluate(&headers(text), version, now()), expected, "{text:?}");
 }
 
-const OK: Verdict = Verdict::Proceed;
-const SAME: Verdict = Verdict::NotModified;
-const BY_ETAG: Verdict = Verdict::Failed("If-Match");
-const BY_DATE: Verdict = Verdict::Failed("If-Unmodified-Since");
+const OK: ConditionResult = ConditionResult::Proceed;
+const SAME: ConditionResult = ConditionResult::NotModified;
+const BY_ETAG: ConditionResult = ConditionResult::Failed("If-Match");
+const BY_DATE: ConditionResult = ConditionResult::Failed("If-Unmodified-Since");
 
 #[test]
 fn without_conditions_everything_goes() {
@@ -85,7 +85,7 @@ fn a_date_that_says_nothing_is_ignored() {
         check(&[(IF_MODIFIED_SINCE, nothing)], OK);
         check(&[(IF_UNMODIFIED_SINCE, nothing)], OK);
     }
-    let undated = Version { etag: ETAG, last_modified: "" };
+    let undated = StoredVersion { etag: ETAG, last_modified: "" };
     for header in [IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE] {
         assert_eq!(evaluate(&headers(&[(header, BEFORE)]), undated, now()), OK);
     }
@@ -95,13 +95,13 @@ fn a_date_that_says_nothing_is_ignored() {
 fn a_list_may_be_spread_over_lines_and_a_tag_may_hold_a_comma() {
     check(&[(IF_MATCH, "\"x\""), (IF_MATCH, "\"e1\"")], OK);
     check(&[(IF_MATCH, "\"x,e1\"")], BY_ETAG);
-    let version = Version { etag: "\"a,b\"", last_modified: "" };
+    let version = StoredVersion { etag: "\"a,b\"", last_modified: "" };
     assert_eq!(evaluate(&headers(&[(IF_NONE_MATCH, "\"a,b\"")]), version, now()), SAME);
 }
 
 #[test]
 fn a_range_for_another_version_is_no_range() {
-    let version = Version { etag: ETAG, last_modified: MODIFIED };
+    let version = StoredVersion { etag: ETAG, last_modified: MODIFIED };
     let range = |if_range| {
         let headers = headers(&[(RANGE, "bytes=0-1"), (IF_RANGE, if_range)]);
         range_header(&headers, version).map(str::to_owned)
@@ -197,7 +197,7 @@ proptest! {
         for (name, value) in &values {
             headers.append(OF_READ[*name].clone(), HeaderValue::from_str(value).unwrap());
         }
-        let version = Version { etag: ETAG, last_modified: &last_modified };
+        let version = StoredVersion { etag: ETAG, last_modified: &last_modified };
         let _ = evaluate(&headers, version, now());
         let _ = range_header(&headers, version);
     }

@@ -7,7 +7,7 @@ const CHECKSUM: Checksum = Checksum(crc32c::crc32c_append);
 
 fn header() -> Header {
     let data = Entry { key: Key::data(ExportId(2), 0x1234), sequence: 77, check: 0xDEAD_BEEF };
-    let trim = Entry { key: Key::new(Kind::Trim, ExportId(1), 9), sequence: 78, check: 300 };
+    let trim = Entry { key: Key::new(EntryKind::Trim, ExportId(1), 9), sequence: 78, check: 300 };
     let page = Entry { key: Key::page_of(ExportId(1), PAGE_SPAN * 3), sequence: 79, check: 5 };
     Header {
         version: VERSION,

@@ -18,7 +18,7 @@
 //!   tells if it is live.
 //! - A list entry is dropped only when the page on flash holds the same address.
 
-mod place;
+mod packed_entry;
 
 use alloc::collections::BTreeSet;
 use alloc::rc::Rc;
@@ -27,17 +27,17 @@ use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Bytes, Checksum, SEED_BYTES, index, low_u32};
 
-use place::{CHANGED, NUMBER_MASK, PackedEntry, RELEASED, WANTED, WANTED_MASK};
+use packed_entry::{CHANGED, NUMBER_MASK, PackedEntry, RELEASED, WANTED, WANTED_MASK};
 
 use super::PreviousEntry;
 use crate::Export;
 use crate::hot_retention::heat_bytes;
-use crate::layout::{Layout, Spot};
+use crate::layout::{Layout, PhysAddr};
 
 /// Blocks of one map page: as many addresses as fit one flash block.
 pub(crate) const MAP_PAGE_BLOCKS: u64 = (BLOCK_BYTES / SPOT_BYTES) as u64;
 
-const SPOT_BYTES: usize = size_of::<Spot>();
+const SPOT_BYTES: usize = size_of::<PhysAddr>();
 
 /// Minimum number of cached pages. A lookup that needs two pages at once holds them itself.
 const CACHE_PAGES_MIN: usize = 1;
@@ -53,14 +53,14 @@ pub(crate) struct PageId(pub(crate) u32);
 pub(crate) struct Page {
     id: PageId,
     /// Address that the page was read from. The page is valid while it lies there.
-    flash: Spot,
-    spots: Vec<Spot>,
+    flash: PhysAddr,
+    spots: Vec<PhysAddr>,
 }
 
 struct PageFacts {
     places: Vec<PackedEntry>,
-    /// Address of the page; [`Spot::NONE`] while it is empty.
-    flash: Spot,
+    /// Address of the page; [`PhysAddr::NONE`] while it is empty.
+    flash: PhysAddr,
     check: u32,
 }
 
@@ -88,14 +88,14 @@ pub(crate) struct Paged {
 pub(crate) struct Merge {
     pub(crate) page: PageId,
     /// Block number in the page, address before the merge, address after it.
-    changes: Vec<(u16, Spot, Spot)>,
+    changes: Vec<(u16, PhysAddr, PhysAddr)>,
 }
 
 /// What a completed merge revealed about the old entries.
 #[derive(Default)]
 pub(crate) struct Switched {
     /// Addresses that no entry names any more.
-    pub(crate) released: Vec<Spot>,
+    pub(crate) released: Vec<PhysAddr>,
     /// Entries counted as overwritten data that had been holes.
     pub(crate) holes: i64,
 }
@@ -120,7 +120,7 @@ impl Paged {
             (first, export.blocks.0)
         });
         let exports = firsts.collect();
-        let blank = || PageFacts { places: Vec::new(), flash: Spot::NONE, check: 0 };
+        let blank = || PageFacts { places: Vec::new(), flash: PhysAddr::NONE, check: 0 };
         Self {
             exports,
             pages: (0..next).map(|_| blank()).collect(),
@@ -157,7 +157,7 @@ impl Paged {
     }
 
     /// Address and checksum of a page.
-    pub(crate) fn flash(&self, page: PageId) -> (Spot, u32) {
+    pub(crate) fn flash(&self, page: PageId) -> (PhysAddr, u32) {
         let facts = &self.pages[page.index()];
         (facts.flash, facts.check)
     }
@@ -167,7 +167,7 @@ impl Paged {
         export: usize,
         number: u64,
         held: &[Rc<Page>],
-    ) -> Result<Spot, PageId> {
+    ) -> Result<PhysAddr, PageId> {
         let (page, n) = self.page_of(export, number);
         let facts = &mut self.pages[page.index()];
         if let Ok(at) = facts.find(n) {
@@ -177,17 +177,17 @@ impl Paged {
         let flash = facts.flash;
         let is_it = |known: &&Rc<Page>| known.id == page && known.flash == flash;
         match held.iter().find(is_it) {
-            _ if flash == Spot::NONE => Ok(Spot::NONE),
+            _ if flash == PhysAddr::NONE => Ok(PhysAddr::NONE),
             Some(held) => Ok(held.spots[usize::from(n)]),
             None => self.base(page, n).ok_or(page),
         }
     }
 
     /// The page's entry, if the page is cached or empty.
-    fn base(&self, page: PageId, n: u16) -> Option<Spot> {
+    fn base(&self, page: PageId, n: u16) -> Option<PhysAddr> {
         let flash = self.pages[page.index()].flash;
-        if flash == Spot::NONE {
-            return Some(Spot::NONE);
+        if flash == PhysAddr::NONE {
+            return Some(PhysAddr::NONE);
         }
         let cached = self.cache[page.index() % self.cache.len()].as_ref();
         let page = cached.filter(|cached| cached.id == page && cached.flash == flash)?;
@@ -198,7 +198,7 @@ impl Paged {
     pub(crate) fn note_read(
         &mut self,
         page: PageId,
-        flash: Spot,
+        flash: PhysAddr,
         bytes: &[u8],
     ) -> Option<Rc<Page>> {
         (self.pages[page.index()].flash == flash).then(|| {
@@ -210,9 +210,9 @@ impl Paged {
     }
 
     /// Keeps the entry of a single-block read in memory, because it may be read again.
-    pub(crate) fn remember(&mut self, export: usize, number: u64, spot: Spot) {
+    pub(crate) fn remember(&mut self, export: usize, number: u64, spot: PhysAddr) {
         let (page, n) = self.page_of(export, number);
-        if self.is_full() || spot == Spot::NONE {
+        if self.is_full() || spot == PhysAddr::NONE {
             return;
         }
         if let Err(at) = self.pages[page.index()].find(n) {
@@ -220,17 +220,22 @@ impl Paged {
         }
     }
 
-    pub(crate) fn still_names(&mut self, export: usize, number: u64, from: Spot) -> (bool, Spot) {
+    pub(crate) fn still_names(
+        &mut self,
+        export: usize,
+        number: u64,
+        from: PhysAddr,
+    ) -> (bool, PhysAddr) {
         let (page, n) = self.page_of(export, number);
         let is_named = self.is_named(from);
         let facts = &mut self.pages[page.index()];
-        let Ok(at) = facts.find(n) else { return (is_named, Spot::NONE) };
+        let Ok(at) = facts.find(n) else { return (is_named, PhysAddr::NONE) };
         let place = &mut facts.places[at];
         if place.spot() == from {
-            return (true, Spot::NONE);
+            return (true, PhysAddr::NONE);
         }
         if !is_named || place.has(RELEASED) || !place.has(CHANGED) {
-            return (false, Spot::NONE);
+            return (false, PhysAddr::NONE);
         }
         // The bit of `from` is set and the list names another address, so the page names `from`.
         place.0[0] |= RELEASED;
@@ -241,8 +246,8 @@ impl Paged {
     pub(crate) fn set(
         &mut self,
         (export, number): (usize, u64),
-        spot: Spot,
-        known: Option<Spot>,
+        spot: PhysAddr,
+        known: Option<PhysAddr>,
     ) -> PreviousEntry {
         let (page, n) = self.page_of(export, number);
         let was = match self.pages[page.index()].find(n) {
@@ -268,15 +273,15 @@ impl Paged {
                 self.changed_count += 1;
                 self.insert(page, at, PackedEntry::new(n, flags | CHANGED | wanted, spot));
                 base.map_or(
-                    PreviousEntry { spot: Spot::NONE, is_mapped: true },
+                    PreviousEntry { spot: PhysAddr::NONE, is_mapped: true },
                     PreviousEntry::known,
                 )
             }
         };
-        if was.spot != Spot::NONE {
+        if was.spot != PhysAddr::NONE {
             self.unname(was.spot);
         }
-        if spot != Spot::NONE {
+        if spot != PhysAddr::NONE {
             self.name(spot);
         }
         was
@@ -295,15 +300,15 @@ impl Paged {
     }
 
     /// Sets the bit of an address that an entry names, in a list or in a page that recovery builds.
-    pub(crate) fn name(&mut self, spot: Spot) {
+    pub(crate) fn name(&mut self, spot: PhysAddr) {
         self.named[index(u64::from(spot.0 / 64))] |= 1 << (spot.0 % 64);
     }
 
-    fn unname(&mut self, spot: Spot) {
+    fn unname(&mut self, spot: PhysAddr) {
         self.named[index(u64::from(spot.0 / 64))] &= !(1 << (spot.0 % 64));
     }
 
-    pub(crate) fn is_named(&self, spot: Spot) -> bool {
+    pub(crate) fn is_named(&self, spot: PhysAddr) -> bool {
         self.named[index(u64::from(spot.0 / 64))] >> (spot.0 % 64) & 1 == 1
     }
 
@@ -368,7 +373,7 @@ impl Paged {
     }
 
     /// Readable pages with an address between two addresses.
-    pub(crate) fn pages_within(&self, from: Spot, to: Spot) -> Vec<PageId> {
+    pub(crate) fn pages_within(&self, from: PhysAddr, to: PhysAddr) -> Vec<PageId> {
         let pages = (0..).map(PageId).zip(&self.pages);
         let within = pages.filter(|(_, facts)| from <= facts.flash && facts.flash < to);
         within.map(|(page, _)| page).filter(|page| !self.is_unreadable(*page)).collect()
@@ -381,7 +386,7 @@ impl Paged {
         let changes = changed.map(|place| {
             let at = usize::from(place.number()) * SPOT_BYTES;
             let out = &mut page[at..at + SPOT_BYTES];
-            let was = Spot(u32::from_le_bytes(*out.first_chunk().expect("four bytes")));
+            let was = PhysAddr(u32::from_le_bytes(*out.first_chunk().expect("four bytes")));
             out.copy_from_slice(&place.spot().0.to_le_bytes());
             (place.number(), was, place.spot())
         });
@@ -389,7 +394,7 @@ impl Paged {
     }
 
     /// Switches to a merged page that is on flash.
-    pub(crate) fn switch(&mut self, merge: &Merge, (flash, check): (Spot, u32)) -> Switched {
+    pub(crate) fn switch(&mut self, merge: &Merge, (flash, check): (PhysAddr, u32)) -> Switched {
         let mut switched = Switched::default();
         let facts = &mut self.pages[merge.page.index()];
         (facts.flash, facts.check) = (flash, check);
@@ -398,7 +403,7 @@ impl Paged {
             let place = &mut facts.places[at];
             if !place.has(RELEASED) {
                 match *was {
-                    Spot::NONE => switched.holes += 1,
+                    PhysAddr::NONE => switched.holes += 1,
                     was => switched.released.push(was),
                 }
             }
@@ -474,9 +479,10 @@ impl PageFacts {
     }
 }
 
-fn decode(bytes: &[u8]) -> Vec<Spot> {
+fn decode(bytes: &[u8]) -> Vec<PhysAddr> {
     let spots = bytes[..BLOCK_BYTES].chunks_exact(SPOT_BYTES);
-    spots.map(|spot| Spot(u32::from_le_bytes(*spot.first_chunk().expect("four bytes")))).collect()
+    let spot = |bytes: &[u8; 4]| PhysAddr(u32::from_le_bytes(*bytes));
+    spots.map(|bytes| spot(bytes.first_chunk().expect("four bytes"))).collect()
 }
 
 /// Checksum of a page, seeded with its number, so that another page in its place does not match.

@@ -3,32 +3,32 @@
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index, low_u32};
 use zonal_device::{Answer, DeviceError};
 
-use super::{MetadataBlock, ScanState, Table};
+use super::{ExportTable, MetadataBlock, ScanState};
 use crate::format::{Entry, Key, decode_table};
 use crate::layout::Zone;
 use crate::{OpenError, Tier};
 
 impl ScanState<'_> {
     /// Reads the export table.
-    pub(super) async fn table(&self) -> Result<Table, OpenError> {
+    pub(super) async fn table(&self) -> Result<ExportTable, OpenError> {
         let unreadable = || OpenError::Unreadable(Tier::Capacity);
-        let table = *self.few.get(&Key::TABLE).ok_or_else(unreadable)?;
-        let block = self.read_few(Key::TABLE, table).await?.ok_or_else(unreadable)?;
-        let (exports, given_up) =
+        let table = *self.metadata.get(&Key::TABLE).ok_or_else(unreadable)?;
+        let block = self.read_metadata_block(Key::TABLE, table).await?.ok_or_else(unreadable)?;
+        let (exports, retired) =
             decode_table(&block.bytes()[..BLOCK_BYTES]).ok_or_else(unreadable)?;
-        Ok(Table { exports, given_up })
+        Ok(ExportTable { exports, retired })
     }
 
-    pub(super) async fn read_few(
+    pub(super) async fn read_metadata_block(
         &self,
         key: Key,
-        few: MetadataBlock,
+        block: MetadataBlock,
     ) -> Result<Option<Buffer>, OpenError> {
-        let (zone, at) = self.scanner.layout.locate(few.spot);
+        let (zone, at) = self.scanner.layout.locate(block.spot);
         let Some(buffer) = self.read(zone, low_u32(index(at.0)), 1).await? else { return Ok(None) };
-        let seed = Entry::seed(key, few.sequence);
+        let seed = Entry::seed(key, block.sequence);
         let sum = buffer.checksum(self.scanner.ports.checksum, &seed, 0..BLOCK_BYTES);
-        Ok((sum == few.check).then_some(buffer))
+        Ok((sum == block.check).then_some(buffer))
     }
 
     /// Reads blocks; `None` when the device cannot read them.

@@ -9,8 +9,8 @@ use zonal_device::DeviceError;
 use super::{MetadataBlock, ScanState};
 use crate::candidates::{Candidates, turns};
 use crate::export::has_block;
-use crate::format::{Key, Kind, PAGE_SPAN};
-use crate::layout::Spot;
+use crate::format::{EntryKind, Key, PAGE_SPAN};
+use crate::layout::PhysAddr;
 use crate::map::MAP_PAGE_BLOCKS;
 use crate::open::Identity;
 use crate::pages::MapLog;
@@ -21,11 +21,11 @@ use crate::{Export, ExportId, OpenError, OpenMode, Tier};
 
 impl ScanState<'_> {
     /// Hands over metadata blocks and counters: everything except the addresses of data blocks.
-    pub(super) fn hand_over_few(&mut self, exports: &[Export], state: &mut State) {
-        self.few.retain(|key, _| has_block(exports, *key));
-        for (key, few) in &self.few {
-            state.publish(self.scanner.layout, 0, (*key, None), few.spot);
-            state.map.renew(*key, few.sequence);
+    pub(super) fn hand_over_metadata(&mut self, exports: &[Export], state: &mut State) {
+        self.metadata.retain(|key, _| has_block(exports, *key));
+        for (key, block) in &self.metadata {
+            state.publish(self.scanner.layout, 0, (*key, None), block.spot);
+            state.map.renew(*key, block.sequence);
         }
         state.next_sequence = self.next_sequence;
         state.next_number = self.next_number;
@@ -107,12 +107,12 @@ impl ScanState<'_> {
         for (export, (sequences, spots)) in (0..).map(ExportId).zip(exports) {
             for (number, (sequence, spot)) in (0..).zip(sequences.into_iter().zip(spots)) {
                 let key = Key::data(export, number);
-                if spot == Spot::NONE || !has_block(&inner.exports, key) {
+                if spot == PhysAddr::NONE || !has_block(&inner.exports, key) {
                     continue;
                 }
                 let tenant = inner.tenant_of(export);
                 let is_lost = self.lost.contains(&(key, sequence));
-                let kind = if is_lost { Kind::Lost } else { Kind::Data };
+                let kind = if is_lost { EntryKind::Lost } else { EntryKind::Data };
                 state.publish(&inner.layout, tenant, (key.as_kind(kind), None), spot);
             }
         }
@@ -134,15 +134,15 @@ impl ScanState<'_> {
                 state.map.paged().expect("it has pages").first_of(page)
             };
             let export = ExportId(u16::try_from(export).expect("few exports"));
-            let mut spots = alloc::vec![Spot::NONE; index(MAP_PAGE_BLOCKS)];
-            for one in seen.iter().filter(|one| one.spot != Spot::NONE) {
+            let mut spots = alloc::vec![PhysAddr::NONE; index(MAP_PAGE_BLOCKS)];
+            for one in seen.iter().filter(|one| one.spot != PhysAddr::NONE) {
                 spots[usize::from(one.number())] = one.spot;
                 let key = Key::data(export, number + u64::from(one.number()));
                 if self.lost.contains(&(key, one.sequence)) {
                     inner.state.borrow_mut().map.note_lost(key);
                 }
             }
-            if spots.iter().any(|spot| *spot != Spot::NONE) {
+            if spots.iter().any(|spot| *spot != PhysAddr::NONE) {
                 inner.adopt_page(&mut batch, page, &spots);
             }
             if batch.is_full() {
@@ -160,13 +160,13 @@ impl ScanState<'_> {
     /// Applies the trim bitmaps: their holes drop all older entries.
     async fn make_holes(&mut self, inner: &Inner) -> Result<(), OpenError> {
         let pages: Vec<(Key, MetadataBlock)> =
-            self.few.iter().map(|(key, few)| (*key, *few)).collect();
-        for (key, few) in pages.into_iter().filter(|(key, _)| key.kind() == Kind::Page) {
+            self.metadata.iter().map(|(key, block)| (*key, *block)).collect();
+        for (key, block) in pages.into_iter().filter(|(key, _)| key.kind() == EntryKind::Page) {
             let (export, first) = (usize::from(key.export().0), key.number() * PAGE_SPAN);
             if !has_block(&inner.exports, key) || !self.is_in_turn(inner, export, first) {
                 continue;
             }
-            let Some(page) = self.read_few(key, few).await? else {
+            let Some(page) = self.read_metadata_block(key, block).await? else {
                 return Err(OpenError::Unreadable(Tier::Capacity));
             };
             let state = inner.state.borrow();
@@ -177,8 +177,8 @@ impl ScanState<'_> {
                     let n = index(n - first);
                     let is_hole = page.bytes()[n / 8] >> (n % 8) & 1 == 1;
                     let (sequence, spot) = seen;
-                    if is_hole && *sequence < few.sequence {
-                        *spot = Spot::NONE;
+                    if is_hole && *sequence < block.sequence {
+                        *spot = PhysAddr::NONE;
                     }
                 },
             );

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, index, low_u32};
 
 use super::{Begin, ScanState};
-use crate::format::{CLAIMS_MAX, Header, Key, Kind, VERSION, ZoneClaim, ZoneTablePart};
+use crate::format::{CLAIMS_MAX, EntryKind, Header, Key, VERSION, ZoneClaim, ZoneTablePart};
 use crate::layout::Zone;
 use crate::open::Damage;
 use crate::{OpenError, OpenMode, Tier};
@@ -40,7 +40,7 @@ impl ScanState<'_> {
             return;
         }
         self.epoch = self.epoch.max(header.epoch);
-        for entry in header.entries.iter().filter(|entry| entry.key.kind() == Kind::Released) {
+        for entry in header.entries.iter().filter(|entry| entry.key.kind() == EntryKind::Released) {
             let Ok(zone) = u32::try_from(entry.key.number()) else { continue };
             let by = self.releases.entry((Zone(zone), entry.sequence)).or_default();
             *by = header.number.max(*by);
@@ -60,9 +60,9 @@ impl ScanState<'_> {
         let mut table = Claims { claims: Vec::with_capacity(zones), next_number: u64::MAX };
         let mut last = self.epoch;
         for key in (0..low_u32(zones.div_ceil(CLAIMS_MAX))).map(Key::zones) {
-            let part = match self.few.get(&key).copied() {
+            let part = match self.metadata.get(&key).copied() {
                 None => None,
-                Some(few) => self.read_few(key, few).await?,
+                Some(block) => self.read_metadata_block(key, block).await?,
             };
             let part = part.and_then(|block| ZoneTablePart::decode(&block.bytes()[..BLOCK_BYTES]));
             let is_next = |part: &ZoneTablePart| index(u64::from(part.first)) == table.claims.len();
@@ -153,8 +153,8 @@ impl ScanState<'_> {
     /// more, so nothing replaced them.
     pub(super) fn forget_pages_in(&mut self, released: &BTreeSet<Zone>) {
         let layout = self.scanner.layout;
-        self.few.retain(|key, few| {
-            key.kind() != Kind::Page || !released.contains(&layout.locate(few.spot).0)
+        self.metadata.retain(|key, block| {
+            key.kind() != EntryKind::Page || !released.contains(&layout.locate(block.spot).0)
         });
     }
 }

@@ -61,7 +61,7 @@ impl ScanState<'_> {
         let tier = layout.tier_of(zone);
         let geometry = &layout.place(tier).geometry;
         // A retired zone stays retired whatever its device reports: later starts may rely on it.
-        if state.given_up.contains(&zone) {
+        if state.retired.contains(&zone) {
             state.set_usage(layout, zone, ZoneUse::Retired);
             return Ok(());
         }

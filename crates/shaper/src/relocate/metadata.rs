@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, Blocks, Lba, index, low_u32};
 
 use super::Mover;
-use crate::format::{Key, Kind, PAGE_SPAN, encode_table};
-use crate::layout::{Spot, Zone};
+use crate::format::{EntryKind, Key, PAGE_SPAN, encode_table};
+use crate::layout::{PhysAddr, Zone};
 use crate::shaper::Inner;
 use crate::{BlockError, Extent, Tier};
 
@@ -30,7 +30,7 @@ impl Mover {
                 }
                 let tenant = self.inner.tenant_of(key.export());
                 let mut state = self.inner.state.borrow_mut();
-                state.publish(&self.inner.layout, tenant, (*key, None), Spot::NONE);
+                state.publish(&self.inner.layout, tenant, (*key, None), PhysAddr::NONE);
             }
             if pages.is_empty() {
                 continue;
@@ -39,7 +39,7 @@ impl Mover {
             // replaces it. Otherwise a power cut could bring back the data from before the hole.
             self.inner.flush_tier(Tier::Buffer).await?;
             for (key, sequence, page) in pages {
-                let from = self.inner.state.borrow().map.few(key);
+                let from = self.inner.state.borrow().map.metadata(key);
                 self.push_new(key, sequence, from, &page).await?;
             }
         }
@@ -51,10 +51,10 @@ impl Mover {
     pub(crate) async fn assert_current(&mut self, key: Key) -> Result<(), BlockError> {
         let from = match key.kind() {
             // A start writes a new zone table before anything else.
-            Kind::Zones | Kind::Released => return Ok(()),
-            Kind::Table | Kind::Page => self.inner.state.borrow().map.few(key),
+            EntryKind::Zones | EntryKind::Released => return Ok(()),
+            EntryKind::Table | EntryKind::Page => self.inner.state.borrow().map.metadata(key),
             // No client writes yet, so the address cannot change meanwhile.
-            Kind::Data | Kind::Trim | Kind::Lost => self.inner.place(key).await?,
+            EntryKind::Data | EntryKind::Trim | EntryKind::Lost => self.inner.place(key).await?,
         };
         let (sequence, is_lost) = {
             let mut state = self.inner.state.borrow_mut();
@@ -63,20 +63,22 @@ impl Mover {
         };
         let mut block = self.inner.own.take(Blocks(1)).await;
         match key.kind() {
-            Kind::Table => self.write_table().await,
-            Kind::Data if from == Spot::NONE => {
+            EntryKind::Table => self.write_table().await,
+            EntryKind::Data if from == PhysAddr::NONE => {
                 self.write_pages(&[Key::page_of(key.export(), key.number())]).await
             }
-            Kind::Page => {
+            EntryKind::Page => {
                 self.inner.page_of_trims(key, block.bytes_mut()).await?;
                 self.push_new(key, sequence, from, &block).await
             }
-            Kind::Data | Kind::Trim | Kind::Lost | Kind::Zones | Kind::Released => {
-                match self.inner.read_own(from, 1, block).await? {
-                    Some(block) if !is_lost => self.push_new(key, sequence, from, &block).await,
-                    _ => self.move_lost(key, sequence, from).await,
-                }
-            }
+            EntryKind::Data
+            | EntryKind::Trim
+            | EntryKind::Lost
+            | EntryKind::Zones
+            | EntryKind::Released => match self.inner.read_own(from, 1, block).await? {
+                Some(block) if !is_lost => self.push_new(key, sequence, from, &block).await,
+                _ => self.move_lost(key, sequence, from).await,
+            },
         }
     }
 
@@ -85,23 +87,23 @@ impl Mover {
         &mut self,
         key: Key,
         sequence: u64,
-        from: Spot,
+        from: PhysAddr,
     ) -> Result<(), BlockError> {
         match key.kind() {
-            Kind::Page => self.write_pages(&[key]).await,
-            Kind::Table => self.write_table().await,
-            Kind::Zones => {
+            EntryKind::Page => self.write_pages(&[key]).await,
+            EntryKind::Table => self.write_table().await,
+            EntryKind::Zones => {
                 // The next zone table replaces all parts, and no zone is reset without it.
                 let mut state = self.inner.state.borrow_mut();
-                state.publish(&self.inner.layout, 0, (key, None), Spot::NONE);
+                state.publish(&self.inner.layout, 0, (key, None), PhysAddr::NONE);
                 Ok(())
             }
-            Kind::Released => Ok(()),
-            Kind::Data | Kind::Trim | Kind::Lost => {
+            EntryKind::Released => Ok(()),
+            EntryKind::Data | EntryKind::Trim | EntryKind::Lost => {
                 self.inner.state.borrow_mut().stats.blocks_lost += 1;
                 let mut blank = self.inner.own.take(Blocks(1)).await;
                 blank.bytes_mut()[..BLOCK_BYTES].fill(0);
-                self.push_new(key.as_kind(Kind::Lost), sequence, from, &blank).await
+                self.push_new(key.as_kind(EntryKind::Lost), sequence, from, &blank).await
             }
         }
     }
@@ -120,7 +122,7 @@ impl Mover {
             let is_lost = self.inner.state.borrow().map.is_lost(key);
             let alone = self.inner.own.take(Blocks(1)).await;
             match self.inner.read_own(from, 1, alone).await? {
-                Some(buffer) if key.kind() == Kind::Data && !is_lost => {
+                Some(buffer) if key.kind() == EntryKind::Data && !is_lost => {
                     self.push_new(key, sequence, from, &buffer).await?;
                 }
                 _ => self.move_lost(key, sequence, from).await?,
@@ -131,7 +133,7 @@ impl Mover {
 
     /// Writes the export table if it does not name all retired zones, so that the next start
     /// ignores them.
-    pub(crate) async fn tell_of_zones_given_up(&mut self) -> Result<(), BlockError> {
+    pub(crate) async fn record_retired_zones(&mut self) -> Result<(), BlockError> {
         if !self.inner.state.borrow().is_table_stale {
             return Ok(());
         }
@@ -148,10 +150,10 @@ impl Mover {
         let (from, sequence) = {
             let mut state = self.inner.state.borrow_mut();
             let out = &mut table.bytes_mut()[..BLOCK_BYTES];
-            encode_table(&self.inner.exports, &state.given_up, out);
+            encode_table(&self.inner.exports, &state.retired, out);
             state.is_table_stale = false;
             state.next_sequence += 1;
-            (state.map.few(Key::TABLE), state.next_sequence - 1)
+            (state.map.metadata(Key::TABLE), state.next_sequence - 1)
         };
         self.push_new(Key::TABLE, sequence, from, &table).await
     }
@@ -174,7 +176,7 @@ impl Inner {
             bits.fill(0);
             let mut has_holes = false;
             for (n, spot) in spots.iter().enumerate() {
-                if *spot == Spot::NONE {
+                if *spot == PhysAddr::NONE {
                     bits[n / 8] |= 1 << (n % 8);
                     has_holes = true;
                 }

@@ -9,11 +9,11 @@ use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index, low_u32};
 use zonal_device::{Answer, Command, Completion, DeviceError};
 use zonal_runtime::Call;
 
-use super::{Cause, Moved, Mover};
+use super::{Cause, Mover, MovingBlock};
 use crate::BlockError;
 use crate::export::has_block;
 use crate::format::{Header, SEGMENT_BLOCKS};
-use crate::layout::{Spot, Zone};
+use crate::layout::{PhysAddr, Zone};
 use crate::shaper::Inner;
 use crate::tier::gone;
 
@@ -170,18 +170,18 @@ impl Mover {
     }
 
     /// Entries of a segment that the map still names.
-    fn live(&self, zone: Zone, at: u32, header: &Header) -> Vec<Moved> {
+    fn live(&self, zone: Zone, at: u32, header: &Header) -> Vec<MovingBlock> {
         let first = self.inner.layout.spot(zone, Blocks(u64::from(at))).plus(1);
         let mut state = self.inner.state.borrow_mut();
         let with_block = header.entries.iter().filter(|entry| entry.key.kind().takes_block());
         let places = (0..).map(|n| first.plus(n)).zip(with_block);
-        let mut is_live = |(from, entry): &(Spot, &crate::format::Entry)| {
+        let mut is_live = |(from, entry): &(PhysAddr, &crate::format::Entry)| {
             has_block(&self.inner.exports, entry.key)
                 && state.still_names(&self.inner.layout, entry.key, *from)
         };
-        let live: Vec<Moved> = places
+        let live: Vec<MovingBlock> = places
             .filter(|place| is_live(place))
-            .map(|(from, entry)| Moved { entry: *entry, from })
+            .map(|(from, entry)| MovingBlock { entry: *entry, from })
             .collect();
         if self.cause == Cause::Compaction {
             state.note_copies(header, &live);
@@ -203,7 +203,7 @@ impl Mover {
         Ok(())
     }
 
-    async fn move_stretch(&mut self, stretch: &[Moved]) -> Result<(), BlockError> {
+    async fn move_stretch(&mut self, stretch: &[MovingBlock]) -> Result<(), BlockError> {
         let (first, last) = (stretch[0].from, stretch[stretch.len() - 1].from);
         let blocks = last.0 - first.0 + 1;
         let buffer = self.inner.own.take(Blocks(u64::from(blocks))).await;
@@ -235,7 +235,7 @@ impl Inner {
     /// each one alone.
     pub(crate) async fn read_own(
         &self,
-        spot: Spot,
+        spot: PhysAddr,
         blocks: u32,
         mut buffer: Buffer,
     ) -> Result<Option<Buffer>, BlockError> {
@@ -254,7 +254,7 @@ impl Inner {
 
     pub(crate) fn ask_own(
         &self,
-        spot: Spot,
+        spot: PhysAddr,
         blocks: u32,
         buffer: Buffer,
     ) -> Call<Command, Completion> {

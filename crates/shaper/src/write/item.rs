@@ -13,13 +13,13 @@ use crate::{BlockError, Extent};
 /// A part of a write or a trim.
 pub(crate) struct Item {
     pub(super) extent: Extent,
-    pub(crate) what: What,
+    pub(crate) what: ItemKind,
     /// Room that it takes in the queue, in blocks. A trim takes 1, however often it is split.
     pub(super) room: u64,
     pub(super) ticket: Rc<Ticket>,
 }
 
-pub(crate) enum What {
+pub(crate) enum ItemKind {
     Data(Payload),
     /// A block that compaction copies back into the buffer.
     Again(Copied),
@@ -35,12 +35,12 @@ pub(crate) struct Ticket {
 }
 
 impl Item {
-    pub(crate) fn new(extent: Extent, what: What) -> Self {
+    pub(crate) fn new(extent: Extent, what: ItemKind) -> Self {
         let room = match what {
-            What::Data(_) => extent.blocks.0,
-            What::Hole => 1,
+            ItemKind::Data(_) => extent.blocks.0,
+            ItemKind::Hole => 1,
             // A copy takes no room, so no client waits because of it.
-            What::Again(_) => 0,
+            ItemKind::Again(_) => 0,
         };
         Self { extent, what, room, ticket: Rc::default() }
     }
@@ -63,13 +63,13 @@ impl Item {
         }
         let Extent { export, first, blocks: all } = self.extent;
         let (what, room) = match &mut self.what {
-            What::Hole => (What::Hole, 0),
-            What::Again(_) => return None,
-            What::Data(payload) => {
+            ItemKind::Hole => (ItemKind::Hole, 0),
+            ItemKind::Again(_) => return None,
+            ItemKind::Data(payload) => {
                 let at = index(blocks.bytes().0);
                 let rest = payload.slice(at..payload.len());
                 *payload = payload.slice(0..at);
-                (What::Data(rest), self.room - blocks.0)
+                (ItemKind::Data(rest), self.room - blocks.0)
             }
         };
         self.extent.blocks = blocks;

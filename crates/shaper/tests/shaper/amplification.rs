@@ -62,7 +62,7 @@ fn measure(shape: Shape, mut draw: impl FnMut(&mut Rng, u64) -> u64 + 'static) -
         after.0.throttled - before.0.throttled,
     );
     let amplification = written as f64 / user_bytes as f64;
-    let again = tenant(|stats| stats.second_round_bytes) as f64 / user_bytes as f64;
+    let again = tenant(|stats| stats.retained_bytes) as f64 / user_bytes as f64;
     let batch = user_bytes as f64 / 4096.0 / segments as f64;
     (user, Measured { amplification, again, batch, rates })
 }

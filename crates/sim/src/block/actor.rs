@@ -7,7 +7,7 @@ use zonal_base::{BLOCK_BYTES, Payload, index};
 use zonal_runtime::Buffers;
 use zonal_shaper::{Durability, ExportId, Extent, Piece, Shaper};
 
-use super::history::{Deed, Fault};
+use super::history::{Fault, Op};
 use super::oracle::Oracle;
 use crate::violation::ViolationKind;
 
@@ -20,21 +20,21 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    pub(super) async fn act(&self, deed: Deed) {
+    pub(super) async fn act(&self, deed: Op) {
         match deed {
-            Deed::Read(extent) => read(&self.shaper, &self.oracle, extent).await,
-            Deed::Write(extent, durability) => self.write(extent, durability).await,
-            Deed::Trim(extent, durability) => {
+            Op::Read(extent) => read(&self.shaper, &self.oracle, extent).await,
+            Op::Write(extent, durability) => self.write(extent, durability).await,
+            Op::Trim(extent, durability) => {
                 let begun = self.oracle.borrow_mut().begin(extent, |_| 0);
                 let outcome = self.shaper.trim(extent, durability).await;
                 self.oracle.borrow_mut().end(extent, begun, (durability, outcome));
             }
-            Deed::Flush => {
+            Op::Flush => {
                 let begun = self.oracle.borrow_mut().tick();
                 let outcome = self.shaper.flush().await;
                 self.oracle.borrow_mut().flushed(begun, outcome);
             }
-            Deed::Fault(device, fault) => {
+            Op::Fault(device, fault) => {
                 let mut oracle = self.oracle.borrow_mut();
                 oracle.may_fail |= !matches!(fault, Fault::FailNextWrite(_));
                 oracle.flips += u32::from(matches!(fault, Fault::FlipBit(..)));

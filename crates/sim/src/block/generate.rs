@@ -7,7 +7,7 @@ use zonal_device::ram::Crash;
 use zonal_device::{DeviceKind, Geometry};
 use zonal_shaper::{Durability, Export, ExportId, Extent, Layout, MapMemory, Settings};
 
-use super::history::{Deed, Ending, Fault, History, Life, Rot, Setting, Step};
+use super::history::{Fault, History, Life, Op, Rot, Setting, Shutdown, Step};
 use crate::drive::Model;
 
 /// What a history is given besides its seed.
@@ -15,7 +15,7 @@ use crate::drive::Model;
 pub struct Options {
     /// A bug to plant.
     #[cfg(feature = "planted-bugs")]
-    pub bug: Option<zonal_shaper::Planted>,
+    pub bug: Option<zonal_shaper::Mutation>,
 }
 
 /// Lives of a history at most.
@@ -133,14 +133,14 @@ impl Setting {
         }
         let crash = |rng: &mut Rng| [Crash::Process, Crash::Power][draw(rng, 2)];
         let ending = match rng.below(4) {
-            0 => Ending::Graceful,
-            1 => Ending::Crash([Crash::Process; 2], Nanos(rng.below(CRASH_WITHIN))),
-            _ => Ending::Crash([crash(rng), crash(rng)], Nanos(rng.below(CRASH_WITHIN))),
+            0 => Shutdown::Graceful,
+            1 => Shutdown::Crash([Crash::Process; 2], Nanos(rng.below(CRASH_WITHIN))),
+            _ => Shutdown::Crash([crash(rng), crash(rng)], Nanos(rng.below(CRASH_WITHIN))),
         };
         Life { chance: rng.next_u64(), steps, ending }
     }
 
-    fn damaged(&self, rng: &mut Rng) -> Ending {
+    fn damaged(&self, rng: &mut Rng) -> Shutdown {
         let device = draw(rng, self.devices.len());
         let geometry = &self.devices[device].1;
         let zone = |rng: &mut Rng| ZoneId(narrow(rng.below(u64::from(geometry.zone_count))));
@@ -158,10 +158,10 @@ impl Setting {
             _ if self.devices.len() == 1 => Rot::Zone(zone(rng)),
             _ => Rot::OldDevice,
         };
-        Ending::Damaged(device, rot)
+        Shutdown::Damaged(device, rot)
     }
 
-    fn deed(&self, rng: &mut Rng, (reach, focus): (u64, u64)) -> Deed {
+    fn deed(&self, rng: &mut Rng, (reach, focus): (u64, u64)) -> Op {
         let export = draw(rng, self.exports.len());
         let size = self.exports[export].blocks.0;
         let first = rng.below(size.min(focus));
@@ -170,14 +170,14 @@ impl Setting {
         let extent = Extent { export, first: Lba(first), blocks: Blocks(blocks) };
         let durability = if rng.one_in(6) { Durability::Durable } else { Durability::Answered };
         match rng.below(20) {
-            0..11 => Deed::Write(extent, durability),
-            11..13 => Deed::Trim(extent, durability),
-            13..18 => Deed::Read(extent),
-            _ => Deed::Flush,
+            0..11 => Op::Write(extent, durability),
+            11..13 => Op::Trim(extent, durability),
+            13..18 => Op::Read(extent),
+            _ => Op::Flush,
         }
     }
 
-    fn fault(&self, rng: &mut Rng) -> Deed {
+    fn fault(&self, rng: &mut Rng) -> Op {
         let device = draw(rng, self.devices.len());
         let geometry = &self.devices[device].1;
         let zone = ZoneId(narrow(rng.below(u64::from(geometry.zone_count))));
@@ -192,7 +192,7 @@ impl Setting {
             10 => Fault::FailNextWrite(zone),
             _ => Fault::Gone,
         };
-        Deed::Fault(device, fault)
+        Op::Fault(device, fault)
     }
 }
 

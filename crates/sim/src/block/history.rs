@@ -33,10 +33,10 @@ pub(super) struct Setting {
 }
 
 /// From a start of the process to its end.
-pub(crate) type Life = crate::life::Life<Step, Ending>;
+pub(crate) type Life = crate::life::Life<Step, Shutdown>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum Shutdown {
     /// When everybody is done and nothing is left to move.
     Graceful,
     /// The same, and then a device is damaged at rest.
@@ -45,7 +45,7 @@ pub(crate) enum Ending {
     Crash([Crash; 2], Nanos),
 }
 
-impl Ending {
+impl Shutdown {
     pub(crate) const fn is_graceful(self) -> bool {
         matches!(self, Self::Graceful | Self::Damaged(..))
     }
@@ -72,11 +72,11 @@ pub(crate) struct Step {
     pub(crate) actor: u8,
     /// Since the devices were opened; later, if the actor is still busy.
     pub(crate) at: Nanos,
-    pub(crate) deed: Deed,
+    pub(crate) deed: Op,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Deed {
+pub(crate) enum Op {
     Write(Extent, Durability),
     Trim(Extent, Durability),
     Read(Extent),
@@ -102,7 +102,7 @@ pub(crate) enum Fault {
 
 impl Lived for History {
     type Step = Step;
-    type Ending = Ending;
+    type Shutdown = Shutdown;
 
     fn lives(&self) -> &[Life] {
         &self.lives

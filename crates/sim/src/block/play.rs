@@ -14,7 +14,7 @@ use zonal_device::{DeadlineDevice, ZonedDevice};
 use zonal_shaper::{ExportId, Extent, Identity, OpenError, OpenMode, Opening, Shaper};
 
 use super::actor::{Actor, read};
-use super::history::{Ending, History, Life, Rot, Step};
+use super::history::{History, Life, Rot, Shutdown, Step};
 use super::oracle::Oracle;
 use super::world::{Device, Suffered, World};
 use crate::assertion;
@@ -136,8 +136,8 @@ impl<'a> Play<'a> {
             return Ok(Err(over));
         }
         let crashes = match life.ending {
-            Ending::Graceful | Ending::Damaged(..) => [Crash::Process; 2],
-            Ending::Crash(crashes, _) => {
+            Shutdown::Graceful | Shutdown::Damaged(..) => [Crash::Process; 2],
+            Shutdown::Crash(crashes, _) => {
                 self.report.crashes += 1;
                 crashes
             }
@@ -162,8 +162,8 @@ impl<'a> Play<'a> {
     }
 
     /// Nobody uses the devices: one of them may be damaged.
-    fn rest(&mut self, drives: &mut [Drive], ending: Ending) {
-        if let Ending::Damaged(device, rot) = ending {
+    fn rest(&mut self, drives: &mut [Drive], ending: Shutdown) {
+        if let Shutdown::Damaged(device, rot) = ending {
             let image = self.images.get(device).and_then(Option::as_ref);
             let flips = rotten(drives[device].ram(), rot, image);
             self.report.damages += u64::from(flips.is_some());
@@ -224,8 +224,8 @@ impl<'a> Play<'a> {
         let acting = Rc::new(Cell::new(0));
         self.enter_all(world, &shaper, (life, &acting));
         let patience = match life.ending {
-            Ending::Graceful | Ending::Damaged(..) => PATIENCE,
-            Ending::Crash(_, after) => after,
+            Shutdown::Graceful | Shutdown::Damaged(..) => PATIENCE,
+            Shutdown::Crash(_, after) => after,
         };
         let is_over = || acting.get() == 0 || self.oracle.borrow().wrong.is_some();
         let is_done = world.run(drives, patience, is_over)?;

@@ -137,7 +137,7 @@ impl World {
     /// The devices are open: from now on they are waited for no longer than they may take.
     pub(super) fn serve(&self, devices: &mut [Device<'_>]) {
         for device in devices {
-            device.be_patient(self.now.get(), READ_PATIENCE);
+            device.set_read_timeout(self.now.get(), READ_PATIENCE);
         }
     }
 
@@ -191,7 +191,7 @@ impl World {
     fn lose(&mut self, number: usize, device: &mut Device<'_>) {
         self.is_gone[number] = true;
         self.suffered.gone = true;
-        device.abandon();
+        device.isolate();
     }
 
     fn inflict(&mut self, number: usize, device: &mut Device<'_>, fault: Fault) {

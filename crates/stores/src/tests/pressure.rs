@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use tokio::task::JoinSet;
-use zonal_origin::{Hedge, Limits, Origin, OriginError};
+use zonal_origin::{Hedge, Origin, OriginError, OriginLimits};
 
 use super::served::{Served, Speaks};
 use super::{KINDS, ask, gcs, limits, object};
@@ -52,7 +52,7 @@ async fn what_is_late_is_asked_once_more_whatever_the_store() {
         assert!(late <= plain, "{speaks:?}: {plain:?}");
         println!("{speaks:?}, never asked again: p99 {plain:?}, {in_time:?} when nothing is late");
         for hedge in [Hedge::Percentile(95), Hedge::After(late / 4)] {
-            let origin = Arc::new(open(&served, Limits { hedge: Some(hedge), ..limits() }));
+            let origin = Arc::new(open(&served, OriginLimits { hedge: Some(hedge), ..limits() }));
             // The percentile is known after the first hundred answers.
             read_at_once(&origin, 8, 15).await;
             let (asked_before, hedges_before) = (served.asked(), origin.stats().hedges.get());
@@ -73,7 +73,7 @@ async fn a_store_that_is_slow_as_a_whole_gets_a_tenth_more_to_do() {
     served.put("k", b"0123456789");
     served.is_late(1, Duration::from_millis(20));
     let hedge = Some(Hedge::After(Duration::from_millis(1)));
-    let origin = Arc::new(gcs(&served, Limits { hedge, ..limits() }));
+    let origin = Arc::new(gcs(&served, OriginLimits { hedge, ..limits() }));
     read_at_once(&origin, 20, 20).await;
     let hedges = origin.stats().hedges.get();
     assert!(0 < hedges && hedges <= 40 + 10, "{hedges}");
@@ -90,7 +90,7 @@ async fn a_store_is_not_asked_before_the_time_that_it_named() {
         let origin = open(&served, limits());
         for _ in 0..5 {
             let busy = origin.get(&object("k"), 0..1, None).await.unwrap_err();
-            assert!(matches!(busy, OriginError::Busy { .. }), "{speaks:?}: {busy:?}");
+            assert!(matches!(busy, OriginError::Throttled { .. }), "{speaks:?}: {busy:?}");
         }
         let (status, _, text) = ask(&origin, "/shown/k", None).await;
         assert_eq!(status, 503, "{text}");
@@ -105,7 +105,7 @@ async fn a_storm_of_slow_downs_is_met_with_few_questions() {
     let served = Served::start(Speaks::Google).await;
     served.refuses(StatusCode::SERVICE_UNAVAILABLE, "SlowDown");
     let wait = Duration::from_millis(300);
-    let origin = gcs(&served, Limits { concurrent_reads: AT_ONCE, wait, ..limits() });
+    let origin = gcs(&served, OriginLimits { concurrent_reads: AT_ONCE, wait, ..limits() });
     let (origin, since) = (Arc::new(origin), Instant::now());
     let mut reading = JoinSet::new();
     for _ in 0..100 {

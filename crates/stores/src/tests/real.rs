@@ -198,5 +198,8 @@ async fn azurite_keeps_what_every_origin_promises() {
     let stranger = Azure { keys: AzureKeys::Account("bm8gc2VjcmV0".to_owned()), ..store };
     let stranger = Origin::from(stranger.open("shown".into(), limits()).unwrap());
     let refused = stranger.probe().await;
-    assert!(matches!(refused, Err(zonal_origin::OriginError::NotSignedIn(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(zonal_origin::OriginError::CredentialsRejected(_))),
+        "{refused:?}"
+    );
 }

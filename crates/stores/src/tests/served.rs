@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use zonal_folder::FolderOrigin;
-use zonal_origin::{Limits, Origin};
+use zonal_origin::{Origin, OriginLimits};
 use zonal_s3::sigv4::encode_query_value;
 use zonal_s3::{BoxBody, Query, full_body};
 
@@ -59,7 +59,8 @@ impl Served {
     pub(super) async fn start(speaks: Speaks) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("b")).unwrap();
-        let origin = FolderOrigin::open(folder.path().to_owned(), &Limits::default()).unwrap();
+        let origin =
+            FolderOrigin::open(folder.path().to_owned(), &OriginLimits::default()).unwrap();
         let origin = Arc::new(Origin::from(origin));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -12,17 +12,17 @@ use zonal_host::{Client, RemoveError, contained};
 
 use super::Phase;
 use super::report::{is_serving, tell};
-use crate::purging::{PurgeLine, PurgeResult, Sum};
-use crate::wanted::Wanted;
+use crate::object_list::ListedName;
+use crate::purging::{PurgeLine, PurgeResult, Totals};
 
 /// Concurrent removals, as many as for one DeleteObjects: a thousand then take about as long as
 /// sixteen sequential ones.
 const REMOVALS_AT_ONCE: usize = 64;
 
 /// Running removals; each yields one line of the report. Dropping the queue aborts them.
-struct UnderWay(VecDeque<JoinHandle<PurgeLine>>);
+struct InProgress(VecDeque<JoinHandle<PurgeLine>>);
 
-impl Drop for UnderWay {
+impl Drop for InProgress {
     fn drop(&mut self) {
         self.0.iter().for_each(JoinHandle::abort);
     }
@@ -34,13 +34,13 @@ impl Drop for UnderWay {
 /// Requires: the list names no ranges of objects.
 pub(super) async fn purge(
     client: Client,
-    list: Vec<Wanted>,
+    list: Vec<ListedName>,
     report: mpsc::Sender<Bytes>,
     phase: watch::Receiver<Phase>,
     _place: OwnedSemaphorePermit,
 ) {
-    let mut under_way = UnderWay(VecDeque::with_capacity(REMOVALS_AT_ONCE));
-    let (mut list, mut sum) = (list.into_iter(), Sum::default());
+    let mut under_way = InProgress(VecDeque::with_capacity(REMOVALS_AT_ONCE));
+    let (mut list, mut sum) = (list.into_iter(), Totals::default());
     loop {
         let room = REMOVALS_AT_ONCE - under_way.0.len();
         let next = list.by_ref().take(room);
@@ -58,16 +58,16 @@ pub(super) async fn purge(
     tell(&report, &PurgeLine::Sum(sum)).await;
 }
 
-async fn remove(client: Client, wanted: Wanted) -> PurgeLine {
+async fn remove(client: Client, wanted: ListedName) -> PurgeLine {
     let told = |name: &str, removed: Result<(), RemoveError>| {
         let why = removed.err().map(|error| error.to_string());
         PurgeResult { name: name.to_owned(), removed: removed.is_ok(), why }
     };
     match wanted {
-        Wanted::Object(object) | Wanted::Part(object, _) => {
+        ListedName::Object(object) | ListedName::Part(object, _) => {
             PurgeLine::Object(told(object.as_str(), client.remove(&object).await))
         }
-        Wanted::Below(prefix) => {
+        ListedName::Below(prefix) => {
             let removed = client.remove_below(&prefix.bucket, &prefix.prefix).await;
             PurgeLine::Prefix(told(&prefix.to_string(), removed))
         }

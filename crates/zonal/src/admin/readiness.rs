@@ -15,7 +15,7 @@ pub(crate) enum Phase {
 
 /// State of one shard of a device.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share {
+pub(super) struct ShardState {
     /// Index of the device.
     pub(super) device: usize,
     /// The shard does not answer; true for an isolated one, too.
@@ -42,8 +42,8 @@ pub(super) struct Readiness {
 }
 
 /// Decides readiness. `shares` is `None` if a shard did not answer in time.
-pub(super) fn judge(phase: Phase, shares: Option<&[Share]>, devices: &[String]) -> Readiness {
-    let names_of = |is_such: fn(&&Share) -> bool| {
+pub(super) fn judge(phase: Phase, shares: Option<&[ShardState]>, devices: &[String]) -> Readiness {
+    let names_of = |is_such: fn(&&ShardState) -> bool| {
         let such = shares.unwrap_or_default().iter().filter(is_such);
         let mut names: Vec<String> =
             such.map(|share| devices.get(share.device).cloned().unwrap_or_default()).collect();
@@ -85,12 +85,12 @@ impl Readiness {
 mod tests {
     use super::*;
 
-    const fn share(device: usize, is_lost: bool) -> Share {
-        Share { device, is_lost, is_isolated: false }
+    const fn share(device: usize, is_lost: bool) -> ShardState {
+        ShardState { device, is_lost, is_isolated: false }
     }
 
     #[track_caller]
-    fn check(phase: Phase, shares: Option<&[Share]>, expected: &str) {
+    fn check(phase: Phase, shares: Option<&[ShardState]>, expected: &str) {
         let devices = ["file:a".to_owned(), "file:b".to_owned()];
         assert_eq!(judge(phase, shares, &devices).to_json().trim_end(), expected);
     }
@@ -120,7 +120,7 @@ mod tests {
             Some(&none),
             r#"{"ready":false,"why":"every device is lost","cache_off":false,"lost_devices":["file:a","file:b"],"isolated_devices":[],"origin_trouble":null}"#,
         );
-        let isolated = [share(0, false), Share { is_isolated: true, ..share(1, true) }];
+        let isolated = [share(0, false), ShardState { is_isolated: true, ..share(1, true) }];
         check(
             Phase::Serving,
             Some(&isolated),

@@ -1,6 +1,6 @@
 //! Statistics for `/stats`: counters of all shards summed per device, one entry per origin.
 
-use zonal_gateway::{BypassReason, Gateway, Outcome};
+use zonal_gateway::{BypassReason, CacheStatus, Gateway};
 use zonal_host::ShardStats;
 
 use super::Observed;
@@ -13,11 +13,11 @@ pub(super) fn summary(node: &Observed, gateway: &Gateway, shards: &[ShardStats])
     let mut answers = Answers::default();
     for (outcome, n) in stats.outcomes() {
         *match outcome {
-            Outcome::Hit => &mut answers.hit,
-            Outcome::Revalidated => &mut answers.revalidated,
-            Outcome::Miss => &mut answers.miss,
-            Outcome::Stale => &mut answers.stale,
-            Outcome::Bypass => &mut answers.bypass,
+            CacheStatus::Hit => &mut answers.hit,
+            CacheStatus::Revalidated => &mut answers.revalidated,
+            CacheStatus::Miss => &mut answers.miss,
+            CacheStatus::Stale => &mut answers.stale,
+            CacheStatus::Bypass => &mut answers.bypass,
         } = n;
     }
     let bypasses = stats.bypasses();
@@ -39,7 +39,7 @@ pub(super) fn summary(node: &Observed, gateway: &Gateway, shards: &[ShardStats])
         refused: stats.connections_refused.get(),
         timed_out: stats.connections_timed_out.get(),
     };
-    let pins = &gateway.terms().pins;
+    let pins = &gateway.runtime_config().pins;
     Stats {
         cache: gateway.caching().into(),
         answers,
@@ -105,7 +105,7 @@ fn asked_for_reads(stats: &zonal_origin::Stats) -> u64 {
     asked.into_iter().map(zonal_origin::Counter::get).sum()
 }
 
-fn origin(named: &zonal_origin::Named) -> Origin {
+fn origin(named: &zonal_origin::ConfiguredOrigin) -> Origin {
     let stats = named.origin.stats();
     let others = stats.forwards.get() + stats.probes.get();
     Origin {

@@ -18,17 +18,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use zonal_base::Bytes as Size;
-use zonal_gateway::{Keep, Terms};
+use zonal_gateway::{Keep, RuntimeConfig};
 use zonal_host::{
     Client, FreshnessPolicy, Head, Located, LookupError, ObjectName, Opened, ReadError, Residency,
     RetentionClass, ShardStats, contained,
 };
 
 use super::Phase;
-use super::names::{Names, Next};
+use super::listed_objects::{ListedObjects, Next};
 use super::report::{is_serving, tell};
 use crate::reports::Listed;
-use crate::warming::{Sum, WarmLine, WarmResult};
+use crate::warming::{Totals, WarmLine, WarmResult};
 
 /// Objects fetched concurrently.
 const FETCHING_MAX: usize = 8;
@@ -75,7 +75,7 @@ const OVERTAKING_PART: u64 = 4;
 /// State shared by all objects of a list.
 pub(super) struct Warmer {
     client: Client,
-    terms: Arc<Terms>,
+    runtime_config: Arc<RuntimeConfig>,
     fetching: Semaphore,
 }
 
@@ -84,13 +84,13 @@ struct Version {
     object: ObjectName,
     head: Arc<Head>,
     range: Range<u64>,
-    care: RetentionClass,
+    retention: RetentionClass,
     /// Bytes per read: all concurrent reads together fill half of the write queue.
     part: u64,
 }
 
 /// Position of an object in its list, for ordering.
-struct Turn {
+struct ListPosition {
     number: u64,
     /// Number of report lines written.
     written: watch::Receiver<u64>,
@@ -98,7 +98,7 @@ struct Turn {
     room: u64,
 }
 
-impl Turn {
+impl ListPosition {
     /// Whether the object may be fetched. The estimate takes all unfinished objects before it to
     /// have its size. The first unfinished object never waits.
     fn has_come(&self, size: u64) -> bool {
@@ -111,46 +111,46 @@ impl Turn {
 }
 
 /// Objects in progress, in the order of the list. Dropping the queue aborts them.
-struct UnderWay(VecDeque<JoinHandle<Done>>);
+struct InProgress(VecDeque<JoinHandle<Finished>>);
 
 /// Result from which a line of the report is built.
-enum Done {
+enum Finished {
     Object(WarmResult, Option<Version>),
     Prefix(Listed),
 }
 
-impl Drop for UnderWay {
+impl Drop for InProgress {
     fn drop(&mut self) {
         self.0.iter().for_each(JoinHandle::abort);
     }
 }
 
 impl Warmer {
-    pub(super) fn new(client: Client, terms: Arc<Terms>) -> Arc<Self> {
-        Arc::new(Self { client, terms, fetching: Semaphore::new(FETCHING_MAX) })
+    pub(super) fn new(client: Client, runtime_config: Arc<RuntimeConfig>) -> Arc<Self> {
+        Arc::new(Self { client, runtime_config, fetching: Semaphore::new(FETCHING_MAX) })
     }
 
     /// Runs until the list is done. It stops early, and the report lacks its totals, if the client
     /// disconnects or the server shuts down.
     pub(super) async fn warm(
         self: Arc<Self>,
-        mut names: Names,
+        mut names: ListedObjects,
         report: mpsc::Sender<Bytes>,
         phase: watch::Receiver<Phase>,
         _place: OwnedSemaphorePermit,
     ) {
-        let mut under_way = UnderWay(VecDeque::with_capacity(UNDER_WAY_MAX));
-        let (mut done, mut sum) = (Vec::new(), Sum::default());
+        let mut under_way = InProgress(VecDeque::with_capacity(UNDER_WAY_MAX));
+        let (mut done, mut sum) = (Vec::new(), Totals::default());
         let (written, lines) = watch::channel(0);
         let (room, mut number) = (self.room().await, 0);
         loop {
             while under_way.0.len() < UNDER_WAY_MAX {
                 under_way.0.push_back(match names.next().await {
                     Some(Next::Object(object, range)) => {
-                        let turn = Turn { number, written: lines.clone(), room };
+                        let turn = ListPosition { number, written: lines.clone(), room };
                         tokio::spawn(contained(self.clone().one(object, range, turn)))
                     }
-                    Some(Next::Prefix(listed)) => tokio::spawn(ready(Done::Prefix(listed))),
+                    Some(Next::Prefix(listed)) => tokio::spawn(ready(Finished::Prefix(listed))),
                     None => break,
                 });
                 number += 1;
@@ -162,11 +162,11 @@ impl Warmer {
             };
             under_way.0.pop_front();
             let line = match ended {
-                Ok(Done::Object(told, version)) => {
+                Ok(Finished::Object(told, version)) => {
                     done.push((told.clone(), version));
                     WarmLine::Object(told)
                 }
-                Ok(Done::Prefix(listed)) => {
+                Ok(Finished::Prefix(listed)) => {
                     sum.prefixes_cut += u64::from(listed.why.is_some());
                     WarmLine::Prefix(listed)
                 }
@@ -207,28 +207,28 @@ impl Warmer {
         self: Arc<Self>,
         object: ObjectName,
         range: Option<Range<u64>>,
-        turn: Turn,
-    ) -> Done {
+        turn: ListPosition,
+    ) -> Finished {
         let name = object.as_str().to_owned();
         let mut told = WarmResult { name, ..WarmResult::default() };
         let mut version = None;
         let outcome = self.put_on_flash((&object, range), turn, &mut told, &mut version).await;
         if let Some(version) = &version {
-            if version.care == RetentionClass::Pinned {
+            if version.retention == RetentionClass::Pinned {
                 self.pin(version).await;
             }
             let Residency { on_flash, pinned, .. } = self.whereabouts(version).await;
             (told.on_flash, told.pinned) = (on_flash, pinned);
         }
         let is_to_be_pinned =
-            version.as_ref().is_some_and(|version| version.care == RetentionClass::Pinned);
+            version.as_ref().is_some_and(|version| version.retention == RetentionClass::Pinned);
         let is_whole = version.is_some() && told.on_flash == told.size;
         told.why = outcome.err().filter(|_| !is_whole);
         if is_to_be_pinned && told.pinned < told.size {
             let but = told.why.take().unwrap_or_else(|| ON_FLASH.to_owned());
             told.why = Some(self.not_pinned(told.size - told.pinned).await + &but);
         }
-        Done::Object(told, version)
+        Finished::Object(told, version)
     }
 
     /// Reason why `missing` bytes are not pinned; empty if pins have room.
@@ -249,7 +249,7 @@ impl Warmer {
     async fn put_on_flash(
         &self,
         wanted: (&ObjectName, Option<Range<u64>>),
-        mut turn: Turn,
+        mut turn: ListPosition,
         told: &mut WarmResult,
         found: &mut Option<Version>,
     ) -> Result<(), String> {
@@ -273,16 +273,16 @@ impl Warmer {
             drop(permit);
             match fetched {
                 Ok(()) => match self.land(version).await {
-                    Landed::Whole => return Ok(()),
-                    Landed::InMemory => return Err("only in memory".to_owned()),
+                    Fetched::Whole => return Ok(()),
+                    Fetched::InMemory => return Err("only in memory".to_owned()),
                     // Give up once the fetches would exceed twice the size: an object that does not
                     // fit would evict earlier objects again and again.
-                    Landed::Missing
+                    Fetched::Missing
                         if 2 * told.size < told.fetched + self.missing(version).await =>
                     {
                         return Err(REFUSED.to_owned());
                     }
-                    Landed::Missing => REFUSED.clone_into(&mut why),
+                    Fetched::Missing => REFUSED.clone_into(&mut why),
                 },
                 Err(ReadError::Changed) => {
                     "it changes at the origin all the time".clone_into(&mut why);
@@ -301,8 +301,8 @@ impl Warmer {
 
     /// Pins data that was on flash before: this warm-up did not read it, so no read has pinned it.
     async fn pin(&self, version: &Version) {
-        let Version { object, head, range, care, .. } = version;
-        self.client.set_care(object, head, range.clone(), *care).await;
+        let Version { object, head, range, retention, .. } = version;
+        self.client.set_retention(object, head, range.clone(), *retention).await;
     }
 
     /// Bytes of the range that are not on flash.
@@ -314,13 +314,13 @@ impl Warmer {
         &self,
         (object, wanted): &(&ObjectName, Option<Range<u64>>),
     ) -> Result<Version, String> {
-        let care = match self.terms.keep_of(object) {
+        let retention = match self.runtime_config.keep_of(object) {
             Keep::Policy => RetentionClass::Warmed,
             Keep::Pin => RetentionClass::Pinned,
             Keep::Never => return Err("never: a rule keeps it out of the cache".to_owned()),
         };
         let Opened { head, .. } =
-            self.head(object, self.terms.freshness.of(object).of_get(), care).await?;
+            self.head(object, self.runtime_config.freshness.of(object).of_get(), retention).await?;
         let all = 0..head.size;
         let range = wanted.clone().map_or(all, |range| range.start..range.end.min(head.size));
         if range.end < range.start || (wanted.is_some() && range.is_empty()) {
@@ -331,33 +331,33 @@ impl Warmer {
         let part = (located.backlog_max.0 / 2 / FETCHING_MAX as u64).max(PART_BYTES_MIN);
         // Powers of two, so that the parts align with pieces.
         let part = 1 << part.ilog2();
-        Ok(Version { object: (*object).clone(), head, range, care, part })
+        Ok(Version { object: (*object).clone(), head, range, retention, part })
     }
 
     async fn head(
         &self,
         object: &ObjectName,
         trust: FreshnessPolicy,
-        care: RetentionClass,
+        retention: RetentionClass,
     ) -> Result<Opened, String> {
         for _ in 1..ATTEMPTS {
-            match self.client.open(object, trust, care).await {
+            match self.client.open(object, trust, retention).await {
                 Err(LookupError::Overloaded) => sleep(FLASH_PATIENCE).await,
                 answer => return answer.map_err(why_not_opened),
             }
         }
-        self.client.open(object, trust, care).await.map_err(why_not_opened)
+        self.client.open(object, trust, retention).await.map_err(why_not_opened)
     }
 
     /// Reads the parts of the range that are not on flash.
     async fn fetch(&self, version: &Version, fetched: &mut u64) -> Result<(), ReadError> {
-        let Version { object, head, range, care, part } = version;
+        let Version { object, head, range, retention, part } = version;
         let mut at = range.start;
         while at < range.end {
             let end = ((at / part + 1) * part).min(range.end);
             let found = self.await_room(version, at..end).await?;
             if found.on_flash < end - at {
-                let mut reading = self.client.read(object, head, at..end, *care).await?;
+                let mut reading = self.client.read(object, head, at..end, *retention).await?;
                 while let Some(bytes) = poll_fn(|cx| reading.poll_next(cx)).await {
                     drop(bytes?);
                 }
@@ -386,7 +386,7 @@ impl Warmer {
     }
 
     /// Waits until the range is on flash, or will not get there.
-    async fn land(&self, version: &Version) -> Landed {
+    async fn land(&self, version: &Version) -> Fetched {
         let size = version.range.end - version.range.start;
         let Version { object, head, range, .. } = version;
         let begin = Instant::now();
@@ -395,15 +395,15 @@ impl Warmer {
             let Located { whereabouts, backlog, .. } = located.unwrap_or_default();
             let Residency { on_flash, in_memory, .. } = whereabouts;
             let patience = match backlog.0 {
-                _ if on_flash == size => return Landed::Whole,
+                _ if on_flash == size => return Fetched::Whole,
                 _ if on_flash + in_memory < size => MISSING_PATIENCE,
                 0 => FLASH_PATIENCE,
                 _ => ROOM_PATIENCE,
             };
             if patience < begin.elapsed() {
                 return match on_flash + in_memory < size {
-                    true => Landed::Missing,
-                    false => Landed::InMemory,
+                    true => Fetched::Missing,
+                    false => Fetched::InMemory,
                 };
             }
             sleep(LOOK_AGAIN).await;
@@ -419,7 +419,7 @@ impl Warmer {
 }
 
 /// Result of a fetch.
-enum Landed {
+enum Fetched {
     Whole,
     /// The rest is in memory: it waits for a flash write, or is held because it is read often.
     InMemory,

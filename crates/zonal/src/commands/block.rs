@@ -1,8 +1,8 @@
 //! `zonal block`: serves a block device over NBD.
 
 mod admin;
+mod banner;
 mod format;
-mod greeting;
 mod metrics;
 mod serve;
 mod stats;

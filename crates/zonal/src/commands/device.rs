@@ -9,7 +9,7 @@ use std::sync::Arc;
 use clap::Subcommand;
 use serde::Serialize;
 use zonal_base::Bytes;
-use zonal_cli::{Contents, Failure, LogContents, Survey, agree_to_loss, print};
+use zonal_cli::{Contents, DeviceInspector, Failure, LogContents, confirm_data_loss, print};
 use zonal_host::{
     Backend, BodyStream, BoxFuture, ChunkRules, DeviceSettings, Head, Node, NodeSettings,
     ObjectName, OriginFault, OriginHead,
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                     "{spec} is in memory: nothing of it would stay; write backing=PATH"
                 )));
             }
-            agree_to_loss(&spec, *yes)?;
+            confirm_data_loss(&spec, *yes)?;
             format(&spec, shards.map(usize::from))?;
             let info = Info::of(&spec)?;
             if *json { print::json(&info) } else { print::text(&info.to_text()) }
@@ -116,7 +116,7 @@ struct Info {
 
 impl Info {
     fn of(spec: &DeviceSpec) -> Result<Self, Failure> {
-        let survey = Survey::open(spec)?;
+        let survey = DeviceInspector::open(spec)?;
         let geometry = *survey.geometry();
         let access = survey.access()?;
         let Contents { holds, about, log } = Contents::of(&survey)?;

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use serde::Serialize;
 use zonal_base::{Bytes, ZoneId};
-use zonal_cli::{Failure, Survey, Zone, print, state_name, totals};
-use zonal_zonelog::{Descriptor, Ending, Extent, Header, Kind, ZoneContent};
+use zonal_cli::{DeviceInspector, Failure, Zone, print, state_name, totals};
+use zonal_zonelog::{Descriptor, Extent, Header, Kind, ZoneContent, ZoneEnd};
 
 use super::device;
 
@@ -28,7 +28,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let spec = device::parse(&args.spec)?;
-    let survey = Survey::open(&spec)?;
+    let survey = DeviceInspector::open(&spec)?;
     if let Some(warning) = survey.warning() {
         eprintln!("zonal: {spec}: {warning}");
     }
@@ -120,7 +120,7 @@ impl ZoneView {
             ZoneContent::Empty(mark) => view.sequence = Some(mark.zone_sequence),
             ZoneContent::Records { first, segments, records, ending } => {
                 view.sequence = Some(first.zone_sequence);
-                view.segments = (*ending != Ending::Footer).then_some(segments.len());
+                view.segments = (*ending != ZoneEnd::Footer).then_some(segments.len());
                 if detail.segments {
                     view.segment_list = segments.iter().map(SegmentView::of).collect();
                 }

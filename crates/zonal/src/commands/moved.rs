@@ -7,7 +7,7 @@ use zonal_cli::Failure;
 
 /// Each with the words behind it, whatever they are.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Moved {
+pub(crate) enum MovedCommand {
     #[command(hide = true, disable_help_flag = true)]
     Bench(Words),
     #[command(hide = true, disable_help_flag = true)]
@@ -24,7 +24,7 @@ pub(crate) struct Words {
     words: Vec<OsString>,
 }
 
-impl Moved {
+impl MovedCommand {
     /// The failure that names the equivalent `zonal-lab` command.
     pub(super) fn refusal(&self) -> Failure {
         let (command, words) = match self {

@@ -22,23 +22,23 @@ use zonal_cli::{Failure, print};
 use zonal_folder::FolderOrigin;
 use zonal_gateway::{AccessLog, Authorization, OriginBackend};
 use zonal_host::{ChunkRules, Client, DeviceSettings, Node, NodeSettings, ObjectName};
-use zonal_origin::{Named, Origin, Origins, S3OpenError, S3Origin};
+use zonal_origin::{ConfiguredOrigin, Origin, Origins, S3OpenError, S3Origin};
 use zonal_zonelog::OpenMode;
 
 use crate::access_log::Writer;
 use crate::admin::{Admin, Observed, Phase};
+use crate::banner::{Banner, Secret};
 use crate::config::{self, AccessTo, Config, Device, Flags, KeyPair, Log, LogFormat, OriginSpec};
+use crate::data_dir::{DataDir, KeysFrom, samples};
 use crate::descriptors;
-use crate::front::Front;
-use crate::greeting::{Greeting, Secret};
-use crate::home::{Home, KeysFrom, samples};
+use crate::frontend::Frontend;
 use crate::listeners::Address;
 use crate::logging::{self, Level};
 use crate::panics;
 use crate::pins::PinsFile;
 use crate::reload::{self, Reloader};
-use crate::service_manager::{self, State};
-use crate::signals::{Order, Signals};
+use crate::service_manager::{self, ServiceState};
+use crate::signals::{SignalAction, Signals};
 
 /// Serve S3 from a cache on local flash
 #[derive(Debug, clap::Args)]
@@ -97,7 +97,7 @@ async fn serve(
     let addresses = (endpoint.socket_address(), admin_address.socket_address());
 
     let (phase, phases) = watch::channel(Phase::Starting);
-    let admin = Admin::new(config.door.clone(), phases);
+    let admin = Admin::new(config.admin_access.clone(), phases);
     let admin_listener = admin_address.listen().and_then(TcpListener::from_std);
     let admin_listener = admin_listener.map_err(Failure::work)?;
     tokio::spawn(admin.clone().serve(admin_listener));
@@ -118,14 +118,14 @@ async fn serve(
         devices: found.devices.iter().map(|of| of.spec.to_string()).collect(),
     });
     phase.send_replace(Phase::Serving);
-    greet(&config.log, &greeting(config, &found, addresses).text())?;
-    service_manager::notify(State::Serving);
+    greet(&config.log, &banner(config, &found, addresses).text())?;
+    service_manager::notify(ServiceState::Serving);
 
     let reloader = Reloader::new(flags, config, found.own_keys.clone());
     loop {
         match signals.next().await {
-            Order::Reload if reloader.has_files() => {
-                service_manager::notify(State::Reloading);
+            SignalAction::Reload if reloader.has_files() => {
+                service_manager::notify(ServiceState::Reloading);
                 access_log.iter().for_each(|log| log.reopen());
                 let client = node.client();
                 let taken = {
@@ -135,10 +135,10 @@ async fn serve(
                 service_manager::notify(reloaded(client, taken).await);
             }
             // SIGHUP without any file to reload: the terminal was closed, so stop.
-            Order::Reload | Order::Stop => break,
+            SignalAction::Reload | SignalAction::Stop => break,
         }
     }
-    service_manager::notify(State::Stopping);
+    service_manager::notify(ServiceState::Stopping);
     tracing::info!("told to stop: requests that are under way may end");
     phase.send_replace(Phase::Draining);
     tokio::spawn(async move {
@@ -155,7 +155,7 @@ async fn serve(
 /// A started server.
 struct Started {
     node: Node,
-    front: Front,
+    front: Frontend,
     origins: Arc<Origins>,
     pins: Arc<PinsFile>,
     found: Provisioned,
@@ -164,7 +164,7 @@ struct Started {
 /// Resources that the configuration does not name, found or created in the data directory.
 struct Provisioned {
     /// The data directory; holds its lock.
-    home: Option<Home>,
+    home: Option<DataDir>,
     /// Lock of the data directory, if only its pins file is used.
     _lock: Option<File>,
     /// A valid key pair for the banner; `None`: the origin authorizes requests.
@@ -192,8 +192,8 @@ async fn start(
         would_refuse: config.would_refuse,
         access_log: access_log.cloned(),
     };
-    let terms = reload::terms(config, own_keys.as_ref());
-    let (front, listening) = Front::new(endpoint, (gateway, terms), origins.clone());
+    let runtime_config = reload::runtime_config(config, own_keys.as_ref());
+    let (front, listening) = Frontend::new(endpoint, (gateway, runtime_config), origins.clone());
     let (devices, chunks) = (devices.clone(), config.chunks.clone());
     let settings = NodeSettings { devices, chunks, mode: OpenMode::Recover };
     let backend = Arc::new(OriginBackend::new(origins.clone()));
@@ -212,7 +212,7 @@ fn open_origins(specs: &[OriginSpec], config: &Config) -> Result<Origins, Failur
     let named = specs.iter().zip(&config.origins).map(|(spec, of)| {
         let name = if of.name.is_empty() { spec.to_string() } else { of.name.clone() };
         let (buckets, reserved) = (of.buckets.clone(), of.reserved.clone());
-        Ok(Named { name, origin: open_origin(spec, of)?, buckets, reserved })
+        Ok(ConfiguredOrigin { name, origin: open_origin(spec, of)?, buckets, reserved })
     });
     Ok(Origins::new(named.collect::<Result<_, Failure>>()?))
 }
@@ -267,8 +267,8 @@ impl Provisioned {
             && config.devices.iter().all(|device| device.spec.is_some());
         let (mut home, lock) = match is_all_named {
             true if config.keep.is_pins_file_named => (None, None),
-            true => (None, Home::keep_to_itself(&config.data_dir)?),
-            false => (Some(Home::open(&config.data_dir)?), None),
+            true => (None, DataDir::lock_pins_file(&config.data_dir)?),
+            false => (Some(DataDir::open(&config.data_dir)?), None),
         };
         let mut devices = Vec::with_capacity(config.devices.len());
         for device in &config.devices {
@@ -341,7 +341,7 @@ impl Provisioned {
     }
 }
 
-fn needed(home: &mut Option<Home>) -> &mut Home {
+fn needed(home: &mut Option<DataDir>) -> &mut DataDir {
     home.as_mut().expect("it was opened because something was not named")
 }
 
@@ -395,11 +395,11 @@ fn greet(log: &Log, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn greeting<'a>(
+fn banner<'a>(
     config: &'a Config,
     found: &'a Provisioned,
     (endpoint, admin): (SocketAddr, SocketAddr),
-) -> Greeting<'a> {
+) -> Banner<'a> {
     let has_samples = config.origins.iter().any(|origin| origin.spec.is_none());
     let path = match has_samples {
         true => format!("/{}/{}", samples::BUCKET, samples::LARGE_KEY),
@@ -409,7 +409,7 @@ fn greeting<'a>(
     let sample = ObjectName::new(samples::BUCKET, samples::LARGE_KEY);
     let devices: Vec<String> = found.devices.iter().map(|d| d.spec.to_string()).collect();
     let origins: Vec<String> = found.origins.iter().map(OriginSpec::to_string).collect();
-    Greeting {
+    Banner {
         endpoint,
         is_https: config.certificate.is_some(),
         admin,
@@ -423,11 +423,11 @@ fn greeting<'a>(
 
 /// Applies the new chunk rules to the shards, if the reload was accepted. Returns the state for the
 /// service manager.
-async fn reloaded(client: &Client, taken: Option<Arc<ChunkRules>>) -> State {
-    let Some(chunks) = taken else { return State::ReloadRefused };
+async fn reloaded(client: &Client, taken: Option<Arc<ChunkRules>>) -> ServiceState {
+    let Some(chunks) = taken else { return ServiceState::ReloadRefused };
     client.set_chunks(&chunks).await;
     tracing::info!("the configuration was read again, and holds from now on");
-    State::Serving
+    ServiceState::Serving
 }
 
 /// Reloads the configuration: applies rules, origin credentials, log level and admin access, or
@@ -435,26 +435,26 @@ async fn reloaded(client: &Client, taken: Option<Arc<ChunkRules>>) -> State {
 /// configuration was refused.
 fn reload(
     reloader: &Reloader<'_>,
-    (front, client, admin): (&Front, &Client, &Admin),
+    (front, client, admin): (&Frontend, &Client, &Admin),
     level: &Level,
     (origins, found): (&Origins, &Provisioned),
 ) -> Option<Arc<ChunkRules>> {
     let gateway = front.gateway()?;
-    let read = reloader.read().and_then(|(config, terms)| {
+    let read = reloader.read().and_then(|(config, runtime_config)| {
         // Open everything before applying anything: an unusable key must change nothing.
         let opened = found.open_again(&config).map_err(|failure| failure.to_string())?;
         let refused = |refused| format!("chunk.rules: {refused}");
         client.check_chunks(&config.chunks).map_err(refused)?;
-        Ok((config, terms, opened))
+        Ok((config, runtime_config, opened))
     });
     match read {
-        Ok((config, terms, opened)) => {
+        Ok((config, runtime_config, opened)) => {
             for (known, opened) in origins.iter().zip(&opened) {
                 opened.iter().for_each(|opened| known.origin.take_credentials(opened));
             }
             level.set(config.log.level);
-            gateway.set_terms(terms);
-            admin.set_door(config.door);
+            gateway.set_runtime_config(runtime_config);
+            admin.set_access(config.admin_access);
             Some(config.chunks)
         }
         Err(why) => {

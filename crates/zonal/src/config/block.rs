@@ -9,12 +9,12 @@ use zonal_base::{BLOCK_BYTES, Bytes};
 use zonal_block::{Export, MapMemory};
 use zonal_hostdev::DeviceSpec;
 
+use super::admin_access::host_names;
 use super::check::{Checked, address, given, parsed, text};
-use super::door::host_names;
+use super::error_position::placed;
 use super::layers::{gathered, table};
-use super::place::placed;
 use super::{ConfigError, Log, log, variables};
-use crate::door::Door;
+use crate::admin_access::AdminAccess;
 
 /// Configuration file with every key and its default.
 const DEFAULTS: &str = include_str!("../../../../config/block.toml");
@@ -37,7 +37,7 @@ pub(crate) struct BlockConfig {
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) connections_max: usize,
     pub(crate) admin: SocketAddr,
-    pub(crate) door: Door,
+    pub(crate) admin_access: AdminAccess,
     pub(crate) log: Log,
 }
 
@@ -214,7 +214,7 @@ fn check(file: &File) -> Checked<BlockConfig> {
         listen: if is_local { None } else { Some(address("nbd.listen", &nbd.listen)?) },
         connections_max: connections(&nbd.connections)?,
         admin: address("admin.listen", &admin.listen)?,
-        door: Door::new(host_names("admin.hosts", &admin.hosts)?, None, None),
+        admin_access: AdminAccess::new(host_names("admin.hosts", &admin.hosts)?, None, None),
         // `zonal block` has no access log.
         log: log::checked(&of_log.format, &of_log.level, &None)?,
     })

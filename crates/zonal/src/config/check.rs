@@ -14,8 +14,8 @@ use zonal_gateway::{
 use zonal_policy::Spec;
 
 use super::{
-    Config, ConfigError, Device, Key, KeyPair, chunk, door, freshness, keep, keys, log, origins,
-    raw,
+    Config, ConfigError, Device, Key, KeyPair, admin_access, chunk, freshness, keep, keys, log,
+    origins, raw,
 };
 
 pub(super) type Checked<T> = Result<T, ConfigError>;
@@ -57,7 +57,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
             ("endpoint.certificate-file", &endpoint.certificate_file),
             ("endpoint.private-key-file", &endpoint.private_key_file),
         ])?,
-        door: door::door(&file.admin)?,
+        admin_access: admin_access::checked(&file.admin)?,
         admin: another_address("admin.listen", &file.admin.listen, listen)?,
         origins: origins::origins(&file.origin, variable)?,
         devices: devices(&file.device)?,

@@ -7,14 +7,14 @@ use zonal_gateway::{Keep, KeepRules};
 
 use super::check::{Checked, given};
 use super::prefix::{each_once, prefix_of};
-use super::{ConfigError, Keeping, raw};
+use super::{ConfigError, Retention, raw};
 use crate::pins;
 
 /// Largest share of a device that may be pinned, in percent: with more, reclaim would free too
 /// little per zone.
 const PINNED_PERCENT_MAX: u32 = 75;
 
-pub(super) fn checked(keep: &raw::Keep, data_dir: &str) -> Checked<Keeping> {
+pub(super) fn checked(keep: &raw::Keep, data_dir: &str) -> Checked<Retention> {
     let mut rules = KeepRules::all(Keep::Policy);
     let prefixes = keep.rules.iter().flatten().map(|rule| rule.prefix.as_str());
     each_once(prefixes).map_err(|why| ConfigError::new("keep.rules", why))?;
@@ -37,7 +37,7 @@ pub(super) fn checked(keep: &raw::Keep, data_dir: &str) -> Checked<Keeping> {
     let pins_file = named.map_or_else(|| Path::new(data_dir).join("pins"), PathBuf::from);
     let pins = pins::read(&pins_file).map_err(|why| ConfigError::new("keep.pins-file", why))?;
     let (pins, is_pins_file_named) = (Arc::new(pins), named.is_some());
-    Ok(Keeping { rules, pinned_percent, pins, pins_file, is_pins_file_named })
+    Ok(Retention { rules, pinned_percent, pins, pins_file, is_pins_file_named })
 }
 
 /// Parses a retention class; `None` if the word is unknown.

@@ -7,7 +7,7 @@ use zonal_gateway::{Access, AccessRules};
 
 use super::check::{Checked, Variables, access_key, first_line};
 use super::prefix::{each_once, prefix_of};
-use super::{ConfigError, KeyPair, place, raw};
+use super::{ConfigError, KeyPair, error_position, raw};
 
 /// An access key with its access rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) fn load(path: &Path, variable: Variables<'_>) -> Checked<Vec<Key>> {
         toml::from_str(&text).map_err(|error| bad(&ConfigError::syntax(&error, &text)))?;
     let mut keys: Vec<Key> = Vec::with_capacity(known.key.len());
     for raw in &known.key {
-        let (line, raw) = (place::line(&text, raw.span().start), raw.get_ref());
+        let (line, raw) = (error_position::line(&text, raw.span().start), raw.get_ref());
         let name = raw.access_key.as_deref().unwrap_or_default();
         let bad = |why: &dyn Display| bad(&format!("line {line}: key {name:?}: {why}"));
         access_key(name).map_err(|why| bad(&why))?;

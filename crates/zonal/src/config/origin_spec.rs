@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use http::Uri;
 use http::uri::Scheme;
-use zonal_origin::{Addressing, Endpoint, Limits, ReadOnlyOrigin};
+use zonal_origin::{Addressing, Endpoint, OriginLimits, ReadOnlyOrigin};
 use zonal_stores::{Azure, AzureKeys, Gcs, GcsKeys, StoreOpenError, Web};
 
 /// An origin as configured.
@@ -61,7 +61,7 @@ impl StoreSpec {
     pub(crate) fn open(
         &self,
         bucket: &str,
-        limits: Limits,
+        limits: OriginLimits,
     ) -> Result<ReadOnlyOrigin, StoreOpenError> {
         let bucket = bucket.to_owned();
         match self {

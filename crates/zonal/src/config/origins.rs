@@ -1,7 +1,7 @@
 //! Origin settings: validates each origin, and that all are mutually consistent.
 
 use zonal_gateway::is_bucket_name;
-use zonal_origin::Authorities;
+use zonal_origin::CaRoots;
 
 use super::check::{Checked, Variables, count, key_pair, parsed, secret, text, time};
 use super::{ConfigError, Origin, OriginSpec, raw, stores};
@@ -82,8 +82,8 @@ fn origin(origin: &raw::Origin, variable: Variables<'_>) -> Checked<Origin> {
     has_keys_of_environment &= credentials.is_some();
     let has_file = spec.as_ref().is_some_and(OriginSpec::has_key_file)
         || [&origin.secret_key_file, &origin.ca_file].into_iter().any(|it| !text(it).is_empty());
-    let authorities = authorities(text(&origin.ca_file), spec.as_ref())?;
-    let limits = zonal_origin::Limits { authorities, ..origin_limits(origin)? };
+    let ca_roots = ca_roots(text(&origin.ca_file), spec.as_ref())?;
+    let limits = zonal_origin::OriginLimits { ca_roots, ..origin_limits(origin)? };
     let name = name.to_owned();
     Ok(Origin {
         spec,
@@ -115,7 +115,7 @@ fn reserved(origin: &raw::Origin, buckets: &[String]) -> Checked<Vec<String>> {
 }
 
 /// Loads the certificate authorities for an origin's TLS certificate; `None`: the system's.
-fn authorities(path: &str, spec: Option<&OriginSpec>) -> Checked<Option<Authorities>> {
+fn ca_roots(path: &str, spec: Option<&OriginSpec>) -> Checked<Option<CaRoots>> {
     const KEY: &str = "origin.ca-file";
     if path.is_empty() {
         return Ok(None);
@@ -127,12 +127,12 @@ fn authorities(path: &str, spec: Option<&OriginSpec>) -> Checked<Option<Authorit
     let read = std::fs::read(path);
     let read =
         read.map_err(|error| ConfigError::new(KEY, format!("{path} cannot be read: {error}")));
-    let named = Authorities::from_pem(&read?);
+    let named = CaRoots::from_pem(&read?);
     named.map(Some).map_err(|error| ConfigError::new(KEY, format!("{path}: {error}")))
 }
 
-fn origin_limits(origin: &raw::Origin) -> Checked<zonal_origin::Limits> {
-    Ok(zonal_origin::Limits {
+fn origin_limits(origin: &raw::Origin) -> Checked<zonal_origin::OriginLimits> {
+    Ok(zonal_origin::OriginLimits {
         concurrent_reads: count("origin.reads", origin.reads)?,
         concurrent_forwards: count("origin.forwards", origin.forwards)?,
         connect: time("origin.connect", &origin.connect)?,
@@ -145,6 +145,6 @@ fn origin_limits(origin: &raw::Origin) -> Checked<zonal_origin::Limits> {
             "" => None,
             _ => Some(parsed("origin.hedge", &origin.hedge)?),
         },
-        ..zonal_origin::Limits::default()
+        ..zonal_origin::OriginLimits::default()
     })
 }

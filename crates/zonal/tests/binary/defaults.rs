@@ -9,7 +9,7 @@ use crate::harness::{Zonal, check_failure, folder, zonal};
 use crate::http;
 
 fn url(zonal: &Zonal) -> String {
-    let (_, rest) = zonal.greeting.split_once("curl -sS -D- -o /dev/null '").unwrap();
+    let (_, rest) = zonal.banner.split_once("curl -sS -D- -o /dev/null '").unwrap();
     rest[..rest.find('\'').unwrap()].to_owned()
 }
 
@@ -36,12 +36,12 @@ fn it_makes_what_it_needs_and_the_printed_url_is_served_from_flash_the_second_ti
         before = refused();
     }
     let told = "What is on flash says X-Cache: REVALIDATED";
-    assert!(first.greeting.contains(told), "{}", first.greeting);
+    assert!(first.banner.contains(told), "{}", first.banner);
     let mode = fs::metadata(home.join("credentials")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let credentials = fs::read_to_string(home.join("credentials")).unwrap();
     let secret = credentials.lines().last().unwrap().rsplit(' ').next().unwrap();
-    assert!(first.greeting.contains(&format!("AWS_SECRET_ACCESS_KEY={secret} ")));
+    assert!(first.banner.contains(&format!("AWS_SECRET_ACCESS_KEY={secret} ")));
 
     // The directory is locked meanwhile.
     let other = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
@@ -50,7 +50,7 @@ fn it_makes_what_it_needs_and_the_printed_url_is_served_from_flash_the_second_ti
 
     // A later start does not print the secret, and still has the cached data.
     let again = Zonal::start(folder.path(), &["--freshness", "ttl=1h"]);
-    assert!(!again.greeting.contains(secret), "{}", again.greeting);
+    assert!(!again.banner.contains(secret), "{}", again.banner);
     assert_eq!(http::get_url(&url(&again)).unwrap().header("x-cache"), "HIT");
     again.stop();
 }
@@ -58,7 +58,7 @@ fn it_makes_what_it_needs_and_the_printed_url_is_served_from_flash_the_second_ti
 /// AWS variables of a shell after it ran the printed commands.
 fn shell_after(zonal: &Zonal, folder: &Path) -> Vec<String> {
     let words = ["  unset ", "  export "];
-    let lines = zonal.greeting.lines().filter(|line| words.iter().any(|it| line.starts_with(it)));
+    let lines = zonal.banner.lines().filter(|line| words.iter().any(|it| line.starts_with(it)));
     let script = lines.collect::<Vec<_>>().join("\n") + "\nenv";
     let output = Command::new("sh")
         .args(["-c", &script])
@@ -87,7 +87,7 @@ fn check_shell(zonal: &Zonal, folder: &Path, (access_key, secret_key): (&str, &s
         "AWS_REGION=us-east-1".to_owned(),
         format!("AWS_SECRET_ACCESS_KEY={secret_key}"),
     ];
-    assert_eq!(shell_after(zonal, folder), expected, "after {}", zonal.greeting);
+    assert_eq!(shell_after(zonal, folder), expected, "after {}", zonal.banner);
 }
 
 /// Regression: a shell with other keys kept some of them, and every request was refused.
@@ -113,8 +113,8 @@ fn the_printed_lines_name_the_right_keys_whatever_the_shell_held() {
     named.stop();
     // A configured secret is not printed. The shell asks for it, and stops without it.
     let given = Zonal::start(here, &["--access-key", "mine", "--secret-key", "hush"]);
-    assert!(!given.greeting.contains("hush"), "{}", given.greeting);
-    assert!(given.greeting.contains("${ZONAL_ENDPOINT_SECRET_KEY:?"), "{}", given.greeting);
+    assert!(!given.banner.contains("hush"), "{}", given.banner);
+    assert!(given.banner.contains("${ZONAL_ENDPOINT_SECRET_KEY:?"), "{}", given.banner);
     given.stop();
 }
 

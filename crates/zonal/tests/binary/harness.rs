@@ -60,7 +60,7 @@ pub(crate) fn check_failure(folder: &Path, words: &[&str], (code, said): (i32, &
 pub(crate) struct Process {
     child: Child,
     /// The banner on standard output.
-    pub(crate) greeting: String,
+    pub(crate) banner: String,
     log: PathBuf,
 }
 
@@ -79,22 +79,22 @@ impl Process {
         let stderr = File::options().create(true).append(true).open(&log).unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut greeting = String::new();
+        let mut banner = String::new();
         // If the output ends before this line, the process has ended.
-        while !greeting.contains(last) {
+        while !banner.contains(last) {
             let Some(line) = lines.next() else {
                 let _ = child.wait();
                 panic!("it ended before it was up: {}", fs::read_to_string(&log).unwrap());
             };
-            greeting += &(line.unwrap() + "\n");
+            banner += &(line.unwrap() + "\n");
         }
-        Self { child, greeting, log }
+        Self { child, banner, log }
     }
 
     /// An address in the banner.
     #[track_caller]
     pub(crate) fn address(&self, before: &str, after: &[char]) -> SocketAddr {
-        let (_, rest) = self.greeting.split_once(before).expect("an address is printed");
+        let (_, rest) = self.banner.split_once(before).expect("an address is printed");
         rest[..rest.find(after).unwrap()].parse().unwrap()
     }
 
@@ -201,7 +201,7 @@ impl Zonal {
     pub(crate) fn start(folder: &Path, words: &[&str]) -> Self {
         let fixed = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
         let process = Process::start(folder, &[&fixed, words].concat(), "Read an object twice");
-        let is_secure = process.greeting.contains("=https://");
+        let is_secure = process.banner.contains("=https://");
         let scheme = if is_secure { "=https://" } else { "=http://" };
         let endpoint = process.address(&format!("AWS_ENDPOINT_URL{scheme}"), &[' ', '\n']);
         let admin = process.address("curl -s http://", &['/']);

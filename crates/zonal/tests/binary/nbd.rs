@@ -23,9 +23,9 @@ pub(crate) struct Nbd {
 impl Nbd {
     pub(crate) fn connect(socket: &Path, export: &str) -> io::Result<Self> {
         let mut stream = UnixStream::connect(socket)?;
-        let mut greeting = [0; 18];
-        stream.read_exact(&mut greeting)?;
-        assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
+        let mut banner = [0; 18];
+        stream.read_exact(&mut banner)?;
+        assert_eq!(&banner[..16], b"NBDMAGICIHAVEOPT");
         let length = u32::try_from(export.len()).unwrap().to_be_bytes();
         let parts = [&[0, 0, 0, 3], &b"IHAVEOPT"[..], &1_u32.to_be_bytes(), &length];
         stream.write_all(&[&parts.concat(), export.as_bytes()].concat())?;

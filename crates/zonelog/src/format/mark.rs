@@ -17,7 +17,7 @@ const MAGIC: [u8; 4] = *b"ZMRK";
 
 /// Contents of the mark of an empty zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct ZoneMark {
     /// Identity of the log that owns the zone.
     pub identity: Identity,
     /// Zone of the mark.
@@ -30,7 +30,7 @@ pub struct Mark {
     pub zone_capacity: Blocks,
 }
 
-impl Mark {
+impl ZoneMark {
     /// Encodes the mark into a whole block.
     pub(crate) fn encode(&self, checksum: Checksum, out: &mut [u8]) {
         assert!(out.len() == BLOCK_BYTES);

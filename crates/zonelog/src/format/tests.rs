@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use zonal_base::{BLOCK_BYTES, Blocks, Payload, ZoneId, low_u32};
 
 use super::footer::Trailer;
-use super::mark::Mark;
+use super::mark::ZoneMark;
 use super::segment::Header;
 use super::*;
 use crate::{Descriptor, Key, Kind};
@@ -72,8 +72,8 @@ fn trailer() -> Trailer {
     }
 }
 
-fn mark() -> Mark {
-    Mark {
+fn mark() -> ZoneMark {
+    ZoneMark {
         identity: IDENTITY,
         zone: ZoneId(0x0506_0708),
         zone_sequence: 0x090A_0B0C_0D0E_0F10,
@@ -168,7 +168,7 @@ fn version_1_reads_and_writes_the_golden_mark() {
     let block = mark_block();
     assert_eq!(block[..FRAME_BYTES], MARK_GOLDEN_V1);
     assert!(block[FRAME_BYTES..].iter().all(|byte| *byte == 0));
-    assert_eq!(Mark::decode(&block, CRC), Ok(mark()));
+    assert_eq!(ZoneMark::decode(&block, CRC), Ok(mark()));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn one_flipped_bit_anywhere_in_what_counts_is_noticed() {
         };
         assert!(Header::decode(&flip(header_block()), CRC).is_err(), "header, bit {bit}");
         if bit < 8 * FRAME_BYTES {
-            assert!(Mark::decode(&flip(mark_block()), CRC).is_err(), "mark, bit {bit}");
+            assert!(ZoneMark::decode(&flip(mark_block()), CRC).is_err(), "mark, bit {bit}");
             assert!(Header::peek(&flip(header_block()), CRC).is_err(), "header's front, bit {bit}");
         }
         if 8 * (BLOCK_BYTES - FRAME_BYTES) <= bit {
@@ -205,9 +205,9 @@ fn one_flipped_bit_anywhere_in_what_counts_is_noticed() {
 fn another_version_is_told_from_damage() {
     let mut frame = MARK_GOLDEN_V1;
     frame[4] = 2;
-    assert_eq!(Mark::decode(&frame, CRC), Err(Malformed::Checksum), "a flipped bit");
+    assert_eq!(ZoneMark::decode(&frame, CRC), Err(Malformed::Checksum), "a flipped bit");
     close_frame(&mut frame, CRC);
-    assert_eq!(Mark::decode(&frame, CRC), Err(Malformed::Version(2)));
+    assert_eq!(ZoneMark::decode(&frame, CRC), Err(Malformed::Version(2)));
     assert_eq!(Header::peek(&frame, CRC), Err(Malformed::Magic));
 }
 
@@ -227,7 +227,7 @@ fn any_frame() -> impl Strategy<Value = Frame> {
 proptest! {
     #[test]
     fn no_bytes_bring_a_reader_down(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let _ = Mark::decode(&bytes, CRC);
+        let _ = ZoneMark::decode(&bytes, CRC);
         let _ = Header::peek(&bytes, CRC);
         let _ = Header::decode(&bytes, CRC);
         let _ = Trailer::decode(&bytes, CRC);
@@ -242,7 +242,7 @@ proptest! {
         let mut block = vec![0; 5 * BLOCK_BYTES];
         block[..FRAME_BYTES].copy_from_slice(&frame);
         block[FRAME_BYTES..][..rest.len()].copy_from_slice(&rest);
-        let _ = Mark::decode(&block, CRC);
+        let _ = ZoneMark::decode(&block, CRC);
         let _ = Header::decode(&block, CRC);
         // A header with a valid checksum over arbitrary descriptors.
         if let Ok(header) = Header::peek(&block, CRC) {

@@ -6,12 +6,12 @@ use std::rc::Rc;
 use zonal_base::{Blocks, Bytes, Nanos, ZoneId};
 use zonal_device::{DeviceKind, ZonedDevice};
 use zonal_zonelog::{
-    Ending, Key, Log, ReadError, Settings, Stream, Urgency, ZoneContent, inspect_zone,
+    Key, Log, ReadError, Settings, Stream, Urgency, ZoneContent, ZoneEnd, inspect_zone,
 };
 
 use crate::rig::{FoundRecord, Rig, content, geometry, read, record};
 
-/// Appends a record and waits until it is on flash. Drops the [`zonal_zonelog::Placed`] at once.
+/// Appends a record and waits until it is on flash. Drops the [`zonal_zonelog::UnpublishedRecord`] at once.
 pub(crate) async fn append(log: &Log, key: Key, len: u32, urgency: Urgency) -> FoundRecord {
     let placed = log.append(Stream::Fill, record(key, len), urgency).await;
     FoundRecord::of(&placed.expect("the device is healthy"))
@@ -146,7 +146,7 @@ fn zones_are_filled_to_the_end_and_end_in_a_footer_that_lists_their_records() {
             let Ok((report, ZoneContent::Records { records: listed, ending, .. })) = seen else {
                 panic!("a full zone has records")
             };
-            assert_eq!((report.written, ending), (geometry.zone_capacity, Ending::Footer));
+            assert_eq!((report.written, ending), (geometry.zone_capacity, ZoneEnd::Footer));
             let mut expected: Vec<_> =
                 records.iter().filter(|record| record.extent.zone == zone).collect();
             expected.sort_by_key(|record| record.extent.offset);

@@ -4,7 +4,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, Bytes, PoolClass, ZoneId, index};
 use zonal_device::ram::Crash;
 use zonal_device::{Answer, Command, DeviceKind, Geometry, ZoneState, ZonedDevice};
 use zonal_zonelog::{
-    Ending, FirstBlock, Identity, Key, OpenError, OpenMode, SettingsError, Urgency, ZoneContent,
+    FirstBlock, Identity, Key, OpenError, OpenMode, SettingsError, Urgency, ZoneContent, ZoneEnd,
     inspect_zone,
 };
 
@@ -308,7 +308,7 @@ fn what_a_zone_holds_can_be_seen_without_a_log() {
     match look(&mut rig, 0) {
         (report, ZoneContent::Records { first, segments, records, ending }) => {
             assert_eq!((report.state, first.identity), (ZoneState::Empty, IDENTITY));
-            assert_eq!((segments.len(), records.len(), ending), (1, 1, Ending::Open(Blocks(3))));
+            assert_eq!((segments.len(), records.len(), ending), (1, 1, ZoneEnd::Open(Blocks(3))));
         }
         other => panic!("{other:?}"),
     }

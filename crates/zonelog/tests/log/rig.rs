@@ -12,8 +12,8 @@ use zonal_device::ram::{Crash, RamDevice, RamOptions};
 use zonal_device::{Command, Completion, DeviceError, DeviceKind, Geometry, ZonedDevice};
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_zonelog::{
-    Checks, Descriptor, Extent, Generations, Identity, Key, Kind, Log, OpenError, OpenMode, Placed,
-    Ports, ReadError, Record, Settings,
+    Checks, Descriptor, Extent, Generations, Identity, Key, Kind, Log, OpenError, OpenMode, Ports,
+    ReadError, Record, Settings, UnpublishedRecord,
 };
 
 pub(crate) const CRC: Checksum = Checksum(crc32c::crc32c_append);
@@ -86,7 +86,7 @@ pub(crate) struct FoundRecord {
 }
 
 impl FoundRecord {
-    pub(crate) fn of(placed: &Placed) -> Self {
+    pub(crate) fn of(placed: &UnpublishedRecord) -> Self {
         Self { extent: placed.extent(), descriptor: placed.descriptor().clone() }
     }
 

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use zonal_base::{Blocks, Lba, Nanos, Payload, Pool, PoolClass, Rng, Ticket, ZoneId, index};
 use zonal_device::{Answer, Command, DeviceError, ZoneAction, ZonedDevice};
 
-use crate::{Forgetful, Profile, ZonedDrive};
+use crate::{DiscardMedium, Profile, ZonedDrive};
 
 /// A drive that keeps no data, and a clock.
 pub(super) struct Rig {
@@ -50,7 +50,7 @@ impl Rig {
         let pool = Pool::new(&classes, Box::new(|| ()));
         let len = index(Blocks(BLOCKS_MAX).bytes().0);
         let data = pool.take(Blocks(BLOCKS_MAX)).unwrap().freeze(len);
-        let drive = ZonedDrive::new(profile, seed, Box::new(Forgetful));
+        let drive = ZonedDrive::new(profile, seed, Box::new(DiscardMedium));
         Self { drive, now: Nanos(0), pool, data, rng: Rng::new(seed), next_ticket: 0 }
     }
 

@@ -228,7 +228,7 @@ impl Contrary {
 
 #[cfg(test)]
 mod tests {
-    use zonal_emulator::{Forgetful, Profile};
+    use zonal_emulator::{DiscardMedium, Profile};
 
     use super::*;
     use crate::tagged::tagged;
@@ -238,7 +238,7 @@ mod tests {
         profile.geometry.zone_count = 4;
         let zone = Blocks(128);
         (profile.geometry.zone_size, profile.geometry.zone_capacity) = (zone, zone);
-        Contrary::new(ZonedDrive::new(profile, 1, Box::new(Forgetful)), 3, way)
+        Contrary::new(ZonedDrive::new(profile, 1, Box::new(DiscardMedium)), 3, way)
     }
 
     /// Completions of all commands in flight, and the time of the last one.

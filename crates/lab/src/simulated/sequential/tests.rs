@@ -1,7 +1,7 @@
 //! Costs of each ZNSCCache habit, on a drive of four zones.
 
 use zonal_base::{Bytes, Nanos};
-use zonal_emulator::{Forgetful, Profile, ZonedDrive};
+use zonal_emulator::{DiscardMedium, Profile, ZonedDrive};
 
 use super::{Habit, Habits, HostCosts, Sequential, SequentialOutcome, SequentialSettings};
 use crate::simulated::feed::Load;
@@ -34,7 +34,7 @@ fn settings(habits: &[Habit]) -> SequentialSettings {
 fn run(settings: SequentialSettings, gets: u64, keys: u64) -> SequentialOutcome {
     let mut profile = Profile::zn540();
     profile.geometry.zone_count = ZONES;
-    let drive = ZonedDrive::new(profile, settings.seed, Box::new(Forgetful));
+    let drive = ZonedDrive::new(profile, settings.seed, Box::new(DiscardMedium));
     let draw = Draw::new(Distribution::YcsbZipf { theta: 0.99 }, keys, settings.seed);
     let cache = Sequential::new(drive.into(), settings, Load::Drawn(gets, draw), Nanos::secs(60));
     cache.run(&|_| ()).expect("the drive takes everything")

@@ -1,7 +1,7 @@
 //! Threads on small drives: misses in progress, waiting times, and the two LRUs.
 
 use zonal_base::{Bytes, Nanos};
-use zonal_emulator::{Forgetful, Profile, ZonedDrive};
+use zonal_emulator::{DiscardMedium, Profile, ZonedDrive};
 
 use super::{Calls, Claim, Lru, MemoryCosts, Threaded, ThreadedOutcome, ThreadedSettings};
 use crate::simulated::feed::Load;
@@ -30,7 +30,7 @@ fn settings(chunk: Bytes) -> ThreadedSettings {
 fn run(settings: ThreadedSettings, gets: u64, keys: u64) -> ThreadedOutcome {
     let mut profile = Profile::zn540();
     profile.geometry.zone_count = ZONES;
-    let drive = ZonedDrive::new(profile, settings.seed, Box::new(Forgetful));
+    let drive = ZonedDrive::new(profile, settings.seed, Box::new(DiscardMedium));
     let draw = Draw::new(Distribution::Uniform, keys, settings.seed);
     let load = Load::Drawn(gets, draw);
     let threads = Threaded::new(drive.into(), settings, load, Nanos::secs(60));

@@ -9,7 +9,9 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 use zonal_base::Bytes;
 use zonal_emulator::Model;
-use zonal_host::{Client, Front, Head, Node, NodeSettings, RetentionClass, ShardStats, StartError};
+use zonal_host::{
+    Client, FrontEndTask, Head, Node, NodeSettings, RetentionClass, ShardStats, StartError,
+};
 use zonal_hostdev::DeviceLocation;
 use zonal_lab::bench::{Counters, Error, Source, Subject, Work, write_bandwidth};
 use zonal_lab::{Check, Generator};
@@ -39,7 +41,7 @@ impl NodeSubject {
     ) -> Result<(Node, Self), StartError> {
         let generator = Arc::<Generator>::default();
         let (started, mut starting) = mpsc::channel(STARTING_MAX);
-        let front: Front = Arc::new(move |_shard, _client| {
+        let front: FrontEndTask = Arc::new(move |_shard, _client| {
             let started = started.clone();
             Box::pin(async move {
                 let (sender, mut work) = mpsc::channel::<Work>(STARTING_MAX);

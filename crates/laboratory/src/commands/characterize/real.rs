@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zonal_base::{Nanos, Ticket, ZoneId};
-use zonal_cli::{Failure, agree_to_loss};
+use zonal_cli::{Failure, confirm_data_loss};
 use zonal_device::{Answer, Command, Completion, Geometry, ZoneAction, ZoneState, ZonedDevice};
 use zonal_hostdev::{DeviceLocation, DeviceSpec, Drive, HostDevice, ShardOptions};
 use zonal_lab::characterize::{
@@ -24,7 +24,7 @@ pub(super) fn measure(
     settings: Settings,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Report, Failure> {
-    agree_to_loss(spec, may_lose)?;
+    confirm_data_loss(spec, may_lose)?;
     // A file that was not there before is not there afterwards.
     let drive = Drive::open(spec).and_then(Drive::claim)?;
     let memory = memory();

@@ -7,7 +7,7 @@ const LOCATION: &str = "<?xml version=\"1.0\"?>\n<LocationConstraint xmlns=\"u\"
 const LIST: &str = "<ListBucketResult><Name>admin</Name></ListBucketResult>";
 
 fn unproven(server: &Server) -> Origin {
-    Origin::from(s3_with(server, Limits { retries: 0, ..limits() }))
+    Origin::from(s3_with(server, OriginLimits { retries: 0, ..limits() }))
 }
 
 async fn ask(origin: &Origin, method: Method, path: &str) -> Result<u16, OriginError> {
@@ -68,7 +68,7 @@ async fn an_origin_that_fails_is_no_judgement() {
     let server = Server::start(failures).await;
     let origin = unproven(&server);
     let answered = ask(&origin, Method::PUT, "/b/k").await;
-    assert!(matches!(answered, Err(OriginError::Busy { .. })), "{answered:?}");
+    assert!(matches!(answered, Err(OriginError::Throttled { .. })), "{answered:?}");
     assert_eq!(ask(&origin, Method::PUT, "/b/k").await, Ok(200));
 }
 

@@ -77,7 +77,7 @@ async fn where_it_cannot_be_told_nothing_is_sent() {
             Err(OriginError::Denied(refusal)) if is_denied => {
                 assert!(refusal.message.contains("s3:ListBucketMultipartUploads"));
             }
-            Err(OriginError::Lied { .. }) if !is_denied => {}
+            Err(OriginError::InvalidResponse { .. }) if !is_denied => {}
             other => panic!("{other:?}"),
         }
         assert_eq!(server.requests().len(), 1);

@@ -66,7 +66,7 @@ impl Counting {
         self.shared.asked.load(Ordering::Relaxed)
     }
 
-    fn origin(&self, limits: Limits) -> Arc<Origin> {
+    fn origin(&self, limits: OriginLimits) -> Arc<Origin> {
         let endpoint = self.url.parse().unwrap();
         Arc::new(Origin::from(S3Origin::open(endpoint, String::new(), None, limits).unwrap()))
     }
@@ -154,7 +154,7 @@ async fn a_storm_of_slow_downs_is_met_with_few_questions() {
     let answer = |_| (Duration::from_millis(5), SLOW_DOWN.to_owned());
     let server = Counting::start(answer).await;
     let wait = Duration::from_millis(500);
-    let origin = server.origin(Limits { concurrent_reads: AT_ONCE, wait, ..limits() });
+    let origin = server.origin(OriginLimits { concurrent_reads: AT_ONCE, wait, ..limits() });
     let since = Instant::now();
     let (took, good) = read_at_once(&origin, 200, 4).await;
     // 64 + 32 + 16 + ... and one per pause, of which the shortest is 100 ms.
@@ -191,7 +191,7 @@ async fn an_origin_is_not_asked_before_the_time_that_it_named() {
     let server = Counting::start(move |_| (Duration::ZERO, after(3600))).await;
     let origin = server.origin(limits());
     for _ in 0..5 {
-        assert!(matches!(get(&origin).await, Err(OriginError::Busy { .. })));
+        assert!(matches!(get(&origin).await, Err(OriginError::Throttled { .. })));
     }
     assert_eq!((server.asked(), origin.stats().reads_refused.get()), (1, 5));
 }
@@ -213,7 +213,7 @@ async fn what_is_late_is_asked_once_more() {
 
     for hedge in [Hedge::Percentile(95), Hedge::After(Duration::from_millis(100))] {
         let server = Counting::start(late_now_and_then).await;
-        let origin = server.origin(Limits { hedge: Some(hedge), ..limits() });
+        let origin = server.origin(OriginLimits { hedge: Some(hedge), ..limits() });
         // The percentile is known after the first hundred answers.
         read_at_once(&origin, 8, 15).await;
         let (before, hedges_before) = (server.asked(), origin.stats().hedges.get());
@@ -236,7 +236,7 @@ async fn what_is_late_is_asked_once_more() {
 async fn an_origin_that_is_slow_as_a_whole_gets_a_tenth_more_to_do() {
     let server = Counting::start(|_| (Duration::from_millis(20), GOOD.to_owned())).await;
     let hedge = Some(Hedge::After(Duration::from_millis(1)));
-    let origin = server.origin(Limits { hedge, ..limits() });
+    let origin = server.origin(OriginLimits { hedge, ..limits() });
     let (_, good) = read_at_once(&origin, 20, 20).await;
     let hedges = origin.stats().hedges.get();
     assert!(good == 400 && hedges <= 40 + 10, "{hedges}");
@@ -251,7 +251,7 @@ async fn the_second_answer_stands_in_for_one_that_failed() {
     })
     .await;
     let hedge = Some(Hedge::After(Duration::from_millis(10)));
-    let origin = server.origin(Limits { hedge, retries: 0, ..limits() });
+    let origin = server.origin(OriginLimits { hedge, retries: 0, ..limits() });
     assert_eq!(get(&origin).await.unwrap(), b"2345");
     // A 404 is final, so the other request is not awaited.
     let missing = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
@@ -260,7 +260,7 @@ async fn the_second_answer_stands_in_for_one_that_failed() {
     })
     .await;
     let since = Instant::now();
-    let origin = server.origin(Limits { hedge, ..limits() });
+    let origin = server.origin(OriginLimits { hedge, ..limits() });
     assert!(matches!(get(&origin).await, Err(OriginError::NotFound(_))));
     assert!(since.elapsed() < Duration::from_secs(4));
 }

@@ -115,7 +115,7 @@ async fn a_probe_tells_whether_an_s3_endpoint_lets_us_in() {
         assert_eq!((origin.stats().probes.get(), server.requests().len()), (1, 1));
     }
     let server = Server::start([Answer::Hang("HTTP/1.1 200 OK\r\n\r\n<html>".into())]).await;
-    let origin = origin_with(&server, Limits { answer: SHORT, ..limits() });
+    let origin = origin_with(&server, OriginLimits { answer: SHORT, ..limits() });
     check_probe(&origin.probe().await, Some("stalled"));
 }
 
@@ -164,7 +164,7 @@ async fn a_head_that_was_denied_to_us_says_so_until_we_are_let_in() {
     let origin = origin(&server);
     for _ in 0..3 {
         let result = forward(&origin, Method::HEAD).await;
-        assert!(matches!(result, Err(OriginError::NotSignedIn(_))), "{result:?}");
+        assert!(matches!(result, Err(OriginError::CredentialsRejected(_))), "{result:?}");
     }
     assert_eq!(origin.probe().await, Ok(()));
     assert_eq!(forward(&origin, Method::HEAD).await, Ok(404));
@@ -176,7 +176,7 @@ async fn an_error_document_without_an_end_is_not_handed_on() {
     let long = with_body("403 Forbidden", "", &"x".repeat(100_000));
     let hanging = "HTTP/1.1 403 Forbidden\r\nContent-Length: 9\r\n\r\n<";
     let server = Server::start([long, Answer::Hang(hanging.to_owned())]).await;
-    let origin = origin_with(&server, Limits { stall: SHORT, ..limits() });
+    let origin = origin_with(&server, OriginLimits { stall: SHORT, ..limits() });
     assert!(is_lie(&forward(&origin, Method::GET).await));
     let result = forward(&origin, Method::GET).await;
     assert_eq!(result, Err(OriginError::Stalled { waited_for: Wait::Body, after: SHORT }));
@@ -202,6 +202,6 @@ async fn a_header_that_is_signed_in_two_ways_is_no_word_about_our_keys() {
         assert_eq!(trouble(&origin), None);
     }
     let plain = write(b"a  b").await;
-    assert!(matches!(plain, Err(OriginError::NotSignedIn(_))), "{plain:?}");
+    assert!(matches!(plain, Err(OriginError::CredentialsRejected(_))), "{plain:?}");
     assert_eq!(trouble(&origin), Some("not_signed_in"));
 }

@@ -11,9 +11,9 @@ const BLOCKS: u64 = 3000;
 struct Trial {
     rng: Rng,
     paged: Paged,
-    truth: Vec<Spot>,
+    truth: Vec<PhysAddr>,
     /// Addresses that are no longer named, each with its block.
-    dead: Vec<(u64, Spot)>,
+    dead: Vec<(u64, PhysAddr)>,
     flash: Vec<Vec<u8>>,
     under_way: Option<(Merge, Vec<u8>)>,
     next_spot: u32,
@@ -42,7 +42,7 @@ impl Trial {
         Self {
             rng: Rng::new(seed),
             paged: Paged::new(&layout, &exports, memory),
-            truth: vec![Spot::NONE; index(BLOCKS)],
+            truth: vec![PhysAddr::NONE; index(BLOCKS)],
             dead: Vec::new(),
             flash: vec![Vec::new()],
             under_way: None,
@@ -54,7 +54,7 @@ impl Trial {
         let number = self.rng.below(BLOCKS);
         match self.rng.below(12) {
             0..5 => self.write(number),
-            5 => self.set(number, Spot::NONE, None),
+            5 => self.set(number, PhysAddr::NONE, None),
             6 => self.move_block(number),
             7 => assert_eq!(self.look(number), self.truth[index(number)], "block {number}"),
             8 => self.ask_of_dead(),
@@ -69,13 +69,13 @@ impl Trial {
 
     fn write(&mut self, number: u64) {
         self.next_spot += 1;
-        self.set(number, Spot(self.next_spot), None);
+        self.set(number, PhysAddr(self.next_spot), None);
     }
 
-    fn set(&mut self, number: u64, spot: Spot, known: Option<Spot>) {
+    fn set(&mut self, number: u64, spot: PhysAddr, known: Option<PhysAddr>) {
         self.paged.set((0, number), spot, known);
         let was = core::mem::replace(&mut self.truth[index(number)], spot);
-        if was != Spot::NONE {
+        if was != PhysAddr::NONE {
             self.dead.push((number, was));
         }
     }
@@ -83,14 +83,14 @@ impl Trial {
     /// A mover's change: it knows the block's old address.
     fn move_block(&mut self, number: u64) {
         let from = self.truth[index(number)];
-        if from != Spot::NONE {
-            assert_eq!(self.paged.still_names(0, number, from), (true, Spot::NONE));
+        if from != PhysAddr::NONE {
+            assert_eq!(self.paged.still_names(0, number, from), (true, PhysAddr::NONE));
             self.next_spot += 1;
-            self.set(number, Spot(self.next_spot), Some(from));
+            self.set(number, PhysAddr(self.next_spot), Some(from));
         }
     }
 
-    fn look(&mut self, number: u64) -> Spot {
+    fn look(&mut self, number: u64) -> PhysAddr {
         match self.paged.look(0, number, &[]) {
             Ok(spot) => spot,
             Err(page) => {
@@ -114,7 +114,7 @@ impl Trial {
             let page = PageId(low_u32(index(self.rng.below(u64::from(self.paged.page_count())))));
             let (flash, _) = self.paged.flash(page);
             let mut bytes = match flash {
-                Spot::NONE => vec![0; BLOCK_BYTES],
+                PhysAddr::NONE => vec![0; BLOCK_BYTES],
                 flash => self.flash[index(u64::from(flash.0))].clone(),
             };
             let merge = self.paged.merge(page, &mut bytes);
@@ -124,7 +124,7 @@ impl Trial {
 
     fn end_merge(&mut self) {
         if let Some((merge, bytes)) = self.under_way.take() {
-            let flash = Spot(low_u32(self.flash.len()));
+            let flash = PhysAddr(low_u32(self.flash.len()));
             self.flash.push(bytes);
             self.paged.switch(&merge, (flash, 0));
         }
@@ -155,14 +155,14 @@ fn when_all_is_merged_the_blocks_that_have_a_bit_are_those_that_are_named() {
         for page in 0..trial.paged.page_count() {
             let mut bytes = vec![0; BLOCK_BYTES];
             let (flash, _) = trial.paged.flash(PageId(page));
-            if flash != Spot::NONE {
+            if flash != PhysAddr::NONE {
                 bytes.clone_from(&trial.flash[index(u64::from(flash.0))]);
             }
             trial.under_way = Some((trial.paged.merge(PageId(page), &mut bytes), bytes));
             trial.end_merge();
         }
         let named: BTreeSet<u32> =
-            (1..=trial.next_spot).filter(|spot| trial.paged.is_named(Spot(*spot))).collect();
+            (1..=trial.next_spot).filter(|spot| trial.paged.is_named(PhysAddr(*spot))).collect();
         let truth = trial.truth.iter().map(|spot| spot.0).filter(|spot| *spot != 0);
         assert_eq!(named, truth.collect(), "seed {seed}");
     }
@@ -187,7 +187,7 @@ fn lists_shrink_when_their_pages_are_merged() {
 #[test]
 fn a_place_in_a_list_takes_six_bytes_and_a_page_thirty_two() {
     assert_eq!((size_of::<PackedEntry>(), size_of::<PageFacts>()), (6, 32));
-    let place = PackedEntry::new(1023, CHANGED | WANTED, Spot(0x1234_5678));
-    assert_eq!((place.number(), place.spot()), (1023, Spot(0x1234_5678)));
+    let place = PackedEntry::new(1023, CHANGED | WANTED, PhysAddr(0x1234_5678));
+    assert_eq!((place.number(), place.spot()), (1023, PhysAddr(0x1234_5678)));
     assert!(place.has(CHANGED) && place.has(WANTED) && !place.has(RELEASED));
 }

@@ -24,10 +24,10 @@ use zonal_export::Server;
 use zonal_host::contained;
 
 use super::metrics;
+use crate::admin_access::{AccessDenied, AccessLevel, AdminAccess};
 use crate::block_stats::{
-    self, BlockStats, Connections, Device, Devices, Export, Now, Recovery, Tenant, Zones,
+    self, BlockStats, Connections, CurrentValues, Device, Devices, Export, Recovery, Tenant, Zones,
 };
-use crate::door::{Door, Errand, Refusal};
 use crate::metrics::OPEN_METRICS;
 
 /// Concurrent connections; more wait to be accepted. 16: a few probes and an operator.
@@ -42,7 +42,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// State of the admin endpoint. It runs on the thread of the block device.
 #[derive(Clone)]
 pub(super) struct Admin {
-    door: Rc<Door>,
+    admin_access: Rc<AdminAccess>,
     server: Server<BlockVolume>,
     block: Rc<BlockDevice>,
     capacity: String,
@@ -51,14 +51,14 @@ pub(super) struct Admin {
 
 impl Admin {
     pub(super) fn new(
-        door: Door,
+        admin_access: AdminAccess,
         server: Server<BlockVolume>,
         block: Rc<BlockDevice>,
         settings: &BlockSettings,
     ) -> Self {
-        let (door, capacity) = (Rc::new(door), settings.capacity.to_string());
+        let (admin_access, capacity) = (Rc::new(admin_access), settings.capacity.to_string());
         Self {
-            door,
+            admin_access,
             server,
             block,
             capacity,
@@ -100,7 +100,9 @@ impl Admin {
     }
 
     fn respond(&self, request: &Request<Incoming>, peer: IpAddr) -> Response<Full<Bytes>> {
-        if let Err(Refusal { status, why }) = self.door.check(request, (peer, Errand::Look)) {
+        if let Err(AccessDenied { status, why }) =
+            self.admin_access.check(request, (peer, AccessLevel::Look))
+        {
             return answer(status, PLAIN, format!("{why}\n"));
         }
         if !matches!(request.method(), &Method::GET | &Method::HEAD) {
@@ -154,7 +156,7 @@ impl Admin {
                 read_errors: stats.read_errors,
                 zones_retired: stats.zones_retired,
             },
-            now: Now {
+            now: CurrentValues {
                 queued_bytes: Blocks(waiting.queued_blocks).bytes().0,
                 buffer_zones: zones(waiting.buffer_zones),
                 capacity_zones: zones(waiting.capacity_zones),
@@ -211,7 +213,7 @@ impl Admin {
             user_read_bytes: stats.user_read_bytes,
             user_trimmed_bytes: stats.user_trimmed_bytes,
             buffer_written_bytes: stats.buffer_written_bytes,
-            second_round_bytes: stats.second_round_bytes,
+            retained_bytes: stats.retained_bytes,
             compacted_bytes: stats.compacted_bytes,
             collected_bytes: stats.collected_bytes,
             map_bytes: stats.map_bytes,

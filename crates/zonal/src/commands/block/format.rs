@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tokio::task::LocalSet;
 use zonal_block::{BlockDevice, BlockSettings, Export, OpenMode};
-use zonal_cli::{Failure, agree_to_loss, print};
+use zonal_cli::{Failure, confirm_data_loss, print};
 
 use crate::config::{BlockConfig, BlockFlags, Devices};
 
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
                 "{spec} is in memory: nothing of it would stay; write backing=PATH"
             )));
         }
-        agree_to_loss(spec, args.yes)?;
+        confirm_data_loss(spec, args.yes)?;
     }
     let settings = BlockSettings {
         capacity,

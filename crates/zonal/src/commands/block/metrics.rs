@@ -29,8 +29,8 @@ const TENANT: &[Metric<Tenant>] = &[
     counter("zonal_block_buffered_bytes_total", "Data given to the buffer", |t| {
         t.buffer_written_bytes
     }),
-    counter("zonal_block_second_round_bytes_total", "Data written to the buffer again", |t| {
-        t.second_round_bytes
+    counter("zonal_block_retained_bytes_total", "Data written to the buffer again", |t| {
+        t.retained_bytes
     }),
     counter("zonal_block_compacted_bytes_total", "Data moved from the buffer on", |t| {
         t.compacted_bytes

@@ -21,15 +21,15 @@ use zonal_export::{Listener, Server};
 use zonal_host::contained;
 
 use super::admin::Admin;
+use super::banner::Banner;
 use super::failed_start;
-use super::greeting::Greeting;
 use crate::config::{BlockConfig, BlockFlags, Devices};
-use crate::home::Home;
+use crate::data_dir::DataDir;
 use crate::listeners::Address;
 use crate::local_socket::LocalSocket;
 use crate::logging;
 use crate::panics;
-use crate::service_manager::{self, State};
+use crate::service_manager::{self, ServiceState};
 use crate::signals::Signals;
 
 pub(super) fn run(flags: &BlockFlags, mode: OpenMode) -> Result<(), Failure> {
@@ -59,7 +59,7 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     let server = Server::new(zonal_block::exports(&block), config.connections_max)
         .wrapping_connections(|connection| Box::pin(contained(connection)));
     let block = Rc::new(block);
-    let admin = Admin::new(config.door.clone(), server.clone(), block.clone(), &settings);
+    let admin = Admin::new(config.admin_access.clone(), server.clone(), block.clone(), &settings);
     let admin_listener = admin_address.listen().and_then(tokio::net::TcpListener::from_std);
     let admin = spawn_local(admin.serve(admin_listener.map_err(Failure::work)?));
 
@@ -70,19 +70,19 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
         let (server, stopping) = (server.clone(), stopping.clone());
         serving.spawn_local(async move { server.serve(listener, stopping).await });
     }
-    let greeting = Greeting {
+    let banner = Banner {
         socket: local.as_ref().map(LocalSocket::path),
         address,
         admin: admin_address.socket_address(),
         exports: block.shaper().exports(),
         about: about(&settings),
     };
-    print::text(&greeting.text())?;
+    print::text(&banner.text())?;
     tell_of_recovery(&block);
-    service_manager::notify(State::Serving);
+    service_manager::notify(ServiceState::Serving);
 
     signals.stop().await;
-    service_manager::notify(State::Stopping);
+    service_manager::notify(ServiceState::Stopping);
     tracing::info!("told to stop: requests that are under way are answered");
     spawn_local(async move {
         signals.stop_at_once().await;
@@ -102,10 +102,10 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
 }
 
 /// Opens the data directory, if devices or the socket are in it.
-fn home(config: &BlockConfig) -> Result<Option<Home>, Failure> {
+fn home(config: &BlockConfig) -> Result<Option<DataDir>, Failure> {
     let needs_socket = config.socket.is_none() && config.listen.is_none();
     match needs_socket || config.devices == Devices::Own {
-        true => Home::open(&config.data_dir).map(Some),
+        true => DataDir::open(&config.data_dir).map(Some),
         false => Ok(None),
     }
 }
@@ -118,8 +118,8 @@ struct Sockets {
 }
 
 impl Sockets {
-    fn take(config: &BlockConfig, home: Option<&Home>) -> Result<Self, Failure> {
-        let of_home = || home.filter(|_| config.listen.is_none()).map(Home::block_socket);
+    fn take(config: &BlockConfig, home: Option<&DataDir>) -> Result<Self, Failure> {
+        let of_home = || home.filter(|_| config.listen.is_none()).map(DataDir::block_socket);
         let path = config.socket.clone().or_else(of_home);
         let mut all = Self { local: None, address: None, listeners: Vec::new() };
         if let Some(path) = path {
@@ -140,7 +140,7 @@ impl Sockets {
 /// Settings of the block device; default devices are created in the data directory.
 fn settings(
     config: &BlockConfig,
-    home: Option<&mut Home>,
+    home: Option<&mut DataDir>,
     mode: OpenMode,
 ) -> Result<BlockSettings, Failure> {
     let (buffer, capacity) = match &config.devices {

@@ -76,7 +76,7 @@ fn of_data(stats: &BlockStats) -> Vec<(&'static str, String)> {
     let compaction = format!(
         "{} moved to the capacity device, {} written to the buffer again",
         sum(|of| of.compacted_bytes),
-        sum(|of| of.second_round_bytes)
+        sum(|of| of.retained_bytes)
     );
     let pages_on = stats.now.map_pages_on.as_ref();
     let map = format!(

@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use zonal_cli::Failure;
-use zonal_origin::Authorities;
+use zonal_origin::CaRoots;
 
 /// Who is asked.
 #[derive(Debug, clap::Args)]
@@ -124,11 +124,11 @@ impl Endpoint {
         address: &str,
         stream: TcpStream,
     ) -> Result<TlsStream<TcpStream>, Failure> {
-        let authorities = match &self.admin_ca_file {
-            Some(file) => Some(authorities(file)?),
+        let ca_roots = match &self.admin_ca_file {
+            Some(file) => Some(ca_roots(file)?),
             None => None,
         };
-        let roots = zonal_origin::roots_for(&Scheme::HTTPS, authorities.as_ref());
+        let roots = zonal_origin::roots_for(&Scheme::HTTPS, ca_roots.as_ref());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -156,10 +156,10 @@ impl Endpoint {
     }
 }
 
-fn authorities(file: &Path) -> Result<Authorities, Failure> {
+fn ca_roots(file: &Path) -> Result<CaRoots, Failure> {
     let why = |error: &dyn Display| Failure::request(format!("{}: {error}", file.display()));
     let pem = std::fs::read(file).map_err(|error| why(&error))?;
-    Authorities::from_pem(&pem).map_err(|error| why(&error))
+    CaRoots::from_pem(&pem).map_err(|error| why(&error))
 }
 
 /// Reads the whole body as one JSON document.

@@ -8,8 +8,8 @@ use zonal_base::Bytes;
 use zonal_cli::Failure;
 use zonal_cli::print::human;
 
+use crate::object_list::{self, ListedName, line_below, parse_list};
 use crate::reports::Listed;
-use crate::wanted::{self, Wanted, line_below, parse_list};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Named {
@@ -25,7 +25,7 @@ pub(super) struct Named {
 pub(super) struct List {
     /// The list as text, to send to the server.
     pub(super) text: String,
-    pub(super) wanted: Vec<Wanted>,
+    pub(super) wanted: Vec<ListedName>,
 }
 
 impl List {
@@ -33,7 +33,7 @@ impl List {
     pub(super) fn of(objects: &[String], named: &Named) -> Result<Self, Failure> {
         let mut text = String::new();
         for object in objects {
-            wanted::parse(object).map_err(Failure::request)?;
+            object_list::parse(object).map_err(Failure::request)?;
             text += &format!("{object}\n");
         }
         for prefix in &named.prefix {
@@ -52,12 +52,12 @@ impl List {
                 "the list is empty: name objects, a prefix with --prefix, or a list with --list",
             ));
         }
-        if wanted::LIST_BYTES_MAX < text.len() || wanted::OBJECTS_MAX < wanted.len() {
+        if object_list::LIST_BYTES_MAX < text.len() || object_list::OBJECTS_MAX < wanted.len() {
             return Err(Failure::request(format!(
                 "{} lines in {}: a list has {} lines and 16 MiB at most",
                 wanted.len(),
                 human(Bytes(text.len() as u64)),
-                wanted::OBJECTS_MAX
+                object_list::OBJECTS_MAX
             )));
         }
         Ok(Self { text, wanted })

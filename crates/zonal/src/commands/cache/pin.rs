@@ -15,8 +15,8 @@ use zonal_cli::print::{self, human};
 use super::ask::{self, Endpoint};
 use super::list::{List, Named, cut_text, prefix_text};
 use super::warm::ordered;
-use crate::unpinning::{self, Sum, UnpinLine};
-use crate::wanted::Wanted;
+use crate::object_list::ListedName;
+use crate::unpinning::{self, Totals, UnpinLine};
 use crate::{pins, warming};
 
 #[derive(Debug, clap::Args)]
@@ -51,7 +51,7 @@ the request was wrong.";
 
 fn list(args: &Args) -> Result<List, Failure> {
     let list = List::of(&args.objects, &args.named)?;
-    match list.wanted.iter().any(|wanted| matches!(wanted, Wanted::Part(..))) {
+    match list.wanted.iter().any(|wanted| matches!(wanted, ListedName::Part(..))) {
         true => Err(Failure::request(pins::NO_PARTS)),
         false => Ok(list),
     }
@@ -95,7 +95,7 @@ fn pinned_text(told: &warming::WarmResult) -> String {
 pub(super) fn unpin(args: &Args) -> Result<(), Failure> {
     let List { text, .. } = list(args)?;
     let sum = crate::commands::runtime()?.block_on(unpinned(args, text))?;
-    let Sum { prefixes_cut, objects, objects_released, released } = sum;
+    let Totals { prefixes_cut, objects, objects_released, released } = sum;
     if !args.json {
         print::text(&format!(
             "{objects_released} of {objects} objects are not pinned, {} were\n",
@@ -111,7 +111,7 @@ pub(super) fn unpin(args: &Args) -> Result<(), Failure> {
     }
 }
 
-async fn unpinned(args: &Args, list: String) -> Result<Sum, Failure> {
+async fn unpinned(args: &Args, list: String) -> Result<Totals, Failure> {
     let body = args.endpoint.ask(Method::POST, unpinning::PATH, list).await?;
     ask::report(body, |line, parsed| {
         let text = match &parsed {

@@ -9,8 +9,8 @@ use zonal_cli::{Failure, print};
 
 use super::ask::{self, Endpoint};
 use super::list::{List, Named};
-use crate::purging::{self, PurgeLine, PurgeResult, Sum};
-use crate::wanted::Wanted;
+use crate::object_list::ListedName;
+use crate::purging::{self, PurgeLine, PurgeResult, Totals};
 
 /// Remove objects from the cache, for good
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,7 @@ Exit codes: 0 when all of it is removed, 1 when something is not, 2 when the req
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let List { text, wanted } = List::of(&args.objects, &args.named)?;
-    if wanted.iter().any(|wanted| matches!(wanted, Wanted::Part(..))) {
+    if wanted.iter().any(|wanted| matches!(wanted, ListedName::Part(..))) {
         return Err(Failure::request(purging::NO_PARTS));
     }
     let sum = crate::commands::runtime()?.block_on(purge(args, text))?;
@@ -47,14 +47,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if !args.json {
         print::text(&format!("{all} removed from the cache\n"))?;
     }
-    let Sum { objects, objects_removed, prefixes, prefixes_removed } = sum;
+    let Totals { objects, objects_removed, prefixes, prefixes_removed } = sum;
     match objects == objects_removed && prefixes == prefixes_removed {
         true => Ok(()),
         false => Err(Failure::work(format!("only {all} are removed"))),
     }
 }
 
-fn sum_text(Sum { objects, objects_removed, prefixes, prefixes_removed }: &Sum) -> String {
+fn sum_text(Totals { objects, objects_removed, prefixes, prefixes_removed }: &Totals) -> String {
     let of_objects = format!("{objects_removed} of {objects} objects");
     let of_prefixes = format!("{prefixes_removed} of {prefixes} prefixes");
     match (objects, prefixes) {
@@ -64,7 +64,7 @@ fn sum_text(Sum { objects, objects_removed, prefixes, prefixes_removed }: &Sum) 
     }
 }
 
-async fn purge(args: &Args, list: String) -> Result<Sum, Failure> {
+async fn purge(args: &Args, list: String) -> Result<Totals, Failure> {
     let body = args.endpoint.ask(Method::POST, purging::PATH, list).await?;
     ask::report(body, |line, parsed| {
         let text = match &parsed {

@@ -1,6 +1,6 @@
 //! Tests of origin settings: several origins and their buckets.
 
-use zonal_origin::Authorities;
+use zonal_origin::CaRoots;
 
 use super::{check_file, check_flags, file, load};
 
@@ -24,12 +24,9 @@ fn the_authorities_of_an_origin_are_in_a_file() {
     let (_directory, path) = file(&certificate);
     let of = |spec: &str| {
         let words = ["--origin", spec, "--origin-ca-file", &path, "--origin-bucket", "b"];
-        load(&words).map(|config| config.origins[0].limits.authorities.clone())
+        load(&words).map(|config| config.origins[0].limits.ca_roots.clone())
     };
-    assert_eq!(
-        of("s3:https://h"),
-        Ok(Some(Authorities::from_pem(certificate.as_bytes()).unwrap()))
-    );
+    assert_eq!(of("s3:https://h"), Ok(Some(CaRoots::from_pem(certificate.as_bytes()).unwrap())));
     for spec in ["https://h/a", "gcs:g", "azure:c?account=a&endpoint=https://h&anonymous=true"] {
         assert!(matches!(of(spec), Ok(Some(_))), "{spec}");
     }

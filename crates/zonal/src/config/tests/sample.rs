@@ -24,7 +24,7 @@ fn the_defaults_are_the_sample_and_are_valid() {
     assert_eq!(config.devices.len(), 1);
     assert_eq!(config.devices[0].buffers, zonal_host::BUFFER_BYTES);
     assert_eq!(config.devices[0].prefetch, zonal_host::PREFETCH_BYTES);
-    assert_eq!(config.origins[0].limits, zonal_origin::Limits::default());
+    assert_eq!(config.origins[0].limits, zonal_origin::OriginLimits::default());
     assert_eq!(config.limits, zonal_gateway::Limits::default());
 }
 

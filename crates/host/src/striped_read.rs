@@ -1,0 +1,224 @@
+//! Striped read: the bytes of a range, stripe by stripe, each from the shard that owns it.
+//!
+//! The next stripe is requested before the current one is drained, so that its first bytes arrive
+//! in time. It is not requested much earlier: a fetch whose reader stalls for 2 s is given up
+//! (`docs/decisions/stalled-fetches.md`).
+
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use zonal_cache::{Head, ObjectName, Piece, ReadError, ReadHints, STRIPE};
+
+use crate::Client;
+use crate::origin::BoxFuture;
+use crate::pipe::{PipeReader, pipe};
+use crate::request::Request;
+
+/// The next stripe is requested when at most this much of the current one is left, in bytes: the
+/// read-ahead of a fetch, and 8 ms at 1 GB/s.
+const LEFT_MAX: u64 = 8 << 20;
+
+/// ... and the reader, at its average rate so far, needs at most this long for it.
+const LEFT_FOR: Duration = Duration::from_secs(1);
+
+/// A read in progress.
+pub struct StripedRead {
+    /// True if no byte needs an origin request, unless cached data turn out to be damaged.
+    pub all_cached: bool,
+    /// True if `all_cached`, and no byte handed out so far was still waiting to be written to
+    /// flash.
+    pub all_on_flash: bool,
+    first: Option<Bytes>,
+    now: StripePart,
+    /// The next stripe, requested before `now` was drained.
+    next: Option<StripePart>,
+    rest: Option<Remainder>,
+    since: Instant,
+    handed_out: u64,
+}
+
+/// The part of the read in one stripe.
+struct StripePart {
+    from: PartSource,
+    /// Bytes still to come.
+    left: u64,
+}
+
+enum PartSource {
+    Asking(BoxFuture<'static, Result<PipeReader, ReadError>>),
+    Piping(PipeReader),
+    /// The stripe is drained.
+    Drained,
+}
+
+/// The part of the read that is not requested yet.
+pub(crate) struct Remainder {
+    pub(crate) client: Client,
+    pub(crate) object: ObjectName,
+    pub(crate) head: Arc<Head>,
+    pub(crate) range: Range<u64>,
+    pub(crate) keeping: ReadHints,
+}
+
+impl Remainder {
+    /// Requests the next stripe, if there is one.
+    fn ask(&mut self) -> Option<StripePart> {
+        if self.range.is_empty() {
+            return None;
+        }
+        let stripe = self.range.start / STRIPE.0;
+        let end = self.range.end.min((stripe + 1) * STRIPE.0);
+        let range = self.range.start..end;
+        let left = range.end - range.start;
+        self.range.start = end;
+        let (to, from) = pipe();
+        let (object, head) = (self.object.clone(), self.head.clone());
+        let shard = self.client.stripe(&object, stripe).clone();
+        let keeping = self.keeping;
+        let asking = Box::pin(async move {
+            let read = Request::Read { object, head, range, keeping, to };
+            shard.send(read).await.map_err(|_| ReadError::Gone)?;
+            Ok(from)
+        });
+        Some(StripePart { from: PartSource::Asking(asking), left })
+    }
+}
+
+impl StripePart {
+    const DRAINED: Self = Self { from: PartSource::Drained, left: 0 };
+
+    /// Drives the request for a stripe. An error is reported when the reader reaches the stripe.
+    fn poll_asking(&mut self, cx: &mut Context<'_>) {
+        if let PartSource::Asking(asking) = &mut self.from
+            && let Poll::Ready(asked) = asking.as_mut().poll(cx)
+        {
+            self.from = match asked {
+                Ok(pipe) => PartSource::Piping(pipe),
+                Err(error) => PartSource::Asking(Box::pin(std::future::ready(Err(error)))),
+            };
+        }
+    }
+}
+
+impl StripedRead {
+    pub(crate) fn of(rest: Remainder) -> Self {
+        Self { rest: Some(rest), ..Self::with(StripePart::DRAINED) }
+    }
+
+    /// A read from a pipe, whose length and continuation are set by [`StripedRead::continue_with`].
+    pub(crate) fn from_pipe(pipe: PipeReader) -> Self {
+        Self::with(StripePart { from: PartSource::Piping(pipe), left: 0 })
+    }
+
+    fn with(now: StripePart) -> Self {
+        Self {
+            all_cached: true,
+            all_on_flash: true,
+            first: None,
+            now,
+            next: None,
+            rest: None,
+            since: Instant::now(),
+            handed_out: 0,
+        }
+    }
+
+    /// Waits for the first bytes, or the end.
+    pub(crate) async fn begin(&mut self) -> Result<(), ReadError> {
+        self.first = std::future::poll_fn(|cx| self.poll_bytes(cx)).await.transpose()?;
+        Ok(())
+    }
+
+    /// Sets the number of bytes in the first pipe, and the rest of the read.
+    pub(crate) fn continue_with(&mut self, begun: u64, rest: Remainder) {
+        self.now.left = begun - self.handed_out;
+        self.rest = Some(rest);
+    }
+
+    /// The next bytes; `None` after the last.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReadError>>> {
+        match self.first.take() {
+            Some(first) => Poll::Ready(Some(Ok(first))),
+            None => self.poll_bytes(cx),
+        }
+    }
+
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReadError>>> {
+        if let Some(next) = &mut self.next {
+            next.poll_asking(cx);
+        }
+        loop {
+            self.now.from = match &mut self.now.from {
+                PartSource::Drained => match self.next.take().or_else(|| self.rest.as_mut()?.ask())
+                {
+                    Some(next) => {
+                        self.now = next;
+                        continue;
+                    }
+                    None => return Poll::Ready(None),
+                },
+                PartSource::Asking(asking) => match ready!(Pin::new(asking).poll(cx)) {
+                    Ok(pipe) => PartSource::Piping(pipe),
+                    Err(error) => return self.end(error),
+                },
+                PartSource::Piping(pipe) => match ready!(pipe.poll_next(cx)) {
+                    Some(Piece::Start { all_cached, all_on_flash }) => {
+                        self.all_cached &= all_cached;
+                        self.all_on_flash &= all_on_flash;
+                        continue;
+                    }
+                    Some(Piece::Data(bytes)) => {
+                        self.hand_out(bytes.len() as u64, cx);
+                        return Poll::Ready(Some(Ok(bytes)));
+                    }
+                    Some(Piece::End) => PartSource::Drained,
+                    Some(Piece::Failed(error)) => return self.end(error),
+                    None => return self.end(ReadError::Gone),
+                },
+            };
+        }
+    }
+
+    fn hand_out(&mut self, len: u64, cx: &mut Context<'_>) {
+        self.handed_out += len;
+        self.now.left = self.now.left.saturating_sub(len);
+        if self.next.is_none()
+            && let Some(rest) = self.rest.as_mut().filter(|rest| !rest.range.is_empty())
+            && self.now.left <= LEFT_MAX
+            && is_soon(self.now.left, self.handed_out, self.since.elapsed())
+        {
+            self.next = rest.ask();
+            self.next.iter_mut().for_each(|next| next.poll_asking(cx));
+        }
+    }
+
+    fn end(&mut self, error: ReadError) -> Poll<Option<Result<Bytes, ReadError>>> {
+        (self.now, self.next, self.rest) = (StripePart::DRAINED, None, None);
+        Poll::Ready(Some(Err(error)))
+    }
+}
+
+/// True if a reader that took `handed_out` bytes in the time `took` needs at most [`LEFT_FOR`] for
+/// the bytes left.
+fn is_soon(left: u64, handed_out: u64, took: Duration) -> bool {
+    u128::from(left) * took.as_nanos() <= u128::from(handed_out) * LEFT_FOR.as_nanos()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stripe_is_asked_for_a_second_before_it_is_needed() {
+        let (mib, seconds) = (1 << 20, Duration::from_secs);
+        assert!(is_soon(8 * mib, 24 * mib, seconds(3)));
+        assert!(!is_soon(8 * mib + 1, 24 * mib, seconds(3)));
+        assert!(!is_soon(8 * mib, 24 * mib, seconds(240)), "0.1 MiB/s");
+        assert!(is_soon(mib / 10, 24 * mib, seconds(240)));
+        assert!(is_soon(8 * mib, mib, Duration::ZERO));
+    }
+}

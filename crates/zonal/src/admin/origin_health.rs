@@ -1,0 +1,145 @@
+//! Origin health in the log: logs an outage at once, repeats it at intervals, and logs its end.
+//!
+//! 1. Probe the origin, so that wrong credentials show before the first client request.
+//! 2. Wait until the health of the origin changes, and log it.
+//! 3. During an outage, probe repeatedly: there may be no client requests that would show its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use zonal_origin::{ConfiguredOrigin, OriginError, Origins};
+
+/// Pause between log lines, and between probes. 10 s: an origin that flaps writes at most six lines
+/// a minute.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Interval of reminders during an outage. 5 min: the outage stays on the last pages of the log.
+const REMINDER: Duration = Duration::from_secs(300);
+
+/// Monitors one origin until the process ends; `place` is its index.
+pub(super) async fn watch(origins: Arc<Origins>, place: usize) {
+    let Some(named @ ConfiguredOrigin { name, origin, .. }) = origins.iter().nth(place) else {
+        return;
+    };
+    let has_others = 1 < origins.iter().count();
+    let stats = origin.stats();
+    let mut news = stats.watch_trouble();
+    let probed = origins.clone();
+    // `watch_trouble` reports the result.
+    tokio::spawn(async move {
+        if let Some(named) = probed.iter().nth(place) {
+            drop(named.origin.probe().await);
+        }
+    });
+    let mut told = LoggedHealth::default();
+    loop {
+        let trouble = news.borrow_and_update().clone();
+        let kind = trouble.as_ref().and_then(OriginError::kind);
+        let errors = stats.errors().map(|(_, n)| n).sum();
+        let said = told.say(Instant::now(), kind, errors);
+        match (&trouble, said) {
+            (Some(error), Some(errors)) => {
+                // The buckets of the other origins are known from the configuration.
+                let lists = match has_others && named.buckets.is_empty() {
+                    true => "; until then its buckets are missing in lists of buckets",
+                    false => "",
+                };
+                let advice = advice(error);
+                tracing::warn!(origin = name, %error, errors, "the origin is in trouble: {advice}{lists}");
+            }
+            (None, Some(errors)) => {
+                tracing::info!(origin = name, errors, "the origin is well again")
+            }
+            (_, None) => {}
+        }
+        if said.is_some() || trouble.is_some() {
+            sleep(PAUSE).await;
+        }
+        if trouble.is_some() {
+            drop(origin.probe().await);
+        } else if news.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Errors of all unhealthy origins, for people; `None` if all are healthy.
+pub(super) fn of_all(origins: &Origins) -> Option<String> {
+    let is_one = origins.iter().count() == 1;
+    let troubles = origins.iter().filter_map(|ConfiguredOrigin { name, origin, .. }| {
+        let trouble = origin.stats().trouble()?;
+        Some(if is_one { trouble.to_string() } else { format!("{name}: {trouble}") })
+    });
+    let troubles: Vec<String> = troubles.collect();
+    (!troubles.is_empty()).then(|| troubles.join("; "))
+}
+
+/// What has been logged of an origin's health.
+#[derive(Debug, Default)]
+struct LoggedHealth {
+    /// Kind of the logged error; `None` if the origin is healthy.
+    kind: Option<&'static str>,
+    /// Value of the error counter at the last log line.
+    errors: u64,
+    again_at: Option<Instant>,
+}
+
+impl LoggedHealth {
+    /// Number of errors since the last log line, if another line is due.
+    fn say(&mut self, now: Instant, kind: Option<&'static str>, errors: u64) -> Option<u64> {
+        let is_due = self.again_at.is_some_and(|at| at <= now);
+        if kind == self.kind && !is_due {
+            return None;
+        }
+        let since = errors - self.errors;
+        *self = Self { kind, errors, again_at: kind.map(|_| now + REMINDER) };
+        Some(since)
+    }
+}
+
+/// HTTP 507 Insufficient Storage: sent by the folder origin and by some servers.
+const DISK_FULL: u16 = 507;
+
+/// Advice to the operator for an origin error.
+fn advice(error: &OriginError) -> &'static str {
+    match error {
+        OriginError::CredentialsRejected(refusal) => match &*refusal.code {
+            "RequestTimeTooSkewed" => "set the clock of this machine",
+            "ExpiredToken" | "TokenRefreshRequired" => {
+                "its session token has expired: restart with a new one"
+            }
+            _ => {
+                "look at origin.access-key and origin.secret-key; SIGHUP reads them again from files"
+            }
+        },
+        OriginError::Redirected { .. } => "look at the endpoint and the region of origin.spec",
+        OriginError::InvalidResponse { .. } => "look whether origin.spec names an S3 endpoint",
+        OriginError::Failed(refusal) if refusal.status == DISK_FULL => "make room on its disk",
+        OriginError::Failed(_) => "look at its own log",
+        OriginError::Untrusted { .. } => {
+            "look at its certificate, and where an authority of your own signed it, name a PEM file with that authority in \
+             origin.ca-file (--origin-ca-file)"
+        }
+        _ => "look whether origin.spec names the right place, and whether it is up",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_is_told_at_once_then_once_in_a_while_and_when_it_is_over() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut told = LoggedHealth::default();
+        assert_eq!(told.say(at(0), None, 3), None, "all is well");
+        assert_eq!(told.say(at(1), Some("unreachable"), 5), Some(5));
+        assert_eq!(told.say(at(300), Some("unreachable"), 9), None, "it was told");
+        assert_eq!(told.say(at(301), Some("unreachable"), 10), Some(5), "a reminder");
+        assert_eq!(told.say(at(302), Some("lied"), 12), Some(2), "another trouble");
+        assert_eq!(told.say(at(303), None, 12), Some(0), "it is over");
+        assert_eq!(told.say(at(999), None, 13), None, "all is well");
+    }
+}

@@ -1,0 +1,49 @@
+//! Admin endpoint settings: validates host names, token and certificate.
+
+use super::check::{Checked, certificate, first_line, text};
+use super::{ConfigError, raw};
+use crate::admin_access::{AdminAccess, TOKEN_CHARACTERS_MIN};
+
+/// Builds the access control of the admin endpoint.
+pub(super) fn checked(admin: &raw::Admin) -> Checked<AdminAccess> {
+    let names = host_names("admin.hosts", &admin.hosts)?;
+    let certificate = certificate([
+        ("admin.certificate-file", &admin.certificate_file),
+        ("admin.private-key-file", &admin.private_key_file),
+    ])?;
+    let token = match text(&admin.token_file) {
+        "" => None,
+        path => Some(token("admin.token-file", path)?),
+    };
+    Ok(AdminAccess::new(names, token, certificate))
+}
+
+/// Validates host names; scheme and port are refused.
+pub(super) fn host_names<'a>(
+    key: &'static str,
+    names: &'a Option<Vec<String>>,
+) -> Checked<&'a [String]> {
+    let names = names.as_deref().unwrap_or_default();
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    match names.iter().find(|name| name.is_empty() || !name.chars().all(is_of_name)) {
+        Some(name) => Err(ConfigError::new(
+            key,
+            format!(
+                "{name:?} is no name of a host: write it without scheme and port, as zonal.example.com"
+            ),
+        )),
+        None => Ok(names),
+    }
+}
+
+fn token(key: &'static str, path: &str) -> Checked<String> {
+    let token = first_line(path).map_err(|why| ConfigError::new(key, why))?;
+    let is_visible = token.chars().all(|c| c.is_ascii_graphic());
+    if token.chars().count() < TOKEN_CHARACTERS_MIN || !is_visible {
+        let why = format!(
+            "{path}: a token has {TOKEN_CHARACTERS_MIN} or more visible ASCII characters: openssl rand -hex 16 makes one"
+        );
+        return Err(ConfigError::new(key, why));
+    }
+    Ok(token)
+}
