@@ -1,4 +1,5 @@
-//! Who acts: readers of every speed and patience, writers through the gateway and past it, and fate.
+//! Actors of a history: readers of all speeds, writers through the gateway and past it, and device
+//! faults.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -17,34 +18,34 @@ use zonal_policy::SampleRank;
 use zonal_runtime::{Clock, Spawner};
 
 use crate::drive::Fault;
-use crate::ear::{End, Heard, ReadClient};
 use crate::history::{Actor, Change, Op, ReadStep, ScanStep, Step, WHOLE, WriteStep};
 use crate::oracle::{Answered, Content, Object, Tag, judge};
 use crate::origin::Objects;
+use crate::pin_oracle::PinOracle;
+use crate::read_client::{End, Heard, ReadClient};
 use crate::trace::Trace;
-use crate::vigil::PinOracle;
 use crate::violation::{ViolationKind, Wrong};
 
-/// What all actors of one life share.
+/// State that all actors of one life share.
 #[derive(Clone)]
 pub(crate) struct Stage {
     pub(crate) cache: Cache,
-    /// Removals while the device is away.
+    /// Removals while the device is isolated.
     pub(crate) missed: Rc<PendingInvalidations>,
     pub(crate) clock: Clock,
     pub(crate) spawner: Spawner,
-    /// By their number in the history.
+    /// Object names, by their number in the history.
     pub(crate) names: Rc<[ObjectName]>,
     pub(crate) objects: Objects,
     pub(crate) faults: Rc<RefCell<Vec<Fault>>>,
     pub(crate) wrong: Rc<RefCell<Option<Wrong>>>,
     pub(crate) acting: Rc<Cell<u32>>,
     pub(crate) tally: Rc<RefCell<Tally>>,
-    pub(crate) vigil: Rc<RefCell<PinOracle>>,
+    pub(crate) pin_oracle: Rc<RefCell<PinOracle>>,
     pub(crate) trace: Trace,
 }
 
-/// What a history did: a simulation that does nothing finds nothing.
+/// Counts of the work that a history did. A simulation that does no work finds no bugs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) reads: u64,
@@ -62,14 +63,14 @@ impl Tally {
 }
 
 impl Stage {
-    /// Every actor begins; the history waits for their end.
+    /// Starts all actors of a life.
     pub(crate) fn enter_all(&self, steps: &[Step]) {
         for steps in steps.chunk_by(|one, next| one.actor == next.actor) {
             self.enter(act(self.clone(), steps.to_vec()));
         }
     }
 
-    /// Starts `actor`; the history waits for its end.
+    /// Starts `actor`. The life ends after all actors have ended.
     pub(crate) fn enter(&self, actor: impl Future<Output = ()> + 'static) {
         self.acting.set(self.acting.get() + 1);
         let acting = self.acting.clone();
@@ -91,7 +92,8 @@ impl Stage {
         by(self.objects.borrow_mut().get_mut(name).expect("objects stay in the list"))
     }
 
-    /// As the host does it: what an isolated share cannot be told is noted. That other devices say so is not played.
+    /// Removes as the host does: a removal for an isolated shard is recorded as pending. Other
+    /// devices of the node are not simulated.
     async fn remove(&self, name: &ObjectName) -> Result<(), RemoveError> {
         self.remove_any(&InvalidationTarget::Object(name.clone())).await
     }
@@ -132,7 +134,7 @@ async fn act(stage: Stage, steps: Vec<Step>) {
     }
 }
 
-/// Versions that may vanish under one read.
+/// Largest number of versions that may be replaced during one read.
 const OPENS_MAX: u32 = 4;
 
 async fn perform_scan(stage: &Stage, actor: Actor, scan: &ScanStep) {
@@ -145,7 +147,7 @@ async fn perform_scan(stage: &Stage, actor: Actor, scan: &ScanStep) {
     }
 }
 
-/// Returns how it ended, for people.
+/// Returns the outcome of the read, for the trace.
 async fn perform_read(
     stage: &Stage,
     step: &ReadStep,
@@ -192,7 +194,7 @@ async fn perform_read(
             stage.accuse(wrong);
         }
         if is_whole && heard.all_on_flash.get() {
-            stage.vigil.borrow_mut().note(name, &begun, (&head, range.clone()));
+            stage.pin_oracle.borrow_mut().note(name, &begun, (&head, range.clone()));
         }
         if !matches!(end, End::Failed(ReadError::Changed)) {
             let cached = if heard.all_cached.get() { "cached" } else { "not all cached" };
@@ -207,7 +209,7 @@ async fn perform_read(
     "gave up: the object changes all the time".into()
 }
 
-/// The host asks the origin for the object itself, and tells the cache of an ETag.
+/// Read past the cache: the host asks the origin for the object, and tells the cache the ETag.
 fn past_the_cache(stage: &Stage, name: &ObjectName, begun: &Object) -> String {
     if begun.tag == Tag::Strong {
         stage.cache.note_etag(name);
@@ -215,7 +217,7 @@ fn past_the_cache(stage: &Stage, name: &ObjectName, begun: &Object) -> String {
     "past the cache".into()
 }
 
-/// The cache says that there is no such object, which was as it `begun` when the read did.
+/// The cache reports a missing object. `begun` is the object's state when the read began.
 fn missing(stage: &Stage, name: &ObjectName, begun: &Object, error: LookupError) -> String {
     let object = &stage.objects.borrow()[name];
     if !object.was_deleted {
@@ -230,7 +232,7 @@ fn missing(stage: &Stage, name: &ObjectName, begun: &Object, error: LookupError)
     if error == LookupError::Absent { "absent".into() } else { "not found".into() }
 }
 
-/// What the host does for a GET, once it knows the version and the range.
+/// Starts a read as the host does for a GET, when version and range are known.
 fn start_read(
     stage: &Stage,
     step: &ReadStep,
@@ -245,7 +247,7 @@ fn start_read(
     let (cache, name, head) = (stage.cache.clone(), name.clone(), head.clone());
     let (clock, drop_after) = (stage.clock.clone(), step.drop_after);
     let keeping = ReadHints { retention, lot: SampleRank::of(mix64(clock.now().0)) };
-    // A task of its own, as in the real host; some are dropped in the middle.
+    // A task of its own, as in the real host. Some tasks are dropped before their end.
     stage.spawner.spawn(async move {
         let reading = cache.read(&name, &head, range, keeping, Box::new(consumer));
         match drop_after {
@@ -262,7 +264,7 @@ fn range_of(step: &ReadStep, size: u64) -> Range<u64> {
     one.min(other)..one.max(other) + 1
 }
 
-/// True when it was acknowledged.
+/// True if the write was acknowledged.
 async fn perform_write(stage: &Stage, step: &WriteStep) -> bool {
     let name = &stage.names[step.object];
     stage.tally.borrow_mut().writes += 1;
@@ -305,7 +307,8 @@ async fn perform_write(stage: &Stage, step: &WriteStep) -> bool {
     }
 }
 
-/// True when it was acknowledged. That there is a write of `name` was noted; of the others it is noted here.
+/// Purges a prefix; true if acknowledged. The write to `name` is recorded already. The writes to
+/// the other objects below the prefix are recorded here.
 async fn purge_below(stage: &Stage, (name, cut): (&ObjectName, usize), pause: Nanos) -> bool {
     let (text, bucket) = (name.as_str(), name.bucket().len() + 1);
     let prefix = &text[..(text.len() - cut).max(bucket)];
@@ -333,7 +336,7 @@ async fn acknowledge(stage: &Stage, name: &ObjectName, content: Option<Content>)
     is_removed
 }
 
-/// What comes of `future` if that comes in time; if not, it is dropped.
+/// Output of `future` if it completes in time; otherwise the future is dropped.
 async fn within<T>(clock: &Clock, patience: Nanos, future: impl Future<Output = T>) -> Option<T> {
     let mut sleep = clock.sleep_until(clock.now() + patience);
     let mut future = std::pin::pin!(future);

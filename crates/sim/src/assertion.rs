@@ -1,4 +1,4 @@
-//! An engine with a bug may fall over one of its own assertions: that is found, too.
+//! Catches panics: a failed assertion of the engine is a violation of the history.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_hook};
@@ -7,11 +7,11 @@ use std::sync::Once;
 use crate::violation::{ViolationKind, Wrong};
 
 thread_local! {
-    /// `None`: this thread plays no history, and its panics are nobody's but its own.
+    /// `None`: this thread runs no history, so its panics are not caught.
     static FALLEN: RefCell<Option<Vec<Wrong>>> = const { RefCell::new(None) };
 }
 
-/// What `play` returns, or the first assertion over which it fell.
+/// Result of `play`, or the first assertion that failed in it.
 pub(crate) fn caught<T>(play: impl FnOnce() -> T) -> Result<T, Wrong> {
     listen();
     FALLEN.set(Some(Vec::new()));
@@ -23,7 +23,8 @@ pub(crate) fn caught<T>(play: impl FnOnce() -> T) -> Result<T, Wrong> {
     })
 }
 
-/// Panics of histories are noted, not printed: shrinking runs into the same one again and again.
+/// Installs the panic hook. Panics of histories are recorded, not printed, because shrinking hits
+/// the same one many times.
 fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

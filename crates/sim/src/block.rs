@@ -1,7 +1,8 @@
-//! The block device in the same simulation: two tiers that break and forget, users who overwrite each other, an oracle that
-//! knows what each block may hold.
+//! Block-device histories: two tiers with faults, users who overwrite each other, and an oracle
+//! that knows the allowed content of each block.
 //!
-//! Read in this order: `history` (what can happen), `generate`, `oracle`, `world` (the host's loop over two ports), `actor`, `play`.
+//! Read in this order: `history` (the events, as data), `generate`, `oracle`, `world` (the host's
+//! loop over two ports), `actor`, `play`.
 //!
 //! | fault | must survive | may be lost |
 //! | --- | --- | --- |

@@ -1,4 +1,4 @@
-//! What objects are cut into by rules, which are others in each life.
+//! Chunk-size rules of the histories: they differ from life to life.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use zonal_cache::{Chunk, ChunkRules, ObjectName};
 
 use crate::history::{History, Life, NewObject, Setting};
 
-/// In half of all histories there are rules. Most objects are whole blocks there, so that what is left for a last
-/// piece of one size is often as long as a whole one of another. Drawn apart, so that all the rest is what it would be
-/// without.
+/// Half of all histories have chunk-size rules. Most of their objects are whole blocks long, so
+/// that the last chunk of one size often is as long as a full chunk of another. A random stream of
+/// its own keeps the rest of the history unchanged.
 pub(crate) fn cut_some(seed: u64, setting: &mut Setting, objects: &mut [NewObject]) {
     let mut rng = Rng::new(!mix64(seed));
     setting.is_cut_by_rules = rng.one_in(2);
@@ -21,7 +21,7 @@ pub(crate) fn cut_some(seed: u64, setting: &mut Setting, objects: &mut [NewObjec
 }
 
 impl History {
-    /// What each object is cut into that comes from the origin in this life; `None`: as the engine cuts everything.
+    /// Chunk size of each object that is fetched in this life. `None`: the engine's default.
     pub(crate) fn chunks_of(&self, life: &Life) -> Vec<Option<Chunk>> {
         if !self.setting.is_cut_by_rules {
             return vec![None; self.objects.len()];
@@ -31,14 +31,15 @@ impl History {
         self.objects.iter().map(|_| draw()).collect()
     }
 
-    /// The same as rules: each name is one of its own.
+    /// The same as rules: each object name is a rule.
     pub(crate) fn chunk_rules(&self, life: &Life, names: &[ObjectName]) -> Arc<ChunkRules> {
         let named = names.iter().zip(self.chunks_of(life));
         let rules = ChunkRules::all(None);
         Arc::new(named.fold(rules, |rules, (name, chunk)| rules.with(name.as_str(), chunk)))
     }
 
-    /// Of all objects in all lives. The buffers are for that in each of them: what was stored in a life before is there.
+    /// Largest chunk of all objects in all lives, in bytes. The buffers fit it in each life,
+    /// because chunks of earlier lives are read too.
     pub(crate) fn largest_piece(&self) -> Bytes {
         let chunks = self.lives.iter().flat_map(|life| self.chunks_of(life)).flatten();
         let largest = chunks.map(Chunk::bytes).fold(self.setting.engine.chunk, Bytes::max);

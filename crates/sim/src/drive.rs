@@ -1,7 +1,7 @@
-//! The devices of the simulation: memory that tears and forgets, and the models of two drives.
+//! Simulated devices: RAM with crashes and faults, and the drive models.
 //!
-//! The drive models bring their own time and limits. Their zones are small here, so that a history of a second
-//! fills, empties and fills them again.
+//! The drive models have virtual time and limits of their own. Their zones are small, so that a
+//! history of one second fills and resets each zone several times.
 
 mod conventional;
 
@@ -11,39 +11,39 @@ use zonal_device::{Command, Completion, Geometry, ZonedDevice};
 use zonal_emulator::profile::BufferProfile;
 use zonal_emulator::{ConventionalDrive, Memory, OnReset, Profile, ZonedDrive};
 
-/// Which device a history runs on.
+/// Device of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Model {
-    /// Memory: it answers out of order, and forgets what was not flushed.
+    /// RAM device: completes commands out of order, and loses unflushed writes in a power cut.
     Ram { latency: Nanos, latency_spread: Nanos },
-    /// The ZN540.
+    /// Model of the ZN540 (zoned).
     Zn540 { is_volatile: bool, blocks_per_stream: u64 },
-    /// The same hardware without zones.
+    /// Model of the SN540, the same hardware without zones.
     Sn540 { on_reset: OnReset },
 }
 
-/// Something that goes wrong with a device.
+/// Fault of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     FlipBit(Lba, u32),
     Unreadable(Lba),
-    /// The same, no longer than until the power is cut.
+    /// As `Unreadable`, until the next power cut.
     UnreadableWhileOn(Lba),
     FailNextWrite(ZoneId),
     ReadOnly(ZoneId),
     Offline(ZoneId),
-    /// The next command is never answered.
+    /// The next command is never completed.
     LoseCommand,
-    /// Reads of the die take so many times as long.
+    /// Slows the reads of a die down, by a factor.
     SlowDie(u32, u64),
-    /// Fewer zones may be open and active than the drive reports.
+    /// Lowers the open and active zone limits below the reported ones.
     LowerLimits(u32),
-    /// The device answers nothing until the next life.
+    /// The device completes no command until the next life.
     Gone,
 }
 
 impl Fault {
-    /// True when commands fail that the engine did nothing wrong about.
+    /// True if the fault may fail commands of a correct engine.
     pub(crate) const fn refuses(self) -> bool {
         !matches!(
             self,
@@ -54,7 +54,7 @@ impl Fault {
         )
     }
 
-    /// True when what was acknowledged and flushed may be gone.
+    /// True if the fault may lose acknowledged and flushed records.
     pub(crate) const fn loses_records(self) -> bool {
         matches!(
             self,
@@ -63,17 +63,17 @@ impl Fault {
     }
 }
 
-/// Commands that a device takes before it gives the next one back: few enough that the engine meets it.
+/// Queue depth of a device: small enough that the engine reaches it.
 const QUEUE_DEPTH: u32 = 32;
 
-/// A device that breaks when it is told to.
+/// A device with fault injection.
 pub(crate) struct Drive {
     device: Device,
-    /// Commands that are still to be lost.
+    /// Number of commands to lose.
     losses: u32,
-    /// A command is lost: it is in flight until the power is cut.
+    /// A command was lost: it stays in flight until the power is cut.
     pub(crate) has_lost: bool,
-    /// For good it refuses commands that the engine does nothing wrong about.
+    /// The device permanently fails commands of a correct engine.
     pub(crate) is_worn: bool,
 }
 
@@ -110,7 +110,8 @@ impl Drive {
         Self { device, losses: 0, has_lost: false, is_worn: false }
     }
 
-    /// Breaks something. False: not while commands are in flight. What the device does not have does not break.
+    /// Injects a fault. Returns false while commands in flight delay it. A fault that does not
+    /// apply to this kind of device has no effect.
     pub(crate) fn inflict(&mut self, fault: Fault, is_idle: bool) -> bool {
         match (&mut self.device, fault) {
             (_, Fault::LowerLimits(_)) if !is_idle || self.has_lost => return false,
@@ -151,7 +152,7 @@ impl Drive {
                     self.losses += 1;
                 }
                 Fault::SlowDie(die, times) => drive.slow_down_die(die, times),
-                // It has no zones.
+                // A conventional drive has no zones.
                 Fault::ReadOnly(_) | Fault::Offline(_) | Fault::LowerLimits(_) | Fault::Gone => (),
             },
         }
@@ -160,11 +161,12 @@ impl Drive {
         true
     }
 
-    /// Crashes at `now`. What was in flight is never answered. Returns when the device is at rest.
+    /// Crashes at `now`: commands in flight are never completed. Returns the time at which the
+    /// device is idle.
     pub(crate) fn crash(&mut self, now: Nanos, rng: &mut Rng, crash: Crash) -> Nanos {
         match (&mut self.device, crash) {
             (Device::Ram(ram), crash) => ram.crash(rng, crash),
-            // A drive does not notice that the process is gone: it does what it was told.
+            // A drive does not see the process crash: it completes its commands.
             (Device::Zoned(drive), Crash::Process) => return run_out(drive.as_mut(), now),
             (Device::Zoned(drive), Crash::Power) => {
                 drive.cut_power(rng);
@@ -183,7 +185,7 @@ impl Drive {
         now
     }
 
-    /// The memory, where it is one.
+    /// The RAM device, if it is one.
     pub(crate) fn ram(&mut self) -> Option<&mut RamDevice> {
         match &mut self.device {
             Device::Ram(ram) => Some(ram),
@@ -208,7 +210,7 @@ impl Drive {
     }
 }
 
-/// Lets a device answer, to nobody, all that it ever will. Returns when that was.
+/// Completes all commands in flight. Returns the time of the last completion.
 fn run_out(device: &mut dyn ZonedDevice, mut now: Nanos) -> Nanos {
     while let Some(next) = device.next_event() {
         now = now.max(next);

@@ -1,4 +1,4 @@
-//! From a seed to a history.
+//! History generator: derives a history from a seed.
 
 use zonal_base::{Blocks, Bytes, Lba, Nanos, Rng, ZoneId, mix64};
 use zonal_cache::Freshness;
@@ -15,21 +15,21 @@ use crate::history::{
 };
 use crate::oracle::Tag;
 
-/// What a history is given besides its seed.
+/// Options of a history besides its seed.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The policy of every history; `None`: drawn.
+    /// Policy of every history; `None`: drawn from the seed.
     pub policy: Option<Spec>,
-    /// A bug to plant in the cache.
+    /// Bug to plant in the cache.
     #[cfg(feature = "planted-bugs")]
     pub cache_bug: Option<zonal_cache::Mutation>,
-    /// A bug to plant in the log.
+    /// Bug to plant in the log.
     #[cfg(feature = "planted-bugs")]
     pub log_bug: Option<zonal_zonelog::Mutation>,
 }
 
 impl Options {
-    /// Every history under one policy.
+    /// Options that use one policy for every history.
     #[must_use]
     pub fn with_policy(policy: Option<Spec>) -> Self {
         Self {
@@ -42,23 +42,23 @@ impl Options {
     }
 }
 
-/// Lives of a history at most.
+/// Largest number of lives of a history.
 const LIVES_MAX: u64 = 4;
 
-/// The numbers of readers that go front to back begin here.
+/// First actor number of sequential readers.
 const SCANNERS: u8 = 100;
 
-/// A device is isolated within this time, while writers are at work.
+/// Latest isolation of a device after its start, while writers are active.
 const ISOLATED_WITHIN: Nanos = Nanos::millis(120);
 
-/// ... and used again within this.
+/// Longest isolation.
 const AWAY_MAX: Nanos = Nanos::millis(200);
 
-/// A life that crashes does so within this time.
+/// Latest crash of a life after its start, in nanoseconds.
 const CRASH_WITHIN: u64 = 600_000_000;
 
 impl History {
-    /// The history of a seed.
+    /// Generates the history of a seed.
     #[must_use]
     pub fn of_seed(seed: u64, options: &Options) -> Self {
         let mut rng = Rng::new(seed);
@@ -86,21 +86,21 @@ impl History {
     }
 }
 
-/// In a quarter of all histories devices are isolated and used again. Drawn apart.
+/// Isolates devices in a quarter of all histories, from a random stream of its own.
 fn isolate_some(seed: u64, lives: &mut [Life]) {
     let mut rng = Rng::new(mix64(!seed));
     if rng.one_in(4) {
         for life in lives {
             if rng.one_in(2) {
                 let after = pause(&mut rng, ISOLATED_WITHIN);
-                life.ending = Shutdown::Isolated(after, pause(&mut rng, AWAY_MAX));
+                life.shutdown = Shutdown::Isolated(after, pause(&mut rng, AWAY_MAX));
             }
         }
     }
 }
 
-/// In half of all histories some objects are pinned, few enough that there is often room for them. Drawn apart, so that
-/// all the rest is what it would be without.
+/// Pins some objects in half of all histories: few enough that there usually is room for them. A
+/// random stream of its own keeps the rest of the history unchanged.
 fn pin_some(seed: u64, setting: &mut Setting, objects: &mut [NewObject]) {
     let mut rng = Rng::new(!seed);
     if rng.one_in(2) {
@@ -112,12 +112,12 @@ fn pin_some(seed: u64, setting: &mut Setting, objects: &mut [NewObject]) {
     }
 }
 
-/// What may go wrong with the device.
+/// Kinds of faults that a life may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Faults {
     None,
     Any,
-    /// Only what must not lose anything that was acknowledged.
+    /// Only faults that lose no acknowledged data.
     LosingNothing,
 }
 
@@ -157,8 +157,8 @@ impl Setting {
     }
 }
 
-/// In half of all histories chunks are held in memory, and in half of those some wait there. Drawn apart: a history
-/// with neither is what it was before there were any.
+/// Memory of the shard: half of all histories keep chunks in memory, and half of those also buffer
+/// chunks there before flash. A random stream of its own keeps other histories unchanged.
 fn waiting(mut rng: Rng, name: Option<&'static str>) -> (Option<&'static str>, Bytes) {
     let memory = Bytes::kib([64, 512, 0, 0][draw(&mut rng, 4)]);
     let policies = ["zone-fifo?admit=probation", "flow"];
@@ -177,7 +177,7 @@ impl Model {
                 let latency_spread = Nanos(rng.below(spread) + 1);
                 Self::Ram { latency: Nanos(rng.below(100_000)), latency_spread }
             }
-            // A buffer as the drive has it never fills from zones as small as these.
+            // A buffer of the real size never fills from zones as small as these.
             3..5 => Self::Zn540 {
                 is_volatile: rng.one_in(2),
                 blocks_per_stream: [8, 32, 768][draw(rng, 3)],
@@ -196,7 +196,7 @@ fn geometry(rng: &mut Rng, model: Model) -> Geometry {
     let zone_capacity = Blocks(40 + rng.below(30));
     let limits = [None, Some(2), Some(3), Some(14)];
     let (open, active) = match (limits[draw(rng, 4)], limits[draw(rng, 4)]) {
-        // Only drives have limits, and no more zones are open than active.
+        // Only zoned drives have limits. The open limit is at most the active limit.
         _ if kind == DeviceKind::Conventional => (None, None),
         (Some(open), Some(active)) => (Some(active.min(open)), Some(active)),
         (None, Some(active)) => (Some(active), Some(active)),
@@ -221,7 +221,7 @@ impl NewObject {
     }
 }
 
-/// What is known when the lives are drawn.
+/// Parameters that are known when the lives are drawn.
 struct Drawn<'a> {
     setting: &'a Setting,
     objects: usize,
@@ -256,15 +256,16 @@ impl Drawn<'_> {
                 steps.push(Step { actor: Actor::Fate, at, deed: Op::Fault(fault) });
             }
         }
-        let ending = match rng.below(3) {
+        let shutdown = match rng.below(3) {
             0 => Shutdown::Graceful,
             1 => Shutdown::Crash(Crash::Process, Nanos(rng.below(CRASH_WITHIN))),
             _ => Shutdown::Crash(Crash::Power, Nanos(rng.below(CRASH_WITHIN))),
         };
-        Life { chance: rng.next_u64(), steps, ending }
+        Life { chance: rng.next_u64(), steps, shutdown }
     }
 
-    /// Adds readers that go front to back, and who writes to what they read. Drawn apart, as pins are.
+    /// Adds sequential readers, and writers to the objects that they read. The random stream is
+    /// separate, as for pins.
     fn scan(&self, life: &mut Life, rng: &mut Rng) {
         for number in 0..=narrow_u8(rng.below(3)) {
             let [reader, writer] = [Actor::Reader, Actor::Writer].map(|of| of(SCANNERS + number));
@@ -274,7 +275,7 @@ impl Drawn<'_> {
                 let chunk = self.setting.engine.chunk.0;
                 let len = [chunk, chunk / 2, chunk / 4, 1 + rng.below(2 * chunk)][draw(rng, 4)];
                 let mut read = ReadStep { range: None, ..self.read(rng) };
-                // The popular ones are cached most of the time.
+                // Popular objects are cached most of the time.
                 read.object = draw(rng, self.objects);
                 if rng.one_in(2) {
                     read.freshness = Freshness::Immutable;
@@ -299,7 +300,7 @@ impl Drawn<'_> {
     }
 
     fn read(&self, rng: &mut Rng) -> ReadStep {
-        // A stream of its own: what is drawn here leaves the rest of the history as it is.
+        // A random stream of its own keeps the rest of the history unchanged.
         let mut trust = Rng::new(mix64(rng.clone().next_u64()));
         let freshness = match rng.below(4) {
             0 => Freshness::Immutable,
@@ -333,7 +334,7 @@ impl Drawn<'_> {
         WriteStep { object, change, pauses: [(); 2].map(|()| pause(rng, Nanos::millis(5))) }
     }
 
-    /// Popular objects are drawn more often: the minimum of two draws.
+    /// Draws an object; popular ones more often: the minimum of two draws.
     fn object(&self, rng: &mut Rng) -> usize {
         draw(rng, self.objects).min(draw(rng, self.objects))
     }
@@ -363,7 +364,7 @@ impl Drawn<'_> {
     }
 }
 
-/// Drawn from a stream of its own: the rest of the history stays as it is.
+/// Draws a purge, from a random stream of its own.
 fn purge(rng: &Rng) -> Change {
     let mut own = Rng::new(mix64(rng.clone().next_u64()));
     match own.one_in(2) {
@@ -388,12 +389,12 @@ fn draw(rng: &mut Rng, count: usize) -> usize {
     zonal_base::index(rng.below(count as u64))
 }
 
-/// Requires: what was drawn below a small bound.
+/// Requires: `n` was drawn below a small bound.
 fn narrow(n: u64) -> u32 {
     zonal_base::low_u32(zonal_base::index(n))
 }
 
-/// Requires: what was drawn below a small bound.
+/// Requires: `n` was drawn below a small bound.
 fn narrow_u8(n: u64) -> u8 {
     n.to_le_bytes()[0]
 }

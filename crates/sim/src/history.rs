@@ -1,7 +1,8 @@
-//! A history as data: what is set up, and what happens in each life of the cache.
+//! History as data: the setting, and the events of each life of the cache.
 //!
-//! A seed makes one (`generate`); nothing of it is drawn later, so a history with a step less is a history, too
-//! (`shrink`). What stays to chance, delays and what a crash tears, comes from the numbers in it.
+//! The generator (`generate`) derives it from a seed, and draws nothing later. A history without
+//! one of its steps is therefore a history too (`shrink`). Delays and torn writes are drawn from
+//! numbers in the history.
 
 use zonal_base::{Bytes, Nanos};
 use zonal_cache::Freshness;
@@ -14,14 +15,14 @@ use crate::oracle::Tag;
 /// One history.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// Where it comes from.
+    /// Seed that generated it.
     pub seed: u64,
     pub(crate) setting: Setting,
     pub(crate) objects: Vec<NewObject>,
     pub(crate) lives: Vec<Life>,
 }
 
-/// What stays the same over all lives.
+/// Parameters that are the same in all lives.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     pub(crate) model: Model,
@@ -29,58 +30,59 @@ pub(crate) struct Setting {
     pub(crate) device_seed: u64,
     pub(crate) engine: zonal_cache::Settings,
     pub(crate) policy: Keeping,
-    /// For chunks that wait before flash or are read often.
+    /// DRAM for write buffering and the hot set, in bytes.
     pub(crate) memory: Bytes,
-    /// One request in so many goes wrong; 0: none does.
+    /// One origin request in this many fails; 0: none.
     pub(crate) origin_fault_rate: u64,
-    /// Objects are cut into chunks by rules ([`History::chunks_of`]).
+    /// Chunk sizes follow rules ([`History::chunks_of`]).
     pub(crate) is_cut_by_rules: bool,
 }
 
-/// What is kept on flash.
+/// Eviction policy.
 #[derive(Clone, Debug)]
 pub(crate) enum Keeping {
-    /// What a policy of ours keeps.
+    /// A policy of the `policy` crate.
     By(zonal_policy::Spec),
-    /// A third of everything ([`StressPolicy`](crate::hoarder::Hoarder)).
+    /// Keeps a third of all records ([`StressPolicy`](crate::stress_policy::StressPolicy)).
     Thirds,
 }
 
-/// An object that the origin has from the beginning.
+/// An object that the origin has at the start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewObject {
     pub(crate) size: u64,
     pub(crate) tag: Tag,
-    /// Bytes of metadata: from a packed record to one of some blocks.
+    /// Bytes of metadata: from a packed record to several blocks.
     pub(crate) metadata: usize,
-    /// Whoever reads it wants it to stay.
+    /// Readers of the object request that it stays pinned.
     pub(crate) is_pinned: bool,
 }
 
-/// From a start of the process to its end.
+/// Life of the cache: from a start of the process to its end.
 pub(crate) type Life = crate::life::Life<Step, Shutdown>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shutdown {
-    /// When everybody is done.
+    /// After all actors have ended.
     Graceful,
-    /// So long after the cache came up, if it is not done before.
+    /// Crash, this long after the start of the cache unless the actors end earlier.
     Crash(Crash, Nanos),
-    /// So long after the cache came up its device is isolated; after so long again it is used as it is, and the share
-    /// begins its next life.
+    /// Isolation, this long after the start of the cache. After the second time the device is
+    /// readmitted with its contents, and the shard begins its next life.
     Isolated(Nanos, Nanos),
 }
 
-/// What one actor does.
+/// Step of one actor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) actor: Actor,
-    /// Since the cache came up; later, if the actor is still busy.
+    /// Earliest time, since the start of the cache. The step waits until the actor's previous step
+    /// has ended.
     pub(crate) at: Nanos,
     pub(crate) deed: Op,
 }
 
-/// Who takes its steps one after the other.
+/// An actor: takes its steps one after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Actor {
     Reader(u8),
@@ -96,43 +98,43 @@ pub(crate) enum Op {
     Fault(Fault),
 }
 
-/// A read, by its number among the objects.
+/// A read of the object with this number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadStep {
     pub(crate) object: usize,
     pub(crate) freshness: Freshness,
-    /// For how long it believes that there is no object; 0: not at all.
+    /// Freshness of a negative answer; 0: not used.
     pub(crate) absence: Nanos,
-    /// For how long it takes what is not fresh when the origin fails; 0: not at all.
+    /// Stale-if-error time; 0: stale data is not used.
     pub(crate) stale: Nanos,
-    /// Two points of the object, in parts of [`WHOLE`]; `None`: all of it.
+    /// Start and end of the range, in units of 1/[`WHOLE`] of the object; `None`: the whole object.
     pub(crate) range: Option<(u64, u64)>,
-    /// How long the reader waits for the head.
+    /// Longest wait of the reader for the head.
     pub(crate) head_patience: Option<Nanos>,
-    /// How long the host lets the read go on.
+    /// Time after which the host drops the read.
     pub(crate) drop_after: Option<Nanos>,
-    /// Pause after each piece.
+    /// Pause of the client after each piece.
     pub(crate) slowness: Nanos,
-    /// Pieces after which the reader goes away.
+    /// Number of pieces after which the client disconnects.
     pub(crate) pieces_max: Option<u64>,
 }
 
-/// Reads of one object front to back, in ranges that adjoin.
+/// Sequential reads of one object, in adjacent ranges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScanStep {
-    /// Each of them, but for its range.
+    /// Each read, except its range.
     pub(crate) read: ReadStep,
-    /// Bytes of a range.
+    /// Length of a range, in bytes.
     pub(crate) len: u64,
-    /// Ranges, if the object has so many.
+    /// Largest number of ranges.
     pub(crate) count: u64,
-    /// After each range.
+    /// Pause after each range.
     pub(crate) pause: Nanos,
-    /// Of each two ranges the later is asked for first.
+    /// Swaps the order of each pair of ranges.
     pub(crate) is_disordered: bool,
 }
 
-/// Parts of an object that ranges are counted in.
+/// Unit of ranges: an object has this many parts.
 pub(crate) const WHOLE: u64 = 1 << 20;
 
 /// A change of an object.
@@ -140,28 +142,29 @@ pub(crate) const WHOLE: u64 = 1 << 20;
 pub(crate) struct WriteStep {
     pub(crate) object: usize,
     pub(crate) change: Change,
-    /// Before and after the origin has it.
+    /// Pauses before and after the change at the origin.
     pub(crate) pauses: [Nanos; 2],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A PUT as the gateway does it: remove, forward, remove, acknowledge.
+    /// PUT as the gateway does it: remove, forward, remove, acknowledge.
     Overwrite { size: u64 },
-    /// The same without the cache's knowledge.
+    /// PUT at the origin, past the cache.
     OverwriteBehind { size: u64 },
-    /// A DELETE as the gateway does it; later the object is made again.
+    /// DELETE as the gateway does it; the object is created again later.
     Delete { size: u64 },
-    /// Bad bytes at the origin were replaced under the same ETag; the operator purges the cache.
+    /// Bad bytes at the origin are replaced under the same ETag; the operator purges the object.
     Purge,
-    /// The same with all objects whose names begin as this one's does without its last letters; the prefix is purged.
+    /// The same for all objects below a prefix, which is the object's name without its last `cut`
+    /// letters; the operator purges the prefix.
     PurgeBelow { cut: usize },
-    /// The client of a write goes away after so long: nothing is acknowledged.
+    /// A write whose client disconnects after this time: it is not acknowledged.
     Forsaken(Nanos),
 }
 
 impl History {
-    /// True when it runs on the model of a drive, and not on memory.
+    /// True if the history runs on a drive model, not on a RAM device.
     #[must_use]
     pub const fn is_on_drive_model(&self) -> bool {
         !matches!(self.setting.model, Model::Ram { .. })

@@ -1,13 +1,17 @@
-//! The simulated host: the same engine, devices and an origin that misbehave, virtual time.
+//! Deterministic simulation: the production engine over simulated devices and a faulty origin, in
+//! virtual time.
 //!
-//! Uses: `cache`, `shaper`, `zonelog`, `policy`, `device`, `emulator`, `runtime`, `base`. Knows nothing of: real time, files, sockets.
-//! Read in this order: `life` and `history` (what can happen, as data), `generate` (from a seed to a history), `play` (how it
-//! goes) with `ending`, `world` (the host's loop), `drive` and `origin` (what is outside), `actors` and `ear` (who reads
-//! and writes), `oracle`, `vigil` and `violation` (what must hold), `shrink`; `hoarder` is a policy that rewrites, `trace` and `text`
-//! are for people. `block` is the same for the block device.
+//! Uses: `cache`, `shaper`, `zonelog`, `policy`, `device`, `emulator`, `runtime`, `base`.
+//! Knows nothing of: real time, files, sockets.
 //!
-//! One seed is one history: workload, delays, faults and crashes all come from it. [`run`] returns what
-//! happened, or the [`Violation`] that the oracle saw; either is found again with the same seed.
+//! Read in this order: `life` and `history` (the events, as data), `generate` (from a seed to a
+//! history), `play` (runs a history) with `shutdown`, `world` (the host's loop), `drive` and
+//! `origin` (the environment), `actors` and `read_client` (clients), `oracle`, `pin_oracle` and
+//! `violation` (the checks), `shrink`. `stress_policy` is a policy that rewrites. `trace` and `text`
+//! print histories. `block` has the same for the block device.
+//!
+//! A seed determines one history: workload, delays, faults and crashes. [`run`] returns a report,
+//! or the [`Violation`] that the oracle found. The same seed reproduces either.
 //!
 //! | fault | must survive | may be lost |
 //! | --- | --- | --- |
@@ -25,19 +29,19 @@ mod assertion;
 pub mod block;
 mod cuts;
 mod drive;
-mod ear;
-mod ending;
 mod generate;
 mod history;
-mod hoarder;
 mod life;
 mod oracle;
 mod origin;
+mod pin_oracle;
 mod play;
+mod read_client;
 mod shrink;
+mod shutdown;
+mod stress_policy;
 mod text;
 mod trace;
-mod vigil;
 mod violation;
 mod world;
 
@@ -53,7 +57,7 @@ pub(crate) const CHECKSUM: zonal_base::Checksum = zonal_base::Checksum(crc32c::c
 /// Runs the history of `seed`.
 ///
 /// # Errors
-/// When the oracle saw something that must not happen.
+/// The oracle found a violation.
 pub fn run(seed: u64, options: &Options) -> Result<Report, Violation> {
     History::of_seed(seed, options).run()
 }

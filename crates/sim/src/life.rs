@@ -1,19 +1,19 @@
-//! Lives of a process, as both kinds of histories have them, and what can be left out of them.
+//! Lives of a process: shared by both kinds of histories, with the operations that shrinking needs.
 
 use crate::shrink::Shrunk;
 use crate::violation::Violation;
 
-/// From a start of the process to its end.
+/// Life of a process: from its start to its end.
 #[derive(Clone, Debug)]
 pub(crate) struct Life<Step, Shutdown> {
-    /// Where what stays to chance comes from: delays, and what a crash leaves.
+    /// Seed of the delays, and of the state after a crash.
     pub(crate) chance: u64,
-    /// By actor, then by time.
+    /// Steps, ordered by actor, then by time.
     pub(crate) steps: Vec<Step>,
-    pub(crate) ending: Shutdown,
+    pub(crate) shutdown: Shutdown,
 }
 
-/// A history that is made of lives.
+/// A history that consists of lives.
 pub(crate) trait Lived: Clone {
     type Step: Clone;
     type Shutdown: Clone;
@@ -22,25 +22,25 @@ pub(crate) trait Lived: Clone {
 
     fn lives_mut(&mut self) -> &mut Vec<Life<Self::Step, Self::Shutdown>>;
 
-    /// Lets it happen, and says what goes wrong in it.
+    /// Runs the history, and returns its violation.
     fn wrong(&self) -> Option<Violation>;
 
-    /// Makes what is left plainer.
+    /// Simplifies the history.
     fn plainer(shrunk: &mut Shrunk<Self>);
 
-    /// The steps of all lives.
+    /// Number of steps of all lives.
     fn flat_len(&self) -> usize {
         self.lives().iter().map(|life| life.steps.len()).sum()
     }
 
-    /// All but this life.
+    /// The history without this life.
     fn without_life(&self, life: usize) -> Self {
         let mut smaller = self.clone();
         smaller.lives_mut().remove(life);
         smaller
     }
 
-    /// Without `count` steps from the `first` on, counted over all lives.
+    /// The history without `count` steps from `first`, counted over all lives.
     fn without(&self, first: usize, count: usize) -> Self {
         let mut smaller = self.clone();
         let mut number = 0;

@@ -1,4 +1,5 @@
-//! What must hold, as small models: the versions that each object had, and what was acknowledged.
+//! Oracle: models of the versions of each object and of the acknowledged writes, against which
+//! reads are checked.
 
 use std::ops::Range;
 
@@ -8,8 +9,8 @@ use zonal_cache::{Head, OriginHead, RetentionClass};
 use crate::history::NewObject;
 use crate::violation::{ViolationKind, Wrong};
 
-/// One content of an object. `repair` tells contents under one ETag apart: an operator found bad bytes
-/// at the origin, had them replaced, and purged the cache.
+/// Content of an object. `repair` distinguishes contents under one ETag: the operator had bad bytes
+/// replaced at the origin, and purged the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Content {
     pub(crate) version: u64,
@@ -17,37 +18,39 @@ pub(crate) struct Content {
     pub(crate) size: u64,
 }
 
-/// What the origin says of an object's version.
+/// Validators that the origin sends for a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
     Strong,
-    /// `W/`: two versions may share it.
+    /// Weak ETag (`W/`): two versions may share it.
     Weak,
     Missing,
 }
 
-/// One object as the origin has it, and as its readers may see it.
+/// An object at the origin, and the contents that its readers may see.
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
     pub(crate) id: u64,
     pub(crate) tag: Tag,
-    /// Bytes of metadata: from a packed record to one of some blocks.
+    /// Bytes of metadata: from a packed record to several blocks.
     pub(crate) metadata: usize,
     pub(crate) is_pinned: bool,
-    /// Writes and removals, by the cache's knowledge or behind its back.
+    /// Number of writes and removals, through the cache and past it.
     pub(crate) writes_begun: u64,
     pub(crate) writes_ended: u64,
     /// `None`: deleted.
     pub(crate) now: Option<Content>,
-    /// Ever. A question to the origin may be as old as the oldest of those who share its answer.
+    /// True if the object was ever deleted. An answer of the origin may be as old as the oldest
+    /// reader that shares it.
     pub(crate) was_deleted: bool,
     pub(crate) deletions: u64,
-    /// Deleted, and since then not written through the cache: that it is not there may be remembered.
+    /// True if the object was deleted and not written through the cache since: a negative entry may
+    /// answer.
     pub(crate) may_be_absent: bool,
     pub(crate) next_version: u64,
-    /// Every content that it ever had.
+    /// All earlier contents.
     pub(crate) past: Vec<Content>,
-    /// Reads that begin now must not see anything older.
+    /// Reads that begin now must not see an older content.
     pub(crate) oldest_allowed: (u64, u64),
 }
 
@@ -71,7 +74,7 @@ impl Object {
         }
     }
 
-    /// How whoever reads it wants it to be cared for.
+    /// Retention class that readers of the object request.
     pub(crate) const fn retention(&self) -> RetentionClass {
         if self.is_pinned { RetentionClass::Pinned } else { RetentionClass::Usual }
     }
@@ -80,7 +83,7 @@ impl Object {
         self.writes_begun != self.writes_ended
     }
 
-    /// The version that a write makes.
+    /// Overwrites the object; returns the new content.
     pub(crate) fn overwrite(&mut self, size: u64) -> Content {
         let content = Content { version: self.next_version, repair: 0, size };
         self.next_version += 1;
@@ -89,14 +92,14 @@ impl Object {
         content
     }
 
-    /// Nothing; returns what the version after it will be called.
+    /// Deletes the object; returns the content that the next write will have.
     pub(crate) fn delete(&mut self) -> Content {
         (self.now, self.was_deleted, self.may_be_absent) = (None, true, true);
         self.deletions += 1;
         Content { version: self.next_version, repair: 0, size: 0 }
     }
 
-    /// Other bytes under the same ETag.
+    /// Replaces the bytes under the same ETag.
     pub(crate) fn repair(&mut self) -> Option<Content> {
         let now = self.now?;
         let content = Content { repair: now.repair + 1, ..now };
@@ -108,12 +111,12 @@ impl Object {
     /// A write through the gateway was acknowledged.
     pub(crate) fn acknowledged(&mut self, content: Content) {
         self.oldest_allowed = self.oldest_allowed.max((content.version, content.repair));
-        // Another writer may have deleted it and brought it back meanwhile.
+        // Another writer may have deleted and recreated the object meanwhile.
         let is_the_only_write = self.writes_begun == self.writes_ended + 1;
         self.may_be_absent &= self.now.is_none() || !is_the_only_write;
     }
 
-    /// What the origin says of a version, apart from its bytes. A repair does not change it.
+    /// Head that the origin sends for a version. A repair does not change it.
     pub(crate) fn head(&self, content: Content) -> OriginHead {
         let version = content.version;
         let etag = match self.tag {
@@ -126,7 +129,7 @@ impl Object {
         OriginHead { size: content.size, etag: etag.into(), headers, ..OriginHead::default() }
     }
 
-    /// The byte at `at`.
+    /// Byte at offset `at`.
     pub(crate) fn byte(&self, content: Content, at: u64) -> u8 {
         self.word(content, at >> 3)[usize::from(at.to_le_bytes()[0] & 7)]
     }
@@ -146,7 +149,7 @@ impl Object {
     }
 }
 
-/// What a read was told and given.
+/// Head and data that a read received.
 pub(crate) struct Answered<'a> {
     pub(crate) head: &'a Head,
     pub(crate) range: Range<u64>,
@@ -159,7 +162,7 @@ fn is_head(head: &Head, origin: &OriginHead) -> bool {
     (head.size, &head.etag, &head.headers) == (origin.size, &origin.etag, &origin.headers)
 }
 
-/// One version as a whole, not older than allowed.
+/// Checks that a read returned one whole version, not older than allowed.
 pub(crate) fn judge(object: &Object, answered: &Answered<'_>) -> Result<(), Wrong> {
     let Answered { head, ref range, bytes, oldest_allowed } = *answered;
     let version = head.etag.trim_matches('"').parse().unwrap_or(0);
@@ -182,11 +185,11 @@ pub(crate) fn judge(object: &Object, answered: &Answered<'_>) -> Result<(), Wron
         let what = format!("object {name}: {} bytes for {range:?}", bytes.len());
         return Err(ViolationKind::WrongBytes.wrong(what));
     }
-    // Nearly always all bytes are of one content.
+    // Usually all bytes are of one content.
     if allowed.iter().any(|content| object.bytes(*content, range.clone()) == *bytes) {
         return Ok(());
     }
-    // Bytes from before and after a repair carry one ETag: until the purge nobody can tell them apart.
+    // Bytes from before and after a repair have the same ETag, so they may mix until the purge.
     let wrong = range
         .clone()
         .zip(bytes)

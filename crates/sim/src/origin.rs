@@ -1,7 +1,7 @@
-//! The simulated origin: late, and sometimes wrong.
+//! Simulated origin: delayed, and sometimes faulty.
 //!
-//! How an answer goes depends on the object and on how often it was asked for: a history from which a
-//! step was taken leaves the answers to others as they were.
+//! An answer depends on the object and on the number of its requests, so a history without one step
+//! leaves the answers for other objects unchanged.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,15 +13,15 @@ use zonal_cache::{Fetch, Fetched, ObjectName, OriginFault, StreamId};
 
 use crate::oracle::{Content, Object};
 
-/// The objects, shared by the origin, the actors and the oracle.
+/// Objects, shared by the origin, the actors and the oracle.
 pub(crate) type Objects = Rc<RefCell<BTreeMap<ObjectName, Object>>>;
 
 pub(crate) struct Origin {
     objects: Objects,
     chance: u64,
-    /// How often each object was asked for.
+    /// Number of requests per object.
     asked: BTreeMap<u64, u64>,
-    /// One request in so many goes wrong; 0: none does.
+    /// One request in this many fails; 0: none.
     fault_rate: u64,
     answers: BTreeMap<(Nanos, u64), (Ticket, Fetched)>,
     streams: BTreeMap<StreamId, Stream>,
@@ -32,7 +32,7 @@ struct Stream {
     object: Object,
     content: Content,
     range: Range<u64>,
-    /// Where it breaks off, if it does.
+    /// Offset at which the body breaks off; `None`: it is complete.
     breaks_at: Option<u64>,
 }
 
@@ -42,7 +42,8 @@ impl Origin {
         Self { objects, chance, asked, fault_rate, answers, streams, next: 0 }
     }
 
-    /// Looks at the objects now, answers later: what it says may be old when it arrives.
+    /// Evaluates a request now and answers later, so that the answer may be outdated when it
+    /// arrives.
     pub(crate) fn start(&mut self, now: Nanos, ticket: Ticket, fetch: Fetch) {
         let mut rng = self.rng_for(&fetch);
         let is_faulty = self.fault_rate != 0 && rng.one_in(self.fault_rate);
@@ -77,7 +78,7 @@ impl Origin {
         self.answers.keys().next().map(|(at, _)| *at)
     }
 
-    /// Bodies that were opened and neither ended nor closed.
+    /// Bodies that were opened and have neither ended nor been closed.
     pub(crate) fn open_streams(&self) -> usize {
         self.streams.len()
     }
@@ -127,7 +128,7 @@ impl Origin {
         else {
             return Fetched::Failed(OriginFault::NotFound);
         };
-        // Without If-Match a store sends what it has.
+        // Without If-Match a store sends its current version.
         if !wanted.is_empty() && *wanted != *object.head(content).etag {
             return Fetched::Failed(OriginFault::Changed);
         }

@@ -1,4 +1,5 @@
-//! How a history goes: life after life on one device, and what must hold at each end.
+//! Runner: plays the lives of a history on one device, and checks the invariants at the end of
+//! each.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,49 +14,49 @@ use zonal_zonelog::{Identity, OpenMode};
 use crate::actors::{Stage, Tally};
 use crate::assertion;
 use crate::drive::Drive;
-use crate::ending::FlashedState;
 use crate::history::{History, Keeping, Life, Shutdown};
-use crate::hoarder::StressPolicy;
 use crate::oracle::Object;
 use crate::origin::{Objects, Origin};
+use crate::pin_oracle::PinOracle;
+use crate::shutdown::FlashedState;
+use crate::stress_policy::StressPolicy;
 use crate::trace::Trace;
-use crate::vigil::PinOracle;
 use crate::violation::{Violation, ViolationKind, Wrong};
 use crate::world::{Outside, Suffered, World};
 
-/// What a run did.
+/// Report of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// All that happened, as one number: equal for equal seeds, different for others.
+    /// Digest of all events: equal for equal seeds, different for others.
     pub history: u64,
-    /// Nanoseconds of virtual time.
+    /// Virtual time, in nanoseconds.
     pub lasted: u64,
-    /// Reads that were judged.
+    /// Reads that were checked.
     pub reads: u64,
-    /// Of them, those whose bytes were all cached when they began.
+    /// Reads whose bytes were all cached when they began.
     pub reads_cached: u64,
-    /// Of them, those that ended before their last byte.
+    /// Reads that ended before their last byte.
     pub reads_failed: u64,
     /// Writes to objects.
     pub writes: u64,
-    /// Times that the process or the power went away.
+    /// Process crashes and power cuts.
     pub crashes: u64,
-    /// Zones that were emptied.
+    /// Zone resets.
     pub zones_reset: u64,
-    /// Bytes that were fetched ahead of readers, and read.
+    /// Prefetched bytes that were read.
     pub prefetched_read: u64,
 }
 
 impl History {
-    /// Lets it happen.
+    /// Runs the history.
     ///
     /// # Errors
-    /// When the oracle saw something that must not happen, or the engine fell over an assertion of its own.
+    /// The oracle found a violation, or an assertion of the engine failed.
     pub fn run(&self) -> Result<Report, Violation> {
         self.play(&Trace::default())
     }
 
-    /// Lets it happen, and writes down what does.
+    /// Runs the history with a trace of its events.
     pub fn run_traced(&self) -> (String, Result<Report, Violation>) {
         let trace = Trace::to_text();
         let verdict = self.play(&trace);
@@ -81,34 +82,35 @@ impl History {
     }
 }
 
-/// Not 0: the engine takes that for "never".
+/// Start of virtual time. Not 0, which the engine takes for "never".
 const BEGINNING: Nanos = Nanos::secs(1);
 
-/// Within this time of a life's end nothing may be left to do. Longer than the host waits for a command.
+/// Longest wait at the end of a life until all work is done. Longer than the host's command
+/// timeout.
 pub(crate) const PATIENCE: Nanos = Nanos::secs(60);
 
-/// How long a read is waited for: longer than a drive takes that has nothing wrong with it.
+/// Read timeout of the host: longer than a healthy drive takes.
 const READ_PATIENCE: Nanos = Nanos::millis(100);
 
-/// One history while it goes on.
+/// A history that is being run.
 struct Play<'a> {
     history: &'a History,
     trace: Trace,
     names: Rc<[ObjectName]>,
     objects: Objects,
-    /// Where the history is, also for those who look after it fell over.
+    /// Virtual time, shared with the panic handler.
     now: Rc<Cell<Nanos>>,
     report: Report,
     suffered: Suffered,
     medium_is_whole: bool,
-    vigil: Rc<RefCell<PinOracle>>,
-    /// What the share has missed in the life before, if its device was used again.
+    pin_oracle: Rc<RefCell<PinOracle>>,
+    /// Removals that the shard missed in the previous life, if its device is readmitted.
     missed: Option<Rc<PendingInvalidations>>,
-    /// It was away at the end of the life before.
+    /// The device was isolated at the end of the previous life.
     is_to_be_emptied: bool,
 }
 
-/// A cache that does not start, on a device that was broken, ends the history.
+/// The history has ended: the cache cannot start on a device with faults.
 struct Over;
 
 impl<'a> Play<'a> {
@@ -127,7 +129,7 @@ impl<'a> Play<'a> {
             report: Report { history: history.seed, ..Report::default() },
             suffered: Suffered::default(),
             medium_is_whole: true,
-            vigil: Rc::default(),
+            pin_oracle: Rc::default(),
             missed: None,
             is_to_be_emptied: false,
         }
@@ -148,7 +150,7 @@ impl<'a> Play<'a> {
         Ok(self.report)
     }
 
-    /// One life. Returns what its graceful end left on flash.
+    /// Runs one life. Returns the state on flash after a graceful end.
     fn live(
         &mut self,
         device: &mut Drive,
@@ -172,26 +174,27 @@ impl<'a> Play<'a> {
             Ok(kept) => kept,
             Err(over) => return Ok(Err(over)),
         };
-        let crash = match life.ending {
+        let crash = match life.shutdown {
             Shutdown::Graceful | Shutdown::Isolated(..) => Crash::Process,
             Shutdown::Crash(crash, _) => {
                 self.report.crashes += 1;
                 crash
             }
         };
-        // The others of its node say that it was away, unless it was used again.
-        let is_used_again = matches!(life.ending, Shutdown::Isolated(..));
+        // The rest of the node reports that the device was away, unless it was readmitted.
+        let is_used_again = matches!(life.shutdown, Shutdown::Isolated(..));
         self.is_to_be_emptied = is_isolated && !is_used_again;
         if !is_used_again {
             self.missed = None;
         }
-        self.trace.note(self.now.get(), "life", format_args!("ends: {}", life.ending));
+        self.trace.note(self.now.get(), "life", format_args!("ends: {}", life.shutdown));
         self.now.set(device.crash(self.now.get(), &mut rng, crash));
-        // A power cut takes any blocks from the middle of a conventional device's zones.
+        // A power cut may take any unflushed blocks from the middle of a conventional device's
+        // zones.
         self.medium_is_whole &=
             crash == Crash::Process || setting.geometry.kind == DeviceKind::Zoned;
         if self.suffered.lost_records {
-            // A damaged tombstone works until the process ends; then it may be gone.
+            // A damaged tombstone works until the process ends; after that it may be lost.
             let mut objects = self.objects.borrow_mut();
             objects.values_mut().for_each(|object| object.oldest_allowed = (0, 0));
         }
@@ -224,7 +227,7 @@ impl<'a> Play<'a> {
         }
         self.missed = Some(stage.missed.clone());
         stage.enter_all(&life.steps);
-        let patience = match life.ending {
+        let patience = match life.shutdown {
             Shutdown::Graceful => PATIENCE,
             Shutdown::Crash(_, after) | Shutdown::Isolated(after, _) => after,
         };
@@ -241,7 +244,7 @@ impl<'a> Play<'a> {
             acting.get() == 0 || wrong.borrow().is_some()
         };
         let mut is_done = world.run(outside, patience, is_over)?;
-        if let Shutdown::Isolated(_, away) = life.ending
+        if let Shutdown::Isolated(_, away) = life.shutdown
             && !is_done
         {
             world.isolate(&mut outside.device);
@@ -250,7 +253,7 @@ impl<'a> Play<'a> {
         if let Some(wrong) = wrong.take() {
             return Err(wrong);
         }
-        let is_graceful = life.ending == Shutdown::Graceful;
+        let is_graceful = life.shutdown == Shutdown::Graceful;
         if is_graceful && !is_done {
             return Err(ViolationKind::Stuck.wrong("somebody waits for ever".into()));
         }
@@ -258,13 +261,13 @@ impl<'a> Play<'a> {
         let kept = at_end.transpose()?;
         self.suffered = self.suffered.and(world.suffered);
         if world.is_isolated.get() {
-            // What it could not read it took for lost; what is on flash is there again in the next life.
-            self.vigil.borrow_mut().give_up();
+            // Data that could not be read was dropped. The next life may find it on flash again.
+            self.pin_oracle.borrow_mut().drop_all();
         } else {
             self.check_health(&cache)?;
             self.check_pins(&cache)?;
         }
-        self.vigil.borrow_mut().outlive(life.ending);
+        self.pin_oracle.borrow_mut().outlive(life.shutdown);
         self.note(&stage);
         Ok(Ok(kept))
     }
@@ -302,7 +305,7 @@ impl<'a> Play<'a> {
         Ok(started.take().expect("looked at just now"))
     }
 
-    /// The removals that the share has missed in the life before.
+    /// Applies the removals that the shard missed in the previous life.
     fn make_up(
         &mut self,
         world: &mut World,
@@ -318,7 +321,7 @@ impl<'a> Play<'a> {
         world.run(outside, PATIENCE, || made_up.get().is_some())?;
         match made_up.get() {
             Some(Ok(())) => Ok(Ok(())),
-            // It stays away.
+            // The device stays isolated.
             _ if self.suffered.and(world.suffered).anything => Ok(Err(Over)),
             _ => Err(ViolationKind::Stuck.wrong("what was missed cannot be made up for".into())),
         }
@@ -336,25 +339,25 @@ impl<'a> Play<'a> {
             wrong: Rc::default(),
             acting: Rc::new(Cell::new(0)),
             tally: Rc::default(),
-            vigil: self.vigil.clone(),
+            pin_oracle: self.pin_oracle.clone(),
             trace: self.trace.clone(),
         }
     }
 
-    /// What is pinned is there, if it can be.
+    /// Checks that all pinned data is cached, if possible.
     fn check_pins(&self, cache: &Cache) -> Result<(), Wrong> {
-        let mut vigil = self.vigil.borrow_mut();
+        let mut pin_oracle = self.pin_oracle.borrow_mut();
         let is_promised = !self.suffered.anything
             && self.medium_is_whole
             && cache.unpinned() == Bytes(0)
             && cache.log().stats().rewrites_refused == 0;
         if !is_promised {
-            vigil.give_up();
+            pin_oracle.drop_all();
         }
-        vigil.check(cache, &self.objects)
+        pin_oracle.check(cache, &self.objects)
     }
 
-    /// Nothing gives up, and nothing is unreadable, without a reason.
+    /// Checks that no device is given up and no data unreadable without a fault.
     fn check_health(&self, cache: &Cache) -> Result<(), Wrong> {
         if self.suffered.anything {
             return Ok(());

@@ -1,11 +1,13 @@
-//! From a history that goes wrong to a small one that goes wrong in the same way (delta debugging).
+//! Shrinking (delta debugging): reduces a failing history to a small one that fails in the same
+//! way.
 //!
-//! 1. Leave out whole lives.
-//! 2. Leave out steps: halves of them, then quarters, down to single ones, again and again until nothing more goes.
-//! 3. Make what is left plainer: an origin that does not fail, reads of whole objects by patient readers.
+//! 1. Remove whole lives.
+//! 2. Remove steps: halves, then quarters, down to single steps, repeated until no removal
+//!    succeeds.
+//! 3. Simplify the rest: an origin without faults, reads of whole objects by patient readers.
 //!
-//! What is left out is right if the same kind of violation remains. The effort is counted in runs, not in time: a seed
-//! shrinks to the same history on every machine.
+//! A reduction is kept if the same kind of violation remains. The effort is counted in runs, not in
+//! time, so a seed shrinks to the same history on every machine.
 
 use zonal_base::{Bytes, Nanos};
 
@@ -13,22 +15,23 @@ use crate::history::{History, Life, Op, ReadStep, Shutdown, Step};
 use crate::life::Lived;
 use crate::violation::Violation;
 
-/// Runs of one shrinking at most: some seconds. Most planted bugs take fewer than 300, those that come of
-/// pressure on a full device more; what is left at the end of the effort is the smallest so far.
+/// Largest number of runs of one shrinking: some seconds. Most planted bugs take fewer than 300.
+/// Bugs under pressure on a full device take more; shrinking then returns the smallest history so
+/// far.
 pub const SHRINK_RUNS_MAX: u32 = 500;
 
-/// A history that can be made smaller: of the cache, or of a block device.
+/// A history that can be shrunk: of the cache, or of a block device.
 pub trait Shrink: Sized {
-    /// Lets it happen, and says what goes wrong in it.
+    /// Runs the history, and returns its violation.
     fn violation(&self) -> Option<Violation>;
 
-    /// The smallest history that goes wrong in the same way.
+    /// The smallest history found that fails in the same way.
     ///
     /// Requires: the violation is of this history.
     #[must_use]
     fn shrink(&self, violation: &Violation) -> Shrunk<Self>;
 
-    /// What can be left out: steps and ends of lives.
+    /// Number of removable parts: steps and ends of lives.
     #[must_use]
     fn step_count(&self) -> usize;
 }
@@ -57,14 +60,14 @@ impl<H: Lived> Shrink for H {
     }
 }
 
-/// A history in which nothing can be spared, or nothing was found within [`SHRINK_RUNS_MAX`].
+/// A history without removable parts, or the smallest within [`SHRINK_RUNS_MAX`].
 #[derive(Clone, Debug)]
 pub struct Shrunk<H = History> {
     /// The history.
     pub history: H,
-    /// What goes wrong in it.
+    /// Its violation.
     pub violation: Violation,
-    /// Runs that it took.
+    /// Number of runs.
     pub runs: u32,
 }
 
@@ -74,7 +77,7 @@ impl<H> Shrunk<H> {
     }
 }
 
-/// Takes the history if it goes wrong in the same way.
+/// Accepts the history if it fails in the same way.
 fn attempt<H: Lived>(shrunk: &mut Shrunk<H>, history: H) -> bool {
     if shrunk.is_exhausted() {
         return false;
@@ -152,7 +155,7 @@ impl Lived for History {
     }
 }
 
-/// What makes a read plainer.
+/// Simplifications of a read.
 const PLAINER: [fn(&mut ReadStep); 5] = [
     |read| read.range = None,
     |read| read.head_patience = None,

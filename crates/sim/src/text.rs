@@ -1,4 +1,4 @@
-//! A history as text, for people.
+//! Text form of a history, for people.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -34,11 +34,11 @@ impl fmt::Display for History {
             for step in steps {
                 writeln!(f, "  {:>11}  {:<9} {}", Ms(step.at).to_string(), step.actor, step.deed)?;
             }
-            let at = match life.ending {
+            let at = match life.shutdown {
                 Shutdown::Graceful => String::new(),
                 Shutdown::Crash(_, at) | Shutdown::Isolated(at, _) => Ms(at).to_string(),
             };
-            writeln!(f, "  {at:>11}  {}", life.ending)?;
+            writeln!(f, "  {at:>11}  {}", life.shutdown)?;
         }
         Ok(())
     }
@@ -269,7 +269,7 @@ impl fmt::Display for Shutdown {
     }
 }
 
-/// Milliseconds, to the microsecond.
+/// Milliseconds, printed to the microsecond.
 struct Ms(Nanos);
 
 impl fmt::Display for Ms {

@@ -1,4 +1,4 @@
-//! The event log of a history, for people: virtual time, who, what.
+//! Event log of a history, for people: virtual time, source and event.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -9,7 +9,7 @@ use zonal_base::{Lba, Nanos, Payload, Ticket};
 use zonal_cache::{Fetch, Fetched};
 use zonal_device::{Answer, Command, Completion, Geometry};
 
-/// Where events go. Clones share it; the default writes nothing.
+/// Sink of events; clones share it. The default discards events.
 #[derive(Clone, Default)]
 pub(crate) struct Trace {
     text: Option<Rc<RefCell<String>>>,
@@ -89,7 +89,7 @@ struct Shown<'a> {
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Of an illegal command the zone may not exist.
+        // The zone of an illegal command may not exist.
         let place =
             |lba: Lba| (lba.0 / self.geometry.zone_size.0, lba.0 % self.geometry.zone_size.0);
         let blocks = |data: &[Payload]| {

@@ -1,17 +1,17 @@
-//! What the simulation found wrong.
+//! Violations that the simulation finds.
 
 use std::fmt;
 
-/// Something that must not happen, and did.
+/// A violation of an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The history in which it happened.
+    /// Seed of the history.
     pub seed: u64,
-    /// Nanoseconds of virtual time.
+    /// Virtual time, in nanoseconds.
     pub at: u64,
-    /// What kind of thing it is.
+    /// Kind of the violation.
     pub kind: ViolationKind,
-    /// What was seen, and what should have been.
+    /// Observed and expected state, for people.
     pub what: String,
 }
 
@@ -23,30 +23,30 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// Violations of one kind have, as far as one can tell from outside, one cause.
+/// Kind of a violation. Violations of one kind usually have one cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ViolationKind {
-    /// A version was served that was overwritten or removed before the read began.
+    /// A read returned a version that was overwritten or removed before the read began.
     OldVersion,
-    /// Bytes were served that no allowed version has there, or too many, or too few.
+    /// A read returned bytes that no allowed version has at this place, or too many or too few.
     WrongBytes,
-    /// A version was served with a head that it never had, or one that must not be cached.
+    /// A version was returned with a head that it never had, or with one that must not be cached.
     WrongHead,
-    /// An object was not found that was there all the time.
+    /// A read did not find an object that existed all the time.
     NotFound,
-    /// The device was told something that it had to refuse.
+    /// The device received a command that it must refuse.
     IllegalCommand,
-    /// Somebody waits for ever, or time stands still.
+    /// A task waits for ever, or virtual time stands still.
     Stuck,
-    /// Pins, buffers, slots or bodies are held at rest.
+    /// Pins, buffers, slots or bodies are held when idle.
     Leak,
-    /// What was on flash at a graceful end is not there after it.
+    /// Data on flash at a graceful end is missing in the next life.
     Lost,
-    /// What was pinned on flash is not there any more.
+    /// Pinned data on flash is missing.
     Unpinned,
-    /// A healthy device could not be read, was given up, or could not be started from.
+    /// Data of a healthy device was unreadable, or the device was given up or could not be opened.
     Unreadable,
-    /// An assertion of the engine at this place.
+    /// An assertion of the engine failed at this place.
     Assertion(String),
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for ViolationKind {
     }
 }
 
-/// A violation before anybody says in which history and when.
+/// A violation, before seed and time are known.
 #[derive(Clone, Debug)]
 pub(crate) struct Wrong {
     pub(crate) kind: ViolationKind,

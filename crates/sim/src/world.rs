@@ -1,4 +1,4 @@
-//! The host's loop in virtual time: when nothing is left to do now, now becomes the next thing that happens.
+//! Event loop of the simulated host: when no task is ready, virtual time moves to the next event.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -22,18 +22,18 @@ pub(crate) struct World {
     pub(crate) executor: Executor,
     pub(crate) ports: Ports,
     pub(crate) now: Nanos,
-    /// The same, also for those who look after the engine fell over.
+    /// Virtual time, shared with the panic handler.
     shown_now: Rc<Cell<Nanos>>,
-    /// What is to go wrong now.
+    /// Faults to inject now.
     pub(crate) faults: Rc<RefCell<Vec<Fault>>>,
-    /// What went wrong.
+    /// Faults so far.
     pub(crate) suffered: Suffered,
     pub(crate) history: u64,
     rng: Rng,
-    /// Commands that the device has taken, and when it did.
+    /// Commands in flight, with the time of their submission.
     in_flight: BTreeMap<Ticket, Nanos>,
     is_gone: bool,
-    /// The device is done without, and may be used again in the share's next life.
+    /// The device is isolated. The shard's next life may use it again.
     pub(crate) is_isolated: Rc<Cell<bool>>,
     trace: Trace,
 }
@@ -44,13 +44,13 @@ pub(crate) struct Outside<'a> {
     pub(crate) origin: &'a mut Origin,
 }
 
-/// What went wrong with the device: who was broken cannot be held to everything.
+/// Faults of the device: they weaken the checks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Suffered {
     pub(crate) anything: bool,
-    /// Commands may fail that the engine did nothing wrong about.
+    /// Commands of a correct engine may fail.
     refusals: bool,
-    /// What was acknowledged and flushed may be gone.
+    /// Acknowledged and flushed records may be lost.
     pub(crate) lost_records: bool,
 }
 
@@ -70,17 +70,18 @@ impl Suffered {
     }
 }
 
-/// Polls of tasks in one turn.
+/// Largest number of task polls per turn.
 const POLLS_MAX: usize = 1000;
 
-/// Turns without time moving on: a history that needs more has a task that wakes itself for ever.
+/// Largest number of turns without progress of virtual time. A history that exceeds it has a task
+/// that wakes itself for ever.
 const TURNS_AT_ONE_INSTANT_MAX: u32 = 100_000;
 
-/// Tasks of one world.
+/// Largest number of tasks of a life.
 const TASKS_MAX: usize = 4096;
 
-/// After so long without an answer the host resets the controller and does without the device until
-/// the next life: what Linux waits for an NVMe command by default.
+/// Command timeout: the host resets the controller and does without the device until the next life.
+/// Linux has the same default for NVMe.
 const COMMAND_TIMEOUT: Nanos = Nanos::secs(30);
 
 impl World {
@@ -122,7 +123,7 @@ impl World {
         }
     }
 
-    /// Turns until `done`, or `patience` is over, or nothing is left that could happen. True when it was done.
+    /// Runs until `done`, until `patience` is over, or until no event is left. True if `done`.
     pub(crate) fn run(
         &mut self,
         outside: &mut Outside<'_>,
@@ -221,7 +222,7 @@ impl World {
         }
         let is_idle = device.under_way() == 0;
         if !device.device_mut().inflict(fault, is_idle) {
-            // It waits for its moment.
+            // The fault is delayed until the device is idle.
             self.faults.borrow_mut().push(fault);
             return;
         }
@@ -248,13 +249,13 @@ impl World {
         Ok(true)
     }
 
-    /// What was in flight fails, and all that comes.
+    /// Fails the commands in flight, and all later ones.
     fn lose_device(&mut self, device: &mut DeadlineDevice<&mut Drive>) {
         device.device_mut().crash(self.now, &mut self.rng, Crash::Power);
         self.go_on_without(device);
     }
 
-    /// The same, as far as the engine is concerned: the device still does what it was asked.
+    /// The same for the engine; the device still carries out its commands.
     pub(crate) fn isolate(&mut self, device: &mut DeadlineDevice<&mut Drive>) {
         self.trace.note(self.now, "host", format_args!("isolates the device"));
         self.is_isolated.set(true);
@@ -267,12 +268,12 @@ impl World {
         device.isolate();
     }
 
-    /// The history so far, as one number.
+    /// Adds an event to the digest of the history.
     fn note(&mut self, ticket: u64, outcome: bool) {
         self.history = mix64(self.history ^ self.now.0 ^ ticket << 1 ^ u64::from(outcome));
     }
 
-    /// What a device never says to an engine that keeps the rules.
+    /// Checks for errors that a device never returns to a correct engine.
     fn judge(&self, completion: &Completion, is_worn: bool) -> Result<(), Wrong> {
         let Err(error) = completion else { return Ok(()) };
         let is_illegal = match error {

@@ -1,4 +1,4 @@
-//! The block device: many histories, all clean.
+//! Block-device histories: many seeds, without violations.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ fn from_env(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// `ZONAL_SIM_BLOCK_SEEDS` histories from seed `ZONAL_SIM_SEED` on.
+/// Runs `ZONAL_SIM_BLOCK_SEEDS` histories from seed `ZONAL_SIM_SEED`.
 #[test]
 fn no_history_of_a_block_device_violates_the_oracle() {
     let first = from_env("ZONAL_SIM_SEED", 1);
@@ -65,7 +65,7 @@ fn no_history_of_a_block_device_violates_the_oracle() {
     }
 }
 
-/// Histories that went wrong once, and why.
+/// Seeds that found a bug once, with the bug.
 const WENT_WRONG: [(u64, &str); 3] = [
     (
         3341,

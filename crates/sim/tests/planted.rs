@@ -1,4 +1,5 @@
-//! The simulator finds what it is there to find: each planted bug, within 1,500 seeds, in a history that shrinks.
+//! Mutation test of the simulator: it finds each planted bug within 1,500 seeds, and shrinks its
+//! history.
 //!
 //! `cargo test -p zonal-sim --features planted-bugs --test planted -- --nocapture` prints the table of
 //! `docs/simulation.md`.
@@ -14,10 +15,10 @@ use zonal_shaper::Mutation as Block;
 use zonal_sim::{History, Options, Shrink, Violation, block};
 use zonal_zonelog::Mutation as Log;
 
-/// Histories within which a bug must be found.
+/// Largest number of histories until a bug must be found.
 const SEEDS_MAX: u64 = 1500;
 
-/// Steps that a shrunk history has at most, ends of lives included: what one can read.
+/// Largest number of steps and ends of lives of a shrunk history: small enough to read.
 const STEPS_MAX: usize = 100;
 
 static BUGS: [(&str, Options); 22] = [
@@ -76,13 +77,13 @@ struct Found {
     shrunk_steps: usize,
     runs: u32,
     violation: Violation,
-    /// What goes wrong when the shrunk history goes again.
+    /// Violation when the shrunk history runs again.
     again: Option<Violation>,
     text: String,
     shrinking: Duration,
 }
 
-/// A bug by its name, and how it is looked for.
+/// Name of a bug, and the search for it.
 type Bug = (&'static str, Box<dyn Fn() -> Option<Found> + Send + Sync>);
 
 fn bugs() -> Vec<Bug> {
@@ -128,7 +129,7 @@ fn every_planted_bug_is_found_within_1500_seeds_and_shrinks_to_what_one_can_read
     }
 }
 
-/// The first history that goes wrong and shrinks to what one can read; or else the shortest.
+/// First failing history that shrinks to a readable size, or else the shortest.
 fn find<H: Shrink + Display>(of_seed: impl Fn(u64) -> H) -> Option<Found> {
     let (begun, mut shortest) = (Instant::now(), None::<Found>);
     let mut shrinking = Duration::ZERO;

@@ -1,4 +1,5 @@
-//! Many histories, all clean; and the simulator itself: it is deterministic, and it does something.
+//! Cache histories: many seeds, without violations. Also checks that the simulator is deterministic
+//! and does enough work.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ fn from_env(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// The first `count` histories from seed `ZONAL_SIM_SEED` on that are `wanted`; none may go wrong.
+/// Runs the first `count` `wanted` histories from seed `ZONAL_SIM_SEED`; none may have a violation.
 #[track_caller]
 fn check(count: u64, options: &Options, wanted: fn(&History) -> bool) {
     let first = from_env("ZONAL_SIM_SEED", 1);
@@ -55,7 +56,7 @@ fn did_something(count: u64, reports: &[Report]) {
     }
 }
 
-/// `ZONAL_SIM_SEEDS` histories.
+/// Runs `ZONAL_SIM_SEEDS` histories.
 #[test]
 fn no_history_in_memory_violates_the_oracle() {
     check(from_env("ZONAL_SIM_SEEDS", 100), &Options::default(), |history| {
@@ -63,13 +64,13 @@ fn no_history_in_memory_violates_the_oracle() {
     });
 }
 
-/// `ZONAL_SIM_DRIVE_SEEDS` histories.
+/// Runs `ZONAL_SIM_DRIVE_SEEDS` histories.
 #[test]
 fn no_history_on_a_drive_model_violates_the_oracle() {
     check(from_env("ZONAL_SIM_DRIVE_SEEDS", 100), &Options::default(), History::is_on_drive_model);
 }
 
-/// `ZONAL_SIM_POLICY_SEEDS` histories for each policy.
+/// Runs `ZONAL_SIM_POLICY_SEEDS` histories of each policy.
 #[test]
 fn no_history_of_any_policy_violates_the_oracle() {
     for name in zonal_policy::NAMES {
@@ -79,7 +80,7 @@ fn no_history_of_any_policy_violates_the_oracle() {
     }
 }
 
-/// Histories that went wrong once, and why.
+/// Seeds that found a bug once, with the bug.
 const WENT_WRONG: [(u64, Option<&str>, &str); 2] = [
     (
         161_296,

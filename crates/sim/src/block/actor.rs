@@ -1,4 +1,4 @@
-//! Who writes and reads: what it does, step by step, and what it tells the oracle.
+//! Actor of a block-device history: carries out its steps, and reports them to the oracle.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use super::history::{Fault, Op};
 use super::oracle::Oracle;
 use crate::violation::ViolationKind;
 
-/// A user, or fate.
+/// A user, or device faults.
 pub(super) struct Actor {
     pub(super) shaper: Shaper,
     pub(super) oracle: Rc<RefCell<Oracle>>,
@@ -60,7 +60,7 @@ impl Actor {
     }
 }
 
-/// Two pieces, if there are two blocks.
+/// Splits data in two pieces, if it has two blocks.
 fn pieces(data: Payload) -> Vec<Payload> {
     let middle = data.len() / BLOCK_BYTES / 2 * BLOCK_BYTES;
     match middle {
@@ -69,7 +69,7 @@ fn pieces(data: Payload) -> Vec<Payload> {
     }
 }
 
-/// Says at the front and at the end of a block who wrote it, and where.
+/// Writes the act's number, export and block number to both ends of a block.
 fn fill(block: &mut [u8], (content, export, number): (u64, ExportId, u64)) {
     let mut mark = [0; 24];
     mark[..8].copy_from_slice(&content.to_le_bytes());
@@ -79,7 +79,7 @@ fn fill(block: &mut [u8], (content, export, number): (u64, ExportId, u64)) {
     block[BLOCK_BYTES - 24..].copy_from_slice(&mark);
 }
 
-/// Who wrote a block of which so many bits may have turned over; `None`: nobody did.
+/// Number of the act that wrote a block in which up to `flips` bits may be flipped; `None`: no act.
 fn content(block: &[u8], (export, number): (ExportId, u64), flips: u32) -> Option<u64> {
     let front = u64::from_le_bytes(*block.first_chunk()?);
     let back = u64::from_le_bytes(*block[BLOCK_BYTES - 24..].first_chunk()?);
@@ -93,7 +93,7 @@ fn content(block: &[u8], (export, number): (ExportId, u64), flips: u32) -> Optio
     })
 }
 
-/// A read, and what the oracle says of it.
+/// Reads an extent and checks it against the oracle.
 pub(super) async fn read(shaper: &Shaper, oracle: &Rc<RefCell<Oracle>>, extent: Extent) {
     let begun = oracle.borrow_mut().tick();
     let outcome = shaper.read(extent).await;

@@ -1,4 +1,4 @@
-//! From a seed to a history of a block device.
+//! Generator of block-device histories: derives a history from a seed.
 
 use std::ops::Range;
 
@@ -10,30 +10,30 @@ use zonal_shaper::{Durability, Export, ExportId, Extent, Layout, MapMemory, Sett
 use super::history::{Fault, History, Life, Op, Rot, Setting, Shutdown, Step};
 use crate::drive::Model;
 
-/// What a history is given besides its seed.
+/// Options of a history besides its seed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// A bug to plant.
+    /// Bug to plant.
     #[cfg(feature = "planted-bugs")]
     pub bug: Option<zonal_shaper::Mutation>,
 }
 
-/// Lives of a history at most.
+/// Largest number of lives of a history.
 const LIVES_MAX: u64 = 4;
 
-/// Zones more of a device on which the map is, in part.
+/// Additional zones of a device that holds map pages.
 const MAP_ZONES: u32 = 6;
 
-/// A life that crashes does so within this time.
+/// Latest crash of a life after its start, in nanoseconds.
 const CRASH_WITHIN: u64 = 400_000_000;
 
 impl History {
-    /// The history of a seed.
+    /// Generates the history of a seed.
     #[must_use]
     pub fn of_seed(seed: u64, options: &Options) -> Self {
         let mut rng = Rng::new(seed);
         let mut setting = Setting::draw(&mut rng, options);
-        // Drawn apart, so that other histories stay what they were.
+        // A random stream of its own keeps other histories unchanged.
         let mut apart = Rng::new(mix64(seed));
         if apart.one_in(3) {
             setting.be_paged(apart.one_in(2));
@@ -45,7 +45,7 @@ impl History {
         if !is_faulty && apart.one_in(2) {
             for life in &mut lives {
                 if apart.one_in(2) {
-                    life.ending = setting.damaged(&mut apart);
+                    life.shutdown = setting.damaged(&mut apart);
                 }
             }
         }
@@ -95,7 +95,8 @@ impl Setting {
         self.device_seed = rng.next_u64();
     }
 
-    /// Most of the map is on flash, in zones that there are beside the others; of the buffer as well if that is to have it.
+    /// Pages most of the map to flash, in additional zones; with `on_buffer` to zones of the buffer
+    /// device as well.
     fn be_paged(&mut self, on_buffer: bool) {
         self.engine.map_memory = MapMemory::Least;
         let is_buffer_grown = on_buffer && self.devices.len() == 2;
@@ -116,7 +117,7 @@ impl Setting {
         let mut steps = Vec::new();
         let actors = 1 + narrow_u8(rng.below(4));
         let (pace, reach) = ([100_000, 1_000_000, 5_000_000][draw(rng, 3)], 1 + rng.below(64));
-        // Some write to few blocks again and again, some all over.
+        // Some actors overwrite few blocks, others write everywhere.
         let focus = [8, 64, u64::MAX][draw(rng, 3)];
         for actor in 0..actors {
             let mut at = Nanos(0);
@@ -132,19 +133,19 @@ impl Setting {
             }
         }
         let crash = |rng: &mut Rng| [Crash::Process, Crash::Power][draw(rng, 2)];
-        let ending = match rng.below(4) {
+        let shutdown = match rng.below(4) {
             0 => Shutdown::Graceful,
             1 => Shutdown::Crash([Crash::Process; 2], Nanos(rng.below(CRASH_WITHIN))),
             _ => Shutdown::Crash([crash(rng), crash(rng)], Nanos(rng.below(CRASH_WITHIN))),
         };
-        Life { chance: rng.next_u64(), steps, ending }
+        Life { chance: rng.next_u64(), steps, shutdown }
     }
 
     fn damaged(&self, rng: &mut Rng) -> Shutdown {
         let device = draw(rng, self.devices.len());
         let geometry = &self.devices[device].1;
         let zone = |rng: &mut Rng| ZoneId(narrow(rng.below(u64::from(geometry.zone_count))));
-        // Headers are at the front of zones, and wherever there is one block of a user behind each.
+        // Headers are at the front of zones, and between single user blocks.
         let block = |rng: &mut Rng| match rng.one_in(3) {
             true => 0,
             false => rng.below(geometry.zone_capacity.0),
@@ -154,7 +155,7 @@ impl Setting {
             5 => Rot::Zone(zone(rng)),
             6 => Rot::Exchanged(zone(rng), zone(rng)),
             7 => Rot::OldZone(zone(rng)),
-            // Old as a whole, it is what it was.
+            // With a single device, an old device would be consistent.
             _ if self.devices.len() == 1 => Rot::Zone(zone(rng)),
             _ => Rot::OldDevice,
         };

@@ -1,4 +1,4 @@
-//! A history of a block device as data.
+//! History of a block device, as data.
 
 use std::fmt;
 
@@ -15,13 +15,13 @@ use crate::violation::Violation;
 /// One history.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// Where it comes from.
+    /// Seed that generated it.
     pub seed: u64,
     pub(super) setting: Setting,
     pub(super) lives: Vec<Life>,
 }
 
-/// What stays the same over all lives.
+/// Parameters that are the same in all lives.
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
     /// One device for both tiers, or one for each.
@@ -32,16 +32,16 @@ pub(super) struct Setting {
     pub(super) engine: Settings,
 }
 
-/// From a start of the process to its end.
+/// Life: from a start of the process to its end.
 pub(crate) type Life = crate::life::Life<Step, Shutdown>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shutdown {
-    /// When everybody is done and nothing is left to move.
+    /// After all actors have ended and no block is left to move.
     Graceful,
-    /// The same, and then a device is damaged at rest.
+    /// Graceful end, and then damage of a device at rest.
     Damaged(usize, Rot),
-    /// So long after the devices were opened; what happens to each.
+    /// Crash, this long after the devices were opened, with its effect on each device.
     Crash([Crash; 2], Nanos),
 }
 
@@ -51,26 +51,27 @@ impl Shutdown {
     }
 }
 
-/// What becomes of a device that nobody uses.
+/// Damage of a device at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rot {
-    /// A bit of a block of a zone turns over.
+    /// Flips a bit of a block of a zone.
     Bit(ZoneId, u64, u32),
-    /// A zone is zeros.
+    /// Fills a zone with zeros.
     Zone(ZoneId),
-    /// Two zones hold what the other one held.
+    /// Swaps the contents of two zones.
     Exchanged(ZoneId, ZoneId),
-    /// A zone holds what it held at the first graceful end.
+    /// Restores a zone to its contents at the first graceful end.
     OldZone(ZoneId),
-    /// The device is what it was at the first graceful end.
+    /// Restores the device to its state at the first graceful end.
     OldDevice,
 }
 
-/// What one actor does, after its step before.
+/// Step of an actor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) actor: u8,
-    /// Since the devices were opened; later, if the actor is still busy.
+    /// Earliest time, since the devices were opened. The step waits until the actor's previous step
+    /// has ended.
     pub(crate) at: Nanos,
     pub(crate) deed: Op,
 }
@@ -84,19 +85,19 @@ pub(crate) enum Op {
     Fault(usize, Fault),
 }
 
-/// What goes wrong with a device.
+/// Fault of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     FailNextWrite(ZoneId),
     ReadOnly(ZoneId),
     Offline(ZoneId),
-    /// The block of the zone, if it was written.
+    /// Makes a block of a zone unreadable, if it is written.
     Unreadable(ZoneId, u64),
-    /// A bit of that block turns over.
+    /// Flips a bit of that block.
     FlipBit(ZoneId, u64, u32),
-    /// The next command is never answered.
+    /// The next command is never completed.
     LoseCommand,
-    /// It answers nothing until the next life.
+    /// The device completes no command until the next life.
     Gone,
 }
 
@@ -116,7 +117,7 @@ impl Lived for History {
         self.run().err()
     }
 
-    /// Extents and instants are as plain as they get.
+    /// Extents and times are as simple as possible already.
     fn plainer(_: &mut Shrunk<Self>) {}
 }
 
@@ -135,7 +136,7 @@ impl fmt::Display for History {
             for Step { actor, at, deed } in steps {
                 writeln!(f, "  {:>9} us  actor {actor}  {deed:?}", at.0 / 1000)?;
             }
-            writeln!(f, "  {:?}", life.ending)?;
+            writeln!(f, "  {:?}", life.shutdown)?;
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
-//! What each block may hold.
+//! Oracle of a block device: the contents that each block may have.
 //!
-//! Each write and each trim is an *act* with a number of its own, which its blocks carry. An act takes effect at some instant
-//! between its begin and its end; one that never ended may take effect or not.
+//! Each write and each trim is an *act* with a unique number, which its blocks carry. An act takes
+//! effect at one instant between its begin and its end. An act that never ended may take effect or
+//! not.
 
 use zonal_base::index;
 use zonal_device::ram::Crash;
@@ -9,25 +10,25 @@ use zonal_shaper::{BlockError, Durability, Export, ExportId, Extent};
 
 use crate::violation::{ViolationKind, Wrong};
 
-/// What all actors share.
+/// State that all actors share.
 pub(super) struct Oracle {
-    /// By export and block.
+    /// Cells, by export and block.
     pub(super) cells: Vec<Vec<Cell>>,
-    /// Instants are counted, not measured: each begin and end has its own.
+    /// Logical time: each begin and end of an act has its own instant.
     instant: u64,
     pub(super) reads: u64,
     pub(super) acts: u64,
     pub(super) wrong: Option<Wrong>,
-    /// Errors that may be answered.
+    /// Reads and writes may fail.
     pub(super) may_fail: bool,
-    /// Bits that turned over: nobody checks what users read.
+    /// Number of flipped bits. Client reads verify no checksum.
     pub(super) flips: u32,
 }
 
-/// What a block holds: the act that wrote it, or 0: zeros.
+/// Content of a block: number of the act that wrote it; 0: zeros.
 pub(super) type Content = u64;
 
-/// An act as one block sees it.
+/// An act, as one block sees it.
 #[derive(Clone, Copy, Debug)]
 struct Act {
     content: Content,
@@ -37,13 +38,13 @@ struct Act {
     is_durable: bool,
 }
 
-/// What is known of one block.
+/// State of one block.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
-    /// What it may have held when this life began.
+    /// Contents that the block may have had when this life began.
     base: Vec<Content>,
     acts: Vec<Act>,
-    /// Everything that it may have held at any time.
+    /// All contents that the block may have had at any time.
     ever: Vec<Content>,
 }
 
@@ -57,38 +58,39 @@ impl Cell {
         self.ever.push(content);
     }
 
-    /// Requires: the last act begun at `begun` has that instant for its own.
+    /// Requires: the last act that began at `begun` has this instant alone.
     pub(super) fn end(&mut self, begun: u64, now: u64, is_durable: bool) {
         let act = self.acts.iter_mut().find(|act| act.begun == begun).expect("it began");
         (act.ended, act.is_durable) = (Some(now), is_durable);
     }
 
-    /// A flush that began at this instant ended.
+    /// A flush that began at this instant has ended.
     pub(super) fn flushed(&mut self, begun: u64) {
         for act in &mut self.acts {
             act.is_durable |= act.ended.is_some_and(|ended| ended < begun);
         }
     }
 
-    /// What a read may see that began at this instant and has just ended.
+    /// True if a read that began at this instant, and has just ended, may return the content.
     pub(super) fn allows(&self, content: Content, read_begun: u64) -> bool {
         let hides = |act: &Act| act.ended.is_some_and(|ended| ended < read_begun);
         self.possible(hides).contains(&content)
     }
 
-    /// A read saw it: of what was possible before, that was it.
+    /// A read returned the content, so the other possibilities are excluded.
     pub(super) fn saw(&mut self, content: Content) {
         if self.base.contains(&content) && !self.acts.iter().any(|act| act.content == content) {
             self.base = vec![content];
         }
     }
 
-    /// What was acknowledged may be lost, and anything older take its place. Requires: nobody wrote in this life yet.
+    /// Acknowledged data may be lost, and older data may appear. Requires: no write in this life
+    /// yet.
     pub(super) fn forget(&mut self) {
         self.base.clone_from(&self.ever);
     }
 
-    /// The next life begins on what this one left.
+    /// Starts the next life from the state that this one left.
     pub(super) fn crash(&mut self, crash: Crash) {
         let survives = |act: &Act| match crash {
             Crash::Process => act.ended.is_some(),
@@ -98,7 +100,7 @@ impl Cell {
         self.acts.clear();
     }
 
-    /// All that is not overwritten by an act that counts.
+    /// Contents that are not overwritten by an act that counts.
     fn possible(&self, counts: impl Fn(&Act) -> bool) -> Vec<Content> {
         let counting: Vec<&Act> = self.acts.iter().filter(|act| counts(act)).collect();
         let is_hidden = |ended: Option<u64>| {
@@ -121,7 +123,7 @@ impl Oracle {
         Self { cells, instant: 0, reads: 0, acts: 0, wrong: None, may_fail: false, flips: 0 }
     }
 
-    /// What was acknowledged may be lost, and anything older take its place.
+    /// Acknowledged data may be lost, and older data may appear.
     pub(super) fn forget(&mut self) {
         self.cells.iter_mut().flatten().for_each(Cell::forget);
     }

@@ -1,9 +1,9 @@
-//! How a history of a block device goes, and what must hold.
+//! Runner of block-device histories, with the checks.
 //!
-//! 1. Open the devices; every block holds what it may.
-//! 2. Everybody takes its steps; every read sees what it may.
-//! 3. The end: at a graceful one nothing is held and nothing is left to move; else the devices crash, and what may be found
-//!    then follows from what was acknowledged and flushed.
+//! 1. Open the devices: every block has an allowed content.
+//! 2. Actors take their steps: every read returns an allowed content.
+//! 3. End the life. After a graceful end no resource is held and no block is left to move. After a
+//!    crash the acknowledged and flushed writes determine the allowed contents.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -22,46 +22,47 @@ use crate::drive::Drive;
 use crate::trace::Trace;
 use crate::violation::{Violation, ViolationKind, Wrong};
 
-/// What a run did.
+/// Report of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// All that happened, as one number: equal for equal seeds, different for others.
+    /// Digest of all events: equal for equal seeds, different for others.
     pub history: u64,
-    /// Nanoseconds of virtual time.
+    /// Virtual time, in nanoseconds.
     pub lasted: u64,
-    /// Reads that were judged, those after a start included.
+    /// Reads that were checked, including those after a start.
     pub reads: u64,
-    /// Writes and trims that were acknowledged.
+    /// Acknowledged writes and trims.
     pub acts: u64,
-    /// Ends that were not graceful.
+    /// Lives that ended without a graceful end.
     pub crashes: u64,
-    /// Zones of either tier that were emptied.
+    /// Zone resets of both tiers.
     pub zones_reset: u64,
-    /// Blocks that were found torn.
+    /// Torn blocks found.
     pub torn_blocks: u64,
-    /// Starts that had to do without a zone which is offline.
+    /// Starts that salvaged around an offline zone.
     pub salvages: u64,
-    /// Devices that were damaged at rest, ...
+    /// Devices that were damaged at rest.
     pub damages: u64,
-    /// ... and starts that were refused for that.
+    /// Starts that were refused because of such damage.
     pub refusals: u64,
 }
 
-/// Within this time of a life's end nothing may be left to do. A device that loses a write is given up after half of it.
+/// Longest wait at the end of a life until all work is done. A device that loses a write is
+/// isolated after half of it.
 const PATIENCE: Nanos = Nanos::secs(300);
 
 const BEGINNING: Nanos = Nanos::secs(1);
 
 impl History {
-    /// Lets it happen.
+    /// Runs the history.
     ///
     /// # Errors
-    /// When the oracle saw something that must not happen, or the engine fell over an assertion of its own.
+    /// The oracle found a violation, or an assertion of the engine failed.
     pub fn run(&self) -> Result<Report, Violation> {
         self.play(&Trace::default())
     }
 
-    /// Lets it happen, and writes down what does.
+    /// Runs the history with a trace of its events.
     pub fn run_traced(&self) -> (String, Result<Report, Violation>) {
         let trace = Trace::to_text();
         let verdict = self.play(&trace);
@@ -87,11 +88,11 @@ struct Play<'a> {
     report: Report,
     oracle: Rc<RefCell<Oracle>>,
     suffered: Suffered,
-    /// By device: what it was at the first graceful end.
+    /// State of each device at the first graceful end.
     images: Vec<Option<Image>>,
 }
 
-/// The devices cannot be opened again, which was to be expected of what happened to them.
+/// The history has ended: its faults prevent another open.
 struct Over;
 
 impl<'a> Play<'a> {
@@ -135,22 +136,22 @@ impl<'a> Play<'a> {
         if let Err(over) = lived? {
             return Ok(Err(over));
         }
-        let crashes = match life.ending {
+        let crashes = match life.shutdown {
             Shutdown::Graceful | Shutdown::Damaged(..) => [Crash::Process; 2],
             Shutdown::Crash(crashes, _) => {
                 self.report.crashes += 1;
                 crashes
             }
         };
-        self.trace.note(self.now.get(), "life", format_args!("ends: {:?}", life.ending));
-        // What was on its way to a device that was gone is as if its power had been cut.
+        self.trace.note(self.now.get(), "life", format_args!("ends: {:?}", life.shutdown));
+        // Writes in flight to a device that was gone are as after a power cut.
         let crashes = if self.suffered.gone { [Crash::Power; 2] } else { crashes };
         for (drive, crash) in drives.iter_mut().zip(crashes) {
             let at_rest = drive.crash(self.now.get(), &mut rng, crash);
             self.now.set(at_rest.max(self.now.get()));
         }
-        if life.ending.is_graceful() && !self.suffered.gone {
-            self.rest(drives, life.ending);
+        if life.shutdown.is_graceful() && !self.suffered.gone {
+            self.rest(drives, life.shutdown);
         }
         let worst = match crashes[..drives.len()].contains(&Crash::Power) {
             true => Crash::Power,
@@ -161,9 +162,9 @@ impl<'a> Play<'a> {
         Ok(Ok(()))
     }
 
-    /// Nobody uses the devices: one of them may be damaged.
-    fn rest(&mut self, drives: &mut [Drive], ending: Shutdown) {
-        if let Shutdown::Damaged(device, rot) = ending {
+    /// Device at rest between two lives: it may be damaged.
+    fn rest(&mut self, drives: &mut [Drive], shutdown: Shutdown) {
+        if let Shutdown::Damaged(device, rot) = shutdown {
             let image = self.images.get(device).and_then(Option::as_ref);
             let flips = rotten(drives[device].ram(), rot, image);
             self.report.damages += u64::from(flips.is_some());
@@ -184,7 +185,7 @@ impl<'a> Play<'a> {
     ) -> Result<Result<(), Over>, Wrong> {
         let Suffered { flips, flipped, offline, unreadable, worn, .. } = self.suffered;
         let Some(mut opened) = self.open(world, drives, OpenMode::Recover)? else {
-            // A command was lost: the host resets the device, and the next start is another one.
+            // A command was lost: the host resets the device, and the next start is a new life.
             world.suffered.gone = true;
             return Ok(Ok(()));
         };
@@ -216,21 +217,21 @@ impl<'a> Play<'a> {
                 return Err(ViolationKind::Unreadable.wrong(format!("it did not open: {error}")));
             }
         };
-        // From now on it is done without that zone.
+        // Later starts do without that zone.
         (world.suffered.offline, world.suffered.flipped) = (false, false);
         world.serve(drives);
         self.report.torn_blocks += shaper.recovery().torn_blocks;
         self.read_all(world, drives, &shaper)?;
         let acting = Rc::new(Cell::new(0));
         self.enter_all(world, &shaper, (life, &acting));
-        let patience = match life.ending {
+        let patience = match life.shutdown {
             Shutdown::Graceful | Shutdown::Damaged(..) => PATIENCE,
             Shutdown::Crash(_, after) => after,
         };
         let is_over = || acting.get() == 0 || self.oracle.borrow().wrong.is_some();
         let is_done = world.run(drives, patience, is_over)?;
         self.look(world)?;
-        if life.ending.is_graceful() {
+        if life.shutdown.is_graceful() {
             if !is_done {
                 let (waiting, stats) = (shaper.waiting(), shaper.stats());
                 let what = format!("{} wait for ever: {waiting:?}, {stats:?}", acting.get());
@@ -273,7 +274,7 @@ impl<'a> Play<'a> {
         Ok(opened)
     }
 
-    /// Every block holds what it may.
+    /// Reads all blocks, and checks them against the oracle.
     fn read_all(
         &self,
         world: &mut World,
@@ -305,7 +306,7 @@ impl<'a> Play<'a> {
         self.look(world)
     }
 
-    /// What may fail now.
+    /// Tells the oracle which errors the faults allow.
     fn permit(&self, world: &World) {
         let Suffered { unreadable, worn, gone, flips, .. } = world.suffered;
         let mut oracle = self.oracle.borrow_mut();
@@ -347,10 +348,10 @@ impl<'a> Play<'a> {
     ) -> Result<(), Wrong> {
         settle(world, drives, shaper)?;
         self.read_all(world, drives, shaper)?;
-        // Reads change a map that is paged.
+        // Reads change a paged map.
         let is_whole = settle(world, drives, shaper)?;
         let held = shaper.waiting().held;
-        // Whoever moves keeps what it has gathered when its device fails.
+        // When a device fails, relocation keeps the segments that it has gathered.
         if is_whole && !self.oracle.borrow().may_fail && 0 < held {
             return Err(
                 ViolationKind::Leak.wrong(format!("{held} pins and buffers are held at rest"))
@@ -360,7 +361,8 @@ impl<'a> Play<'a> {
     }
 }
 
-/// Damages a device, and tells how many bits of data may have turned over. `None`: it cannot be damaged so.
+/// Damages a device. Returns the number of data bits that may be flipped; `None`: this damage does
+/// not apply.
 fn rotten(ram: Option<&mut RamDevice>, rot: Rot, image: Option<&Image>) -> Option<u32> {
     let ram = ram?;
     match rot {
@@ -381,10 +383,10 @@ fn rotten(ram: Option<&mut RamDevice>, rot: Rot, image: Option<&Image>) -> Optio
     Some(0)
 }
 
-/// Blocks that are read at once after a start.
+/// Blocks per read after a start.
 const STRIDE: u64 = 64;
 
-/// Ends in good order, or as far as the devices let it.
+/// Closes the block device gracefully, as far as the devices allow.
 fn close(world: &mut World, drives: &mut [Device<'_>], shaper: &Shaper) -> Result<(), Wrong> {
     let is_closed = Rc::new(Cell::new(false));
     let (inner, out) = (shaper.clone(), is_closed.clone());
@@ -398,7 +400,7 @@ fn close(world: &mut World, drives: &mut [Device<'_>], shaper: &Shaper) -> Resul
     Ok(())
 }
 
-/// Waits until nothing is to be done any more. True when no device failed.
+/// Waits until all background work is done. True if no device failed.
 fn settle(world: &mut World, drives: &mut [Device<'_>], shaper: &Shaper) -> Result<bool, Wrong> {
     let settled = Rc::new(RefCell::new(None));
     let (inner, out) = (shaper.clone(), settled.clone());

@@ -1,4 +1,4 @@
-//! The host's loop over two ports, or one port of one device, in virtual time.
+//! Event loop of the simulated host of a block device: one or two device ports, in virtual time.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -29,40 +29,42 @@ pub(super) struct World {
     trace: Trace,
 }
 
-/// What went wrong: whoever was broken cannot be held to everything.
+/// Faults so far: they weaken the checks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Suffered {
-    /// Commands may fail that the engine did nothing wrong about.
+    /// Commands of a correct engine may fail.
     pub(super) refusals: bool,
-    /// Blocks may be errors.
+    /// Blocks may be unreadable.
     pub(super) unreadable: bool,
-    /// Zones were worn out: there may be too few.
+    /// Zones were worn out, so there may be too few.
     pub(super) worn: bool,
-    /// A zone is offline that no start has done without yet.
+    /// A zone is offline that no start has salvaged around yet.
     pub(super) offline: bool,
-    /// Bits that turned over.
+    /// Number of flipped bits.
     pub(super) flips: u32,
-    /// Bits turned over since the last start: what does not fit its checksum then is taken for torn.
+    /// Bits were flipped since the last start: recovery takes blocks with a wrong checksum for
+    /// torn.
     pub(super) flipped: bool,
     /// A device was damaged at rest.
     pub(super) damaged: bool,
-    /// A device went away in this life.
+    /// A device was lost in this life.
     pub(super) gone: bool,
 }
 
-/// Polls of tasks in one turn.
+/// Largest number of task polls per turn.
 const POLLS_MAX: usize = 1000;
 
-/// Turns without time moving on: more has a task that wakes itself for ever.
+/// Largest number of turns without progress of virtual time; more means that a task wakes itself
+/// for ever.
 const TURNS_AT_ONE_INSTANT_MAX: u32 = 100_000;
 
-/// Tasks of one world.
+/// Largest number of tasks of a life.
 const TASKS_MAX: usize = 1024;
 
-/// How long the host waits for a read; devices that are late or silent for long are done without from then on.
+/// Read timeout of the host. A device that exceeds it too often is isolated.
 const READ_PATIENCE: Nanos = Nanos::secs(10);
 
-/// A device as the host sees it.
+/// A device as the host uses it.
 pub(super) type Device<'a> = DeadlineDevice<&'a mut Drive>;
 
 impl World {
@@ -99,7 +101,7 @@ impl World {
         }
     }
 
-    /// Turns until `done`, or `patience` is over, or nothing is left that could happen. True when it was done.
+    /// Runs until `done`, until `patience` is over, or until no event is left. True if `done`.
     pub(super) fn run(
         &mut self,
         devices: &mut [Device<'_>],
@@ -134,7 +136,7 @@ impl World {
         }
     }
 
-    /// The devices are open: from now on they are waited for no longer than they may take.
+    /// The devices are open: read timeouts apply from now on.
     pub(super) fn serve(&self, devices: &mut [Device<'_>]) {
         for device in devices {
             device.set_read_timeout(self.now.get(), READ_PATIENCE);
@@ -171,7 +173,7 @@ impl World {
         Ok(moved)
     }
 
-    /// A device that hangs is done without; one that fails is asked on.
+    /// Isolates a device that hangs. A device with errors stays in use.
     fn look_for_trouble(&mut self, number: usize, device: &mut Device<'_>) -> Result<bool, Wrong> {
         let hangs = matches!(
             device.trouble(),
@@ -225,7 +227,7 @@ impl World {
             }
             Fault::LoseCommand => {
                 drive.inflict(drive::Fault::LoseCommand, false);
-                // Until that is noticed, whoever needs it waits.
+                // Until the host notices, tasks that need the device wait.
                 self.suffered.gone = true;
             }
             Fault::Gone => self.lose(number, device),
@@ -233,7 +235,7 @@ impl World {
         self.suffered.refusals = true;
     }
 
-    /// What a device never says to an engine that keeps the rules.
+    /// Checks for errors that a device never returns to a correct engine.
     fn judge(&self, completion: &Completion) -> Result<(), Wrong> {
         let Err(error) = completion else { return Ok(()) };
         let is_fault = matches!(

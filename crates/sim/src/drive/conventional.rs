@@ -1,19 +1,21 @@
-//! The drive without zones of the simulation.
+//! The conventional drive of the simulation.
 
 use zonal_base::{Blocks, Bytes, index};
 use zonal_device::Geometry;
 use zonal_emulator::ftl::FtlConfig;
 use zonal_emulator::{ConventionalProfile, Profile};
 
-/// Blocks that are erased together: few, so that a small drive has enough superblocks to collect garbage.
+/// Blocks per superblock (erase unit): few, so that a small drive has enough superblocks for
+/// garbage collection.
 const SUPERBLOCK: u32 = 32;
 
-/// An SN540 as small as these zones.
+/// Profile of an SN540, scaled down to these zones.
 pub(super) fn profile(geometry: Geometry) -> ConventionalProfile {
     let sn540 = ConventionalProfile::sn540();
     let user = Blocks(u64::from(geometry.zone_count) * geometry.zone_size.0);
     let user_units = zonal_base::low_u32(index(user.0));
-    // A tenth is spare, beside what the translation layer needs to move at all.
+    // A tenth is overprovisioned, in addition to the free superblocks that garbage collection
+    // needs.
     let superblock_count = user_units.div_ceil(SUPERBLOCK) * 11 / 10 + 7;
     let ftl = FtlConfig {
         unit: Bytes::kib(4).blocks_ceil(),

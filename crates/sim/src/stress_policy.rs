@@ -1,10 +1,10 @@
-//! A policy of the simulator's own: it keeps some of what it is asked about, so that reclaim rewrites.
+//! Stress policy: keeps a share of the records that reclaim offers, so that reclaim rewrites them.
 
 use zonal_base::ZoneId;
 use zonal_policy::{ChunkLocation, Policy, PolicyTag, Reinsertion, ZoneFacts};
 
-/// Oldest zone first; every third chunk is worth another write, whichever it is: a policy that kept the
-/// same ones for ever would leave reclaim nothing to win.
+/// Oldest zone first. Keeps every third record, whichever it is: a policy that always kept the same
+/// ones would leave reclaim no space to gain.
 #[derive(Default)]
 pub(crate) struct StressPolicy {
     asked: u64,
@@ -12,7 +12,7 @@ pub(crate) struct StressPolicy {
 
 impl Policy for StressPolicy {
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
-        // Mostly pinned zones last: they gain nothing.
+        // Zones with mostly pinned bytes come last: their reclaim frees little.
         let order = |facts: &&ZoneFacts| (facts.bytes.0 / 2 < facts.pinned.0, facts.sequence);
         candidates.iter().min_by_key(order).map(|facts| facts.zone)
     }

@@ -1,5 +1,5 @@
-//! What is pinned stays: bytes that were seen on flash are there until somebody writes to their object, life after
-//! life, while nothing breaks and there is room for all that is to be pinned.
+//! Pin oracle: pinned bytes that were seen on flash stay there, across lives, until their object is
+//! written. It holds while there are no faults and there is room for all pinned objects.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::oracle::Object;
 use crate::origin::Objects;
 use crate::violation::{ViolationKind, Wrong};
 
-/// What was seen.
+/// Ranges that were seen on flash.
 #[derive(Default)]
 pub(crate) struct PinOracle {
     pins: Vec<Pin>,
@@ -22,14 +22,14 @@ struct Pin {
     name: ObjectName,
     head: Arc<Head>,
     range: Range<u64>,
-    /// To the object, before it was seen.
+    /// Number of writes to the object before the range was seen.
     writes: u64,
-    /// It was flushed: no cut of the power takes it any more.
+    /// The range was flushed: it survives a power cut.
     is_durable: bool,
 }
 
 impl PinOracle {
-    /// A read that began when the object was `begun` found all of `range` on flash.
+    /// A read that began in state `begun` found all of `range` on flash.
     pub(crate) fn note(
         &mut self,
         name: &ObjectName,
@@ -43,7 +43,7 @@ impl PinOracle {
         }
     }
 
-    /// All of it must be there.
+    /// Checks that all recorded ranges are on flash.
     pub(crate) fn check(&mut self, cache: &Cache, objects: &Objects) -> Result<(), Wrong> {
         let objects = objects.borrow();
         self.pins.retain(|pin| pin.is_current(&objects[&pin.name]));
@@ -55,23 +55,23 @@ impl PinOracle {
         })
     }
 
-    /// A life has ended; what of it must be there in the next one stays.
-    pub(crate) fn outlive(&mut self, ending: Shutdown) {
-        let power_was_cut = matches!(ending, Shutdown::Crash(Crash::Power, _));
+    /// Ends a life: keeps the ranges that must survive it.
+    pub(crate) fn outlive(&mut self, shutdown: Shutdown) {
+        let power_was_cut = matches!(shutdown, Shutdown::Crash(Crash::Power, _));
         self.pins.retain(|pin| pin.is_durable || !power_was_cut);
-        if ending == Shutdown::Graceful {
+        if shutdown == Shutdown::Graceful {
             self.pins.iter_mut().for_each(|pin| pin.is_durable = true);
         }
     }
 
-    /// Something broke, or there is not room for all: nothing is promised any more.
-    pub(crate) fn give_up(&mut self) {
+    /// Drops all ranges, after a fault or when there is no room for all.
+    pub(crate) fn drop_all(&mut self) {
         self.pins.clear();
     }
 }
 
 impl Pin {
-    /// Its version is the one that the origin has, and nobody has asked for it to be removed.
+    /// True if the version is current at the origin and no removal was requested.
     fn is_current(&self, object: &Object) -> bool {
         let version = object.now.map(|now| format!("\"{}\"", now.version));
         object.writes_begun == self.writes && version.as_deref() == Some(&self.head.etag)

@@ -1,4 +1,4 @@
-//! A reader's ear: fast, slow, or about to go away.
+//! Simulated client of a read: fast, slow or disconnecting.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -12,16 +12,16 @@ use zonal_runtime::{Clock, Event, Sleep};
 
 use crate::history::ReadStep;
 
-/// How a read ended.
+/// End of a read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     Whole,
     Failed(ReadError),
-    /// The reader went away.
+    /// The client disconnected.
     Left,
 }
 
-/// What a reader heard.
+/// Pieces that a client received.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) bytes: RefCell<Vec<u8>>,
@@ -51,7 +51,7 @@ pub(crate) struct ReadClient {
     heard: Rc<Heard>,
     clock: Clock,
     slowness: Nanos,
-    /// Pieces after which the reader goes away.
+    /// Number of pieces after which the client disconnects.
     patience: Option<u64>,
     resting: Option<Pin<Box<Sleep>>>,
 }
@@ -60,8 +60,8 @@ impl ReadClient {
     pub(crate) fn new(clock: Clock, step: &ReadStep) -> (Self, Rc<Heard>) {
         let heard = Rc::<Heard>::default();
         let (slowness, patience) = (step.slowness, step.pieces_max);
-        let ear = Self { heard: heard.clone(), clock, slowness, patience, resting: None };
-        (ear, heard)
+        let read_client = Self { heard: heard.clone(), clock, slowness, patience, resting: None };
+        (read_client, heard)
     }
 }
 

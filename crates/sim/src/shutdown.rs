@@ -1,5 +1,5 @@
-//! The graceful end of a life: everything is put on flash, nothing is left over, and all of it is there
-//! again in the next life.
+//! Graceful end of a life: all data is on flash, no resource is held, and the next life finds the
+//! same data.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -12,15 +12,15 @@ use crate::play::PATIENCE;
 use crate::violation::{ViolationKind, Wrong};
 use crate::world::{Outside, World};
 
-/// What a graceful end left on flash.
+/// Contents of flash after a graceful end.
 pub(crate) struct FlashedState {
     records: u64,
-    /// Heads that were known, and of which all chunks were there.
+    /// Cached heads of which all chunks were cached.
     whole: Vec<(ObjectName, Arc<Head>)>,
 }
 
 impl FlashedState {
-    /// Ends a life gracefully. Requires: nobody acts any more.
+    /// Ends a life gracefully. Requires: all actors have ended.
     pub(crate) fn at_end(
         world: &mut World,
         outside: &mut Outside<'_>,
@@ -46,14 +46,14 @@ impl FlashedState {
         }
         let is_whole =
             |(name, head): &(ObjectName, Arc<Head>)| cache.is_on_flash(name, head, &(0..head.size));
-        // Which of the heads were evicted since the roll call, or are in memory only because reclaim had no room
-        // for them, nobody knows.
+        // Heads may have been evicted after the listing, or may be in memory only because reclaim
+        // had no room. Then the listing is incomplete.
         let is_complete = cache.stats().evicted == evicted && log.stats().rewrites_refused == 0;
         let whole = known.into_iter().filter(|_| is_complete).filter(is_whole).collect();
         Ok(Self { records: cache.held_count(), whole })
     }
 
-    /// After a graceful end all that was on flash is there again.
+    /// Checks that a life finds all data that the graceful end before it left on flash.
     pub(crate) fn check(
         &self,
         world: &mut World,
@@ -70,7 +70,7 @@ impl FlashedState {
         for (name, head) in &self.whole {
             let is_here = known.iter().any(|(other, known)| other == name && known == head)
                 && cache.is_on_flash(name, head, &(0..head.size));
-            // Reclaim may have begun in the instant in which the cache came up, and the policy evicted for it.
+            // Reclaim may have started together with the cache, and may already have evicted.
             let is_all_held = cache.held_count() == cache.record_count();
             if !is_here && is_all_held && cache.stats().evicted == 0 {
                 let what = format!("{name} was cached, and is not after a graceful stop");
@@ -81,7 +81,7 @@ impl FlashedState {
     }
 }
 
-/// The heads that the cache has without asking for them.
+/// Lists the cached heads without a request to the origin.
 fn roll_call(
     world: &mut World,
     outside: &mut Outside<'_>,
@@ -108,8 +108,8 @@ fn roll_call(
     Ok(known.take())
 }
 
-/// Fetches that nobody listens to any more come to their end; so do questions to the origin, whose answers
-/// would replace what the cache knows.
+/// Waits for fetches without readers, and for requests to the origin, whose answers would replace
+/// cached state.
 fn become_quiet(world: &mut World, outside: &mut Outside<'_>, stage: &Stage) -> Result<(), Wrong> {
     let (cache, buffers) = (stage.cache.clone(), world.ports.buffers.clone());
     let is_quiet = || cache.under_way() == 0 && buffers.pool().in_use() == 0;
@@ -121,7 +121,7 @@ fn become_quiet(world: &mut World, outside: &mut Outside<'_>, stage: &Stage) -> 
     Err(ViolationKind::Leak.wrong(what))
 }
 
-/// What was fetched ahead of readers was read, or counts as not.
+/// Checks the prefetch counters: each prefetched byte was read or counts as unread.
 fn check_prefetched(cache: &Cache) -> Result<(), Wrong> {
     let stats = cache.stats();
     let ended = stats.prefetched_read_bytes + stats.prefetched_unread_bytes;
