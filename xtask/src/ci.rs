@@ -1,11 +1,12 @@
-//! The stages that decide whether the main branch is green, in two tiers: `make test` and `make test-all`.
+//! Gate: the stages that decide whether the main branch is green, in two tiers, `make test` and
+//! `make test-all`.
 //!
-//! 1. Run each stage, with its output, whatever became of those before it: one run shows all there
-//!    is to repair. A stage is a process of its own under limits ([`crate::limit`]): one that hangs or spins is killed.
-//! 2. Print a table of what became of them, how long they took, and which of them grew: [`times`]. Repeat the last lines of
-//!    those that failed.
-//! 3. Close with one line: `6 passed, 0 failed, 1 skipped: nodes (haproxy: ...)`. In continuous integration a stage that is
-//!    skipped has failed.
+//! 1. Run each stage, whether or not earlier ones failed: one run shows all failures. A stage is a
+//!    process under limits ([`crate::limit`]); one that hangs or spins is killed.
+//! 2. Print a table of results and times, with the stages that grew: [`times`]. Repeat the last
+//!    lines of failed stages.
+//! 3. Close with one line: `6 passed, 0 failed, 1 skipped: nodes (haproxy: ...)`. In continuous
+//!    integration a skipped stage counts as failed.
 
 mod cargo;
 mod clients;
@@ -28,29 +29,29 @@ use crate::limit::{self, Ended, Limits};
 use crate::{release, setup, tidy, zoned};
 use times::{Cost, Stopwatch};
 
-/// A stage that neither prints a line nor computes for so long waits for something that does not come.
+/// Idle limit of a stage: this long without a line of output and without CPU time means a hang.
 const IDLE: Duration = Duration::from_secs(5 * 60);
 
-/// The slowest test of a busy machine takes less.
+/// Time limit of a single test: more than the slowest test takes on a busy machine.
 const TEST: Duration = Duration::from_secs(10 * 60);
 
-/// A stage exits with this when something that it needs is missing. The last line that it prints says what.
+/// Exit code of a stage that lacks a tool. Its last line of output is the reason.
 const SKIPPED: u8 = 77;
 
-/// What became of a stage.
+/// Result of a stage.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Passed,
-    /// The text says why, if there is more to say than its output does.
+    /// The stage failed. The text is the reason, if the output does not have it.
     Failed(String),
-    /// The run was over before it began. The text says why.
+    /// The stage did not run because the run's time was over. The text is the reason.
     NotRun(String),
-    /// Something that the stage needs is not on this machine. The text says what.
+    /// The machine lacks a tool that the stage needs. The text names it.
     Skipped(String),
 }
 
 impl Outcome {
-    /// Its output says why.
+    /// Failure whose reason is in the output.
     const fn failed() -> Self {
         Self::Failed(String::new())
     }
@@ -68,19 +69,19 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Which command runs a stage. Each has what the ones before it have not.
+/// Command that runs a stage. A later tier adds stages to the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tier {
     /// `make test`: what a contributor runs before each commit.
     Test,
-    /// `make test-all`: the rest, which continuous integration runs after it.
+    /// `make test-all`: further stages, which continuous integration runs after `make test`.
     Rest,
 }
 
-/// One thing that must hold. To add one, add a line to [`STAGES`].
+/// A stage. To add one, add a line to [`STAGES`].
 struct Stage {
     name: &'static str,
-    /// What it holds, in a few words.
+    /// The property that the stage checks, in a few words.
     holds: &'static str,
     tier: Tier,
     run: fn(&Path) -> Outcome,
@@ -94,7 +95,7 @@ const fn rest(name: &'static str, holds: &'static str, run: fn(&Path) -> Outcome
     Stage { name, holds, tier: Tier::Rest, run }
 }
 
-/// Cheap stages come first, so that a slip is seen in seconds.
+/// Cheap stages come first, so that a slip shows within seconds.
 const STAGES: [Stage; 27] = [
     test("fmt", "the code is formatted", cargo::fmt),
     test("tidy", "the text keeps the project's rules", tidy_stage),
@@ -133,7 +134,7 @@ struct Report {
 }
 
 impl Report {
-    /// What counts: in continuous integration nothing may be left out.
+    /// True for a failure. In continuous integration a skipped stage is one too.
     fn is_failure(&self, is_ci: bool) -> bool {
         match self.outcome {
             Outcome::Passed => false,
@@ -143,19 +144,19 @@ impl Report {
     }
 }
 
-/// What is asked of a run.
+/// Options of a run.
 struct Request {
     stages: Vec<&'static Stage>,
-    /// All stages of a command, in place of some by name.
+    /// All stages of a tier, not some by name.
     is_whole: bool,
-    /// Write the times of this run down, for later runs to be compared with.
+    /// Appends the times of this run to the file of times, for later comparisons.
     keeps_times: bool,
 }
 
 const USAGE: &str = "usage: cargo xtask ci [--rest | STAGE...] [--keep-times]
        cargo xtask ci flaky [--times N]";
 
-/// Runs the stages of `make test`, those of `make test-all` with `--rest`, or those that are named.
+/// Runs the stages of `make test`, those of `make test-all` with `--rest`, or the named ones.
 pub(crate) fn run(root: &Path, words: &[&str]) -> ExitCode {
     let request = match Request::of(words) {
         Ok(request) => request,
@@ -172,7 +173,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // A whole run has a stage that builds.
+    // A whole run contains the stage `build`.
     let mut is_built = request.is_whole;
     let mut reports = Vec::new();
     for stage in &request.stages {
@@ -196,8 +197,8 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> ExitCode {
     crate::exit_code(is_kept && is_told && !reports.iter().any(|report| report.is_failure(is_ci)))
 }
 
-/// Writes the closing line to the file that `CI_CLOSING` names, for other lines of the output may look like it, and the name of
-/// each stage that passed.
+/// Writes the closing line and the passed stages to the file that `CI_CLOSING` names. Other lines
+/// of the output may look like the closing line.
 fn tell(closing: &str, reports: &[Report]) -> bool {
     let Some(path) = std::env::var_os("CI_CLOSING") else { return true };
     let passed = reports.iter().filter(|report| report.outcome == Outcome::Passed);
@@ -234,7 +235,8 @@ impl Request {
         }
         let tier = if is_rest { Tier::Rest } else { Tier::Test };
         let is_wanted = |stage: &&Stage| match names.is_empty() {
-            // The limits of `make test-all` allow no stage a build. After `make test` there is none to do.
+            // The limits of `make test-all` leave no time for a build. After `make test` the build
+            // is up to date.
             true => stage.tier == tier || stage.name == "build",
             false => names.contains(&stage.name),
         };
@@ -243,19 +245,19 @@ impl Request {
     }
 }
 
-/// A command that builds all tests as `cargo test` does, and the binary with them: with the features that all of them
-/// together need, so that nothing is built twice, and with the list of files that the binary was made of.
+/// Builds all tests and the binary as `cargo test` does: with the union of all features, so that
+/// nothing is built twice, and with the list of source files.
 pub(crate) fn build_tests(root: &Path) -> Command {
     cargo::command(root, "build", &["--all-targets"])
 }
 
-/// Whether a machine runs this that was made for it: `CI` is set, as every service of the kind does.
+/// True in continuous integration: `CI` is set, as all such services do.
 pub(crate) fn is_continuous_integration() -> bool {
     let said = std::env::var("CI").unwrap_or_default().to_ascii_lowercase();
     !["", "0", "false", "no", "off"].contains(&said.as_str())
 }
 
-/// What bounds all stages of a run.
+/// Limits that all stages of a run share.
 struct Run<'a> {
     root: &'a Path,
     until: Option<SystemTime>,
@@ -265,12 +267,12 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(root: &'a Path) -> Result<Self, String> {
-        // Without them the limits are wide.
+        // Without earlier times, the limits are wide.
         let kept = times::read(root).unwrap_or_default();
         Ok(Self { root, until: limit::deadline()?, kept })
     }
 
-    /// Runs a stage as a process of its own.
+    /// Runs a stage as a child process.
     fn stage(&self, stage: &Stage, is_built: bool) -> Report {
         if self.until.is_some_and(|until| until <= SystemTime::now()) {
             let outcome = Outcome::NotRun(limit::Exceeded::Until.to_string());
@@ -301,16 +303,16 @@ impl<'a> Run<'a> {
     }
 }
 
-/// This program, for one stage.
+/// Command that runs one stage with this program.
 fn stage_command(root: &Path, name: &str) -> Command {
-    // The file itself may be built anew meanwhile.
+    // A stage may rebuild the file of this program, so the path would name a new one.
     let mut command = Command::new("/proc/self/exe");
     command.args(["stage", name]).current_dir(root);
     if std::io::stdout().is_terminal() && std::env::var_os("CARGO_TERM_COLOR").is_none() {
-        // Through a pipe it would have none.
+        // Cargo prints no colours into a pipe unless told to.
         command.env("CARGO_TERM_COLOR", "always");
     }
-    // With one thread libtest does not tell which tests are slow.
+    // With a single thread, libtest does not report slow tests.
     let threads = std::thread::available_parallelism().map_or(1, usize::from).max(2);
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
         command.env("RUST_TEST_THREADS", threads.to_string());
@@ -333,7 +335,7 @@ fn outcome_of(ended: &Ended) -> Outcome {
     }
 }
 
-/// `cargo xtask stage NAME`: a stage itself.
+/// `cargo xtask stage NAME`: runs a single stage in this process.
 pub(crate) fn stage(root: &Path, name: &str) -> ExitCode {
     let Some(stage) = STAGES.iter().find(|stage| stage.name == name) else {
         eprintln!("there is no stage `{name}`");
@@ -354,7 +356,7 @@ pub(crate) fn stage(root: &Path, name: &str) -> ExitCode {
     }
 }
 
-/// What a stage that failed printed last: the rest of the output has it far above.
+/// Repeats the last lines of a failed stage, which scrolled away.
 fn repeat_last_lines(report: &Report) {
     if let Outcome::Failed(_) = report.outcome {
         println!("== {} {}; it printed last:", report.name, report.outcome);
@@ -367,7 +369,7 @@ fn tidy_stage(root: &Path) -> Outcome {
     if tidy::run(root) { Outcome::Passed } else { Outcome::failed() }
 }
 
-/// The contract and some kills; `make test-zoned` does it all.
+/// Device contract and a few kills; `make test-zoned` runs all suites.
 fn zoned_stage(root: &Path) -> Outcome {
     match zoned::short(root) {
         Ok(true) => Outcome::Passed,
@@ -376,7 +378,7 @@ fn zoned_stage(root: &Path) -> Outcome {
     }
 }
 
-/// On the binary of the tests: the one that is shipped takes minutes to link.
+/// Uses the binary of the tests, because linking a release binary takes minutes.
 fn release_stage(root: &Path) -> Outcome {
     if cargo::build(root) != Outcome::Passed {
         return Outcome::failed();
@@ -387,7 +389,7 @@ fn release_stage(root: &Path) -> Outcome {
     }
 }
 
-/// Tests that pass without their server when it is missing: said here.
+/// The tests pass without their server, so the stage reports the missing server.
 fn servers(root: &Path) -> Outcome {
     match setup::ready(root, "versitygw") {
         Ok(binary) => cargo::test_origin(root, &root.join(binary)),
@@ -395,7 +397,7 @@ fn servers(root: &Path) -> Outcome {
     }
 }
 
-/// Tests that pass without their clients when those are missing: said here.
+/// The tests pass without their clients, so the stage reports the missing clients.
 fn nbd(root: &Path) -> Outcome {
     let missing = |tool| setup::ready(root, tool).err();
     match ["nbdinfo", "fio", "qemu-img"].into_iter().find_map(missing) {

@@ -1,10 +1,11 @@
-//! Compares the behaviour of the working tree with another commit's, from outside.
+//! Differential test: compares the observable behaviour of the working tree with that of another
+//! commit.
 //!
-//! 1. Record the other commit, unless a record of it is kept. It is built in a git worktree.
-//! 2. Record the working tree with its uncommitted changes. Each record is a folder of text files.
-//! 3. Print what differs, and a line for each part of the records.
+//! 1. Record the other commit, built in a git worktree, unless a record is cached.
+//! 2. Record the working tree with its uncommitted changes. A record is a folder of text files.
+//! 3. Print the differences, and a line for each part of the records.
 //!
-//! Only commands that users have are run, so it works with commits that are older than this one.
+//! Records use commands that users have, so they work with older commits.
 
 mod build;
 mod checkout;
@@ -25,17 +26,17 @@ use checkout::Checkout;
 use difference::Record;
 use record::Tree;
 
-/// Everything of ours, below the top of the checkout. Ignored by git.
+/// Folder of the comparisons, below the top of the checkout. Ignored by git.
 const FOLDER: &str = "target/compare";
-/// Histories of each kind. The issue asks for a thousand; fewer are quicker while one works.
+/// Default number of histories of each kind. Fewer are quicker during development.
 const SEEDS: u32 = 1000;
-/// What a record of uncommitted changes is called. The next one replaces it.
+/// Name of the record of uncommitted changes. The next one replaces it.
 const WORKING_TREE: &str = "working-tree";
 
-/// What the user asks for.
+/// Options of the user.
 #[derive(Debug, PartialEq, Eq)]
 struct Request<'a> {
-    /// `None` to record the working tree only.
+    /// `None`: record the working tree only.
     commit: Option<&'a str>,
     seeds: u32,
 }
@@ -89,7 +90,7 @@ fn wrong(why: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Makes the records and compares them. True when nothing differs.
+/// Records and compares. True if there is no difference.
 fn records(root: &Path, request: &Request, other: Option<&str>) -> Result<bool, String> {
     let folder = root.join(FOLDER);
     part::make_folder(&folder.join("records"))?;
@@ -102,7 +103,7 @@ fn records(root: &Path, request: &Request, other: Option<&str>) -> Result<bool, 
     };
     other.name = request.commit.unwrap_or_default().to_owned();
     println!();
-    // The first histories that differ stay here until the next comparison.
+    // The first different histories stay here until the next comparison.
     let scratch = folder.join("differences");
     let _ = fs::remove_dir_all(&scratch);
     part::make_folder(&scratch)?;
@@ -111,7 +112,7 @@ fn records(root: &Path, request: &Request, other: Option<&str>) -> Result<bool, 
     Ok(is_equal)
 }
 
-/// Two runs at once would remove each other's worktree.
+/// Lock: two runs at once would remove each other's worktree.
 fn lock(folder: &Path) -> Result<File, String> {
     let path = folder.join("lock");
     let file = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -159,7 +160,7 @@ fn record_working_tree(root: &Path, folder: &Path, seeds: u32) -> Result<Record,
     Ok(record)
 }
 
-/// The record of a commit, which need not be there yet.
+/// Record of a commit, which may not exist yet.
 fn kept(folder: &Path, commit: &str, seeds: u32) -> Record {
     let path: PathBuf = folder.join("records").join(record::key(commit, seeds));
     Record { folder: path, commit: commit.to_owned(), name: short(commit).to_owned() }

@@ -1,29 +1,29 @@
-//! What the test programs of `cargo test` print.
+//! Parser for the output of test programs under `cargo test`.
 //!
-//! With two threads or more, libtest prints `test NAME ... ok` when a test has ended, and once `test NAME has been running for over
-//! 60 seconds`. Cargo names each program before it starts it.
+//! With two threads or more, libtest prints `test NAME ... ok` at the end of a test, and once `test
+//! NAME has been running for over 60 seconds`. Cargo names each program before it starts it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// libtest tells of a slow test once, after so long.
+/// Time after which libtest reports a slow test, once.
 const TOLD_AFTER: Duration = Duration::from_secs(60);
 
-/// What a line says.
+/// Event in a line of output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Event<'a> {
-    /// Cargo starts the program of this path.
+    /// Cargo starts the program with this path.
     Program(&'a str),
     /// A test has been running for a minute.
     Slow(&'a str),
-    /// A test ended, well or not.
+    /// A test ended; true if it passed.
     Ended(&'a str, bool),
-    /// A program ended otherwise than with success. It is told by the flags of cargo that start it again.
+    /// A program failed. Cargo names the flags that run it again.
     ProgramFailed(&'a str),
 }
 
-/// The line without the colours that cargo gives it on a terminal.
+/// Removes the terminal colours of cargo from a line.
 pub(crate) fn plain(line: &str) -> Cow<'_, str> {
     if !line.contains('\x1b') {
         return line.into();
@@ -34,7 +34,7 @@ pub(crate) fn plain(line: &str) -> Cow<'_, str> {
     Cow::Owned([first].into_iter().chain(rest).collect())
 }
 
-/// What a plain line says of tests, if it does.
+/// Event in a plain line, if any.
 pub(crate) fn event(line: &str) -> Option<Event<'_>> {
     if let Some(rest) = line.trim_start().strip_prefix("Running ") {
         let (_, path) = rest.strip_suffix(')')?.rsplit_once('(')?;
@@ -60,12 +60,12 @@ pub(crate) fn event(line: &str) -> Option<Event<'_>> {
     }
 }
 
-/// Finds the tests that take too long.
+/// Detects tests that take too long.
 pub(crate) struct SlowTests {
     limit: Option<Duration>,
-    /// File name of the program that runs.
+    /// File name of the running program.
     program: String,
-    /// By name: when it began.
+    /// Start time, by test.
     begun: BTreeMap<String, Instant>,
 }
 
@@ -90,13 +90,13 @@ impl SlowTests {
         }
     }
 
-    /// Tests that have been running for too long. Their program is to be killed.
+    /// Tests over the limit. The caller kills their program.
     pub(crate) fn overdue(&mut self, now: Instant) -> Option<Overdue> {
         let limit = self.limit?;
         self.take(|begun| limit <= now.duration_since(begun))
     }
 
-    /// Tests that have been running for a minute, when nothing moves any more.
+    /// Tests that have been running for a minute, for a run without progress.
     pub(crate) fn stuck(&mut self) -> Option<Overdue> {
         self.take(|_| true)
     }
@@ -109,13 +109,13 @@ impl SlowTests {
         if names.is_empty() {
             return None;
         }
-        // It is killed with all its tests.
+        // The program is killed with all its tests.
         self.begun.clear();
         Some(Overdue { program, names })
     }
 }
 
-/// Tests that are to be killed, with their program.
+/// Tests to kill, with their program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Overdue {
     pub(crate) program: String,

@@ -1,13 +1,14 @@
-//! Runs a command under limits, and leaves nothing of it behind.
+//! Runs a command under limits, and kills all processes that it leaves behind.
 //!
-//! 1. Start it. What it and its children print comes through one pipe, is handed on line by line, and the end of it kept.
-//! 2. Every second add up the CPU time of all that it started (`processes`).
-//! 3. Over a limit, kill all of it. A single test that takes too long is killed with its program, the rest goes on
+//! 1. Start the command. One pipe carries the output of all its processes; lines are forwarded, and
+//!    the last ones are kept.
+//! 2. Every second, add up the CPU time of its processes (`processes`).
+//! 3. Over a limit, kill all of them. For a single slow test only its test program is killed
 //!    ([`crate::libtest`]).
-//! 4. When it has ended, kill what it left running.
+//! 4. After the command has ended, kill the processes that it left running.
 //!
-//! The command stays in this process's group, so that Ctrl-C at the terminal ends it as well. A signal that ends this process ends
-//! all of it. Its standard input is empty.
+//! The command stays in this process's group, so that Ctrl-C ends it too. A signal that ends this
+//! process ends the command. Its standard input is empty.
 
 mod processes;
 
@@ -28,43 +29,43 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::libtest::{Overdue, SlowTests};
 
-/// Lines of its output that are kept, to be repeated where they are seen.
+/// Last lines of output that are kept.
 const LINES_KEPT: usize = 40;
 
-/// How often limits are looked at.
+/// Interval between two checks of the limits.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What is less than this in all of `idle` is not progress.
+/// CPU time within `idle` that counts as progress.
 const IDLE_CPU: Duration = Duration::from_secs(1);
 
-/// Lines that wait to be handed on. A command that prints faster waits.
+/// Lines that may wait to be forwarded. A command that prints faster blocks.
 const LINES_QUEUED: usize = 1000;
 
-/// A longer line is handed on in pieces.
+/// Longer lines are forwarded in pieces.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// What a command printed before its end is handed on within this time.
+/// Longest wait for the remaining output after the end of the command.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 
-/// When a command is ended.
+/// Limits of a command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     /// CPU time of all its processes.
     pub(crate) cpu: Option<Duration>,
-    /// Time in which it prints no line and uses less than [`IDLE_CPU`].
+    /// Time without a line of output and with less CPU time than [`IDLE_CPU`].
     pub(crate) idle: Option<Duration>,
-    /// Time that it may take.
+    /// Wall-clock time.
     pub(crate) wall: Option<Duration>,
-    /// When the run that it belongs to must be over.
+    /// Deadline of the run that the command belongs to.
     pub(crate) until: Option<SystemTime>,
-    /// Time that a single test may take.
+    /// Wall-clock time of a single test.
     pub(crate) test: Option<Duration>,
 }
 
-/// When the run must be over, as seconds since 1970 in `CI_DEADLINE` say.
+/// Deadline of the run, from `CI_DEADLINE` in seconds since 1970.
 ///
 /// # Errors
-/// It is no number.
+/// The value is not a number.
 pub(crate) fn deadline() -> Result<Option<SystemTime>, String> {
     let Ok(said) = std::env::var("CI_DEADLINE") else { return Ok(None) };
     let seconds = said.parse().map_err(|_| {
@@ -73,14 +74,14 @@ pub(crate) fn deadline() -> Result<Option<SystemTime>, String> {
     Ok(SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)))
 }
 
-/// Which limit a command exceeded.
+/// Limit that a command exceeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Exceeded {
     Cpu(Duration),
     Idle(Duration),
     Wall(Duration),
     Until,
-    /// The system does not tell when it ends.
+    /// The system does not report the end of the command.
     Lost(String),
 }
 
@@ -96,7 +97,7 @@ impl fmt::Display for Exceeded {
     }
 }
 
-/// `5 min`, or `90 s`.
+/// Formats a time: `5 min`, or `90 s`.
 pub(crate) fn span(time: Duration) -> String {
     match time.as_secs() {
         seconds if 0 < seconds && seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
@@ -104,21 +105,22 @@ pub(crate) fn span(time: Duration) -> String {
     }
 }
 
-/// What became of a command.
+/// Result of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// How it ended by itself, or why it was killed.
+    /// Exit status, or the exceeded limit.
     pub(crate) how: Result<ExitStatus, Exceeded>,
-    /// The last lines that it printed.
+    /// Last lines of output.
     pub(crate) last_lines: VecDeque<String>,
-    /// Tests that took too long, and were killed.
+    /// Tests that were killed because they took too long.
     pub(crate) slow_tests: Vec<String>,
 }
 
-/// Runs a command, and gives each line that it prints to `hear`. Requires: this process runs no other command meanwhile.
+/// Runs a command, and passes each line of output to `hear`. Requires: this process runs no other
+/// command meanwhile.
 ///
 /// # Errors
-/// It could not be started.
+/// The command could not be started.
 pub(crate) fn run(
     command: &mut Command,
     limits: &Limits,
@@ -135,7 +137,7 @@ pub(crate) fn run(
         match lines.recv_timeout(TICK) {
             Ok(line) => running.note_line(&line, &mut hear),
             Err(RecvTimeoutError::Timeout) => (),
-            // A command may close its output and go on.
+            // A command may close its output and continue.
             Err(RecvTimeoutError::Disconnected) => thread::sleep(Duration::from_millis(10)),
         }
         if let Some(how) = running.look() {
@@ -150,7 +152,8 @@ pub(crate) fn run(
     if killed.is_ok() {
         let _ = running.child.wait();
     }
-    // The pipe ends when the last process that could write to it is gone. One that cannot be killed is not waited for.
+    // The pipe ends when the last process with its write end is gone. A process that cannot be
+    // killed is not waited for.
     let begun = Instant::now();
     while begun.elapsed() < DRAIN_TIME
         && let Ok(line) = lines.recv_timeout(TICK)
@@ -163,18 +166,19 @@ pub(crate) fn run(
         (Ok(names), Err(_)) => ("killed", names),
     };
     if !names.is_empty() {
-        // Not one of its own lines: the last of those may be the reason why it was skipped.
+        // The killed processes are not reported among the command's own lines: its last line may be
+        // the reason for a skip.
         hear(&format!("{what}: {}", names.join(", ")));
     }
     let Running { last_lines, killed_tests, .. } = running;
     Ok(Ended { how, last_lines, slow_tests: killed_tests })
 }
 
-/// The signals that end this process: what it started must not outlive it.
+/// Signals that end this process. The command must not outlive it.
 struct Signals(Vec<(i32, Arc<AtomicBool>)>);
 
 impl Signals {
-    /// They are watched from the first command on: one that comes between two commands ends the second.
+    /// Watched from the first command on, so that a signal between two commands ends the second.
     fn watch() -> Result<&'static Self, String> {
         static SIGNALS: OnceLock<Result<Signals, String>> = OnceLock::new();
         SIGNALS.get_or_init(Self::register).as_ref().map_err(String::clone)
@@ -187,7 +191,7 @@ impl Signals {
                 .map_err(|error| format!("signal {signal}: {error}"))?;
             Ok((signal, is_received))
         };
-        // What is ignored stays so: nohup(1), and the shell for what runs in the background.
+        // Ignored signals stay ignored: nohup(1), and shells for background jobs.
         let signals = [SIGHUP, SIGINT, SIGTERM].into_iter();
         let signals = signals.filter(|signal| !processes::is_ignored(*signal));
         signals.map(watch).collect::<Result<_, _>>().map(Self)
@@ -203,12 +207,12 @@ fn start(command: &mut Command) -> std::io::Result<(PipeReader, Child)> {
     let (reader, writer) = std::io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let child = command.spawn();
-    // The command holds the ends to write to: the pipe must close with it.
+    // The command holds the write ends: the pipe must close with it.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     Ok((reader, child?))
 }
 
-/// The lines that come out of a pipe. A test may print any bytes.
+/// Lines from a pipe. Test output may contain any bytes.
 fn lines_of(reader: PipeReader) -> Receiver<String> {
     let (sender, receiver) = sync_channel(LINES_QUEUED);
     thread::spawn(move || {
@@ -225,17 +229,17 @@ fn lines_of(reader: PipeReader) -> Receiver<String> {
     receiver
 }
 
-/// A command that runs.
+/// A running command.
 struct Running<'a> {
     child: Child,
     limits: &'a Limits,
     begun: Instant,
-    /// CPU time of everything that this process had started before.
+    /// CPU time of all processes that this process started earlier.
     cpu_before: Duration,
-    /// Its CPU time when that was last looked at.
+    /// CPU time of the command at the last check.
     cpu: Duration,
     looked: Instant,
-    /// When it last made progress, and its CPU time then.
+    /// Time of the last progress, and the CPU time then.
     progress: (Instant, Duration),
     last_lines: VecDeque<String>,
     slow_tests: SlowTests,
@@ -269,12 +273,12 @@ impl<'a> Running<'a> {
         self.slow_tests.hear(line, Instant::now());
     }
 
-    /// How it ended, or which limit it is over. `None`: it goes on.
+    /// Exit status or exceeded limit; `None` while the command runs.
     fn look(&mut self) -> Option<Result<ExitStatus, Exceeded>> {
         match self.child.try_wait() {
             Ok(Some(status)) => return Some(Ok(status)),
             Ok(None) => (),
-            // Where SIGCHLD was ignored at the start.
+            // SIGCHLD was ignored at the start.
             Err(error) => return Some(Err(Exceeded::Lost(error.to_string()))),
         }
         if self.looked.elapsed() < TICK {
@@ -285,13 +289,13 @@ impl<'a> Running<'a> {
         if let Some(overdue) = self.slow_tests.overdue(self.looked) {
             self.kill_tests(overdue);
         }
-        // A process that ends while this is read may be missing once.
+        // A process that ends during the reading may be missing once.
         self.cpu = self.cpu.max(cpu().saturating_sub(self.cpu_before));
         if IDLE_CPU <= self.cpu.saturating_sub(self.progress.1) {
             self.progress = (self.looked, self.cpu);
         }
         let exceeded = self.exceeded()?;
-        // A test that hangs ends with its program, and the others run.
+        // A hanging test is killed with its program, and the other programs run.
         if let Exceeded::Idle(_) = exceeded
             && let Some(stuck) = self.slow_tests.stuck()
             && self.kill_tests(stuck)
@@ -301,7 +305,7 @@ impl<'a> Running<'a> {
         Some(Err(exceeded))
     }
 
-    /// False: their program does not run.
+    /// Kills the programs of the tests. False: none of them runs.
     fn kill_tests(&mut self, overdue: Overdue) -> bool {
         let is_killed = processes::kill_program(&overdue.program);
         if is_killed {
@@ -326,12 +330,12 @@ impl<'a> Running<'a> {
     }
 }
 
-/// What the command of the same name exits with when its own was killed, as timeout(1) does.
+/// Exit code after a kill, as in timeout(1).
 const KILLED: u8 = 124;
 
 const USAGE: &str = "usage: cargo xtask limit [--cpu SECONDS] [--idle SECONDS] [--wall SECONDS] [--test SECONDS] COMMAND...";
 
-/// `cargo xtask limit`: a command of the user's under limits.
+/// `cargo xtask limit`: runs a user's command under limits.
 pub(crate) fn command(words: &[&str]) -> ExitCode {
     let (limits, command) = match parse(words) {
         Ok(parsed) => parsed,
@@ -364,7 +368,7 @@ pub(crate) fn command(words: &[&str]) -> ExitCode {
     }
 }
 
-/// Prints a line. A closed pipe behind this process ends nothing: the command goes on, as its limits say.
+/// Prints a line. A closed pipe on standard output does not end the command.
 pub(crate) fn print_line(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

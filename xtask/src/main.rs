@@ -1,9 +1,10 @@
-//! The project's own commands: `cargo xtask ci`, `tidy`, `compare`, `record`, `setup`, `release`, `limit`, `test-zoned` and
-//! `zoned-f2fs`.
+//! Development commands of the project: `cargo xtask ci`, `tidy`, `compare`, `record`, `setup`,
+//! `release`, `limit`, `test-zoned` and `zoned-f2fs`.
 //!
-//! Uses: `rustix` and `signal-hook` alone, so that it compiles in seconds. Knows nothing of: how the crates work; it reads
-//! their text and runs `cargo` and what it builds.
-//! Read in this order: `ci`, `limit`, `libtest`, `tidy`, `rust_text`, `compare`, `setup`, `release`, `zoned`.
+//! Uses: `rustix` and `signal-hook` alone, so that it compiles in seconds.
+//! Knows nothing of: how the crates work; it reads their text and runs `cargo` and built programs.
+//! Read in this order: `ci`, `limit`, `libtest`, `tidy`, `rust_text`, `compare`, `setup`,
+//! `release`, `zoned`.
 
 mod ci;
 mod compare;
@@ -68,15 +69,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// The top of the checkout: the parent of this package's folder.
+/// Top of the checkout: the parent of this package's folder.
 fn root() -> PathBuf {
-    // As cargo says now: a target folder that several checkouts share may have been built by another.
+    // The variable of this run: checkouts may share a target folder, so the compiled-in path may be
+    // another checkout's.
     let package = std::env::var_os("CARGO_MANIFEST_DIR");
     let package = package.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&package).parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
-/// The commit that is checked out, with its day: what a page of results was written from.
+/// Commit that is checked out, with its date, for pages of results.
 fn commit(root: &Path) -> String {
     let git = |words: &[&str]| {
         let output = Command::new("git").args(words).current_dir(root).output().ok()?;
@@ -86,7 +88,7 @@ fn commit(root: &Path) -> String {
     let Some(commit) = git(&["log", "-1", "--format=%h of %cs"]) else {
         return "no commit".into();
     };
-    // Times are written by the run that they are of.
+    // A run writes the times itself, so they do not count as a change.
     let changes = [
         "status",
         "--porcelain",

@@ -1,8 +1,8 @@
-//! Builds the programs as they are shipped: `cargo xtask release`, which is `make release`.
+//! Builds the shipped programs: `cargo xtask release`, or `make release`.
 //!
 //! 1. Cargo builds them with the profile `release`.
-//! 2. The symbols of each go to a file of their own, and the program names that file: debuggers and backtraces find it beside
-//!    the program, or below `/usr/lib/debug`.
+//! 2. The symbols of each go to a separate file, which the program names. Debuggers and backtraces
+//!    find it beside the program, or below `/usr/lib/debug`.
 
 use std::fs;
 use std::path::Path;
@@ -10,9 +10,10 @@ use std::process::Command;
 
 use crate::{ci, setup};
 
-/// Below the target folder: `target/release/zonal` is cargo's, and would be put there anew by its next build.
+/// Folder below the target folder. `target/release/zonal` belongs to cargo, whose next build would
+/// replace it.
 pub(crate) const SHIPPED: &str = "shipped";
-/// Each with the package that it is built from.
+/// Each program, with its package.
 pub(crate) const PROGRAMS: [(&str, &str); 2] =
     [("zonal", "zonal"), ("zonal-lab", "zonal-laboratory")];
 
@@ -52,20 +53,23 @@ fn build(root: &Path) -> Result<String, String> {
     Ok(told.join("\n"))
 }
 
-/// Makes a program without symbols, and a file with nothing else, in `folder`; the name of the latter.
+/// Splits a program in `folder` into a stripped program and a file of symbols; returns the name of
+/// the latter.
 fn split(built: &Path, folder: &Path) -> Result<String, String> {
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let program = built.file_name().unwrap_or_default().to_string_lossy();
     let symbols = format!("{program}.debug");
     binutils("objcopy", folder, &["--only-keep-debug", &built.to_string_lossy(), &symbols])?;
-    // Named in the program by its name alone, with a checksum: so it is made first, and looked for from its folder.
+    // The link has the file name and a checksum, so the file must exist already, in the current
+    // folder.
     let link = format!("--add-gnu-debuglink={symbols}");
     let words = ["--strip-all", &link, &built.to_string_lossy(), &program];
     binutils("objcopy", folder, &words)?;
     Ok(symbols)
 }
 
-/// Splits a program, and checks that it runs without its symbols, names them, and that they are where they ought to be.
+/// Splits a program, and checks that the stripped one runs, names its symbols, and that debuggers
+/// find them.
 pub(crate) fn verify(built: &Path, folder: &Path) -> Result<(), String> {
     let symbols = split(built, folder)?;
     setup::run_quietly(Command::new(folder.join("zonal")).arg("--version"))?;
@@ -86,7 +90,7 @@ pub(crate) fn verify(built: &Path, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A program of binutils, without which gcc links nothing.
+/// Runs a program of binutils, which gcc needs for linking anyway.
 fn binutils(program: &str, folder: &Path, words: &[&str]) -> Result<String, String> {
     setup::run_quietly(Command::new(program).args(words).current_dir(folder))
 }

@@ -1,18 +1,19 @@
-//! Rust source as text: what is code, what is a comment or a string, where functions and tests are.
+//! Scanner for Rust source: separates code from comments and strings, and finds functions and
+//! tests.
 //!
-//! This is a scanner, not a parser: enough for checks that count lines and look for words, with no
+//! A scanner, not a parser: enough for checks that count lines and search words, without a
 //! dependency to build. It knows strings, raw strings, characters, lifetimes and nested comments.
 
 use std::ops::Range;
 
-/// A Rust file, scanned once.
+/// A scanned Rust file.
 #[derive(Debug)]
 pub(crate) struct RustText {
-    /// The source with comments and the insides of literals blanked: same length, same lines.
+    /// Source with blanked comments and literals: same length, same lines.
     pub(crate) code: String,
-    /// The contents of string literals (escapes as written) and the line each starts on.
+    /// Contents of string literals, with escapes as written, and the line of each.
     pub(crate) strings: Vec<(usize, String)>,
-    /// Every function with a body, in order of appearance.
+    /// All functions with a body, in source order.
     pub(crate) functions: Vec<Function>,
     /// Byte ranges of items under `#[cfg(test)]`.
     tests: Vec<Range<usize>>,
@@ -22,7 +23,7 @@ pub(crate) struct RustText {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Function {
     pub(crate) name: String,
-    /// Line of the word `fn`, counted from 1.
+    /// Line of the keyword `fn`, counted from 1.
     pub(crate) line: usize,
     /// Parameters besides `self`.
     pub(crate) parameters: usize,
@@ -41,31 +42,31 @@ impl RustText {
         text
     }
 
-    /// The line of a byte offset, counted from 1.
+    /// Line of a byte offset, counted from 1.
     pub(crate) fn line_of(&self, offset: usize) -> usize {
         line_of(self.code.as_bytes(), offset)
     }
 
-    /// Whether a byte offset lies in an item under `#[cfg(test)]`.
+    /// True if a byte offset is inside an item under `#[cfg(test)]`.
     pub(crate) fn in_test(&self, offset: usize) -> bool {
         self.tests.iter().any(|range| range.contains(&offset))
     }
 
-    /// Whether a line, counted from 1, starts in an item under `#[cfg(test)]`.
+    /// True if a line, counted from 1, starts inside an item under `#[cfg(test)]`.
     pub(crate) fn line_in_test(&self, line: usize) -> bool {
         self.tests.iter().any(|range| {
             (self.line_of(range.start)..=self.line_of(range.end.saturating_sub(1))).contains(&line)
         })
     }
 
-    /// Lines that are not under `#[cfg(test)]`.
+    /// Number of lines outside `#[cfg(test)]`.
     pub(crate) fn lines_without_tests(&self) -> usize {
         let tests: usize =
             self.tests.iter().map(|range| lines_between(&self.code, range.start, range.end)).sum();
         self.code.lines().count().saturating_sub(tests)
     }
 
-    /// Offsets at which `word` stands in the code with no identifier character on either side.
+    /// Offsets of `word` in the code, as a whole identifier.
     pub(crate) fn words<'a>(&'a self, word: &'a str) -> impl Iterator<Item = usize> + 'a {
         let bytes = self.code.as_bytes();
         self.code.match_indices(word).map(|(at, _)| at).filter(move |&at| {
@@ -77,7 +78,7 @@ impl RustText {
     }
 }
 
-/// Walks the source once and blanks what is not code.
+/// Scans the source once, and blanks everything but code.
 struct Scanner<'a> {
     source: &'a [u8],
     code: Vec<u8>,
@@ -164,7 +165,7 @@ impl<'a> Scanner<'a> {
         self.blank(start..end);
     }
 
-    /// The number of hashes of the raw string that begins here, if one does.
+    /// Number of hashes of the raw string that begins here, if any.
     fn raw_string_hashes(&self) -> Option<usize> {
         let rest = &self.source[self.at..];
         let prefix =
@@ -207,7 +208,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips a whole word, so that the `r` of `for` is not taken for the start of a raw string.
+    /// Skips a whole word, so that the `r` of `for` does not start a raw string.
     fn word(&mut self) {
         while self.peek(0).is_some_and(is_identifier) {
             self.at += 1;
@@ -224,8 +225,8 @@ const fn utf8_width(first: u8) -> usize {
     }
 }
 
-/// Whether a byte may stand in an identifier. Bytes of non-ASCII characters count: blanked text has
-/// none, and code may only hold them in identifiers.
+/// True if a byte may be part of an identifier. Bytes of non-ASCII characters count: in code they
+/// occur in identifiers only.
 pub(crate) const fn is_identifier(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
 }
@@ -238,7 +239,7 @@ fn lines_between(code: &str, start: usize, end: usize) -> usize {
     1 + code.as_bytes()[start..end].iter().filter(|&&byte| byte == b'\n').count()
 }
 
-/// Items that stand under an attribute that names `test` first.
+/// Items whose first attribute names `test`.
 fn test_ranges(code: &str) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for opening in ["#[cfg(test)]", "#[cfg(all(test,"] {
@@ -248,7 +249,7 @@ fn test_ranges(code: &str) -> Vec<Range<usize>> {
         }
     }
     ranges.sort_by_key(|range| range.start);
-    // A test item inside a test module is counted once, with its module.
+    // A test item inside a test module belongs to the module.
     let mut kept: Vec<Range<usize>> = Vec::new();
     for range in ranges {
         if kept.last().is_none_or(|last| last.end <= range.start) {
@@ -258,7 +259,7 @@ fn test_ranges(code: &str) -> Vec<Range<usize>> {
     kept
 }
 
-/// Where the item that begins at `start` ends: behind its `;` or its closing brace.
+/// End of the item that begins at `start`: after its `;` or its closing brace.
 pub(crate) fn item_end(code: &str, start: usize) -> usize {
     let mut nested = 0_usize;
     for (at, byte) in code.bytes().enumerate().skip(start) {
@@ -278,7 +279,7 @@ fn functions(text: &RustText) -> Vec<Function> {
     text.words("fn").filter_map(|at| function_at(text, at)).collect()
 }
 
-/// The function whose word `fn` stands at `at`, if it has a name and a body.
+/// The function whose keyword `fn` is at `at`, if it has a name and a body.
 fn function_at(text: &RustText, at: usize) -> Option<Function> {
     let code = &text.code;
     let after = code[at + 2..].trim_start();
@@ -290,12 +291,12 @@ fn function_at(text: &RustText, at: usize) -> Option<Function> {
     let name_end = code.len() - after.len() + name.len();
     let open = parameters_open(code, name_end)?;
     let (parameters, close) = count_parameters(code, open);
-    // A declaration without a body is none.
+    // A declaration without a body is skipped.
     body_open(code, close)?;
     Some(Function { name, line: text.line_of(at), parameters, is_test: text.in_test(at) })
 }
 
-/// The opening parenthesis of the parameters: the first one outside the generics.
+/// Opening parenthesis of the parameters: the first one outside the generics.
 fn parameters_open(code: &str, from: usize) -> Option<usize> {
     let bytes = code.as_bytes();
     let mut angles = 0_usize;
@@ -311,7 +312,7 @@ fn parameters_open(code: &str, from: usize) -> Option<usize> {
     None
 }
 
-/// The brace that opens the body; `None` for a declaration, which ends in a semicolon.
+/// Opening brace of the body; `None` for a declaration, which ends in a semicolon.
 fn body_open(code: &str, from: usize) -> Option<usize> {
     let mut nested = 0_usize;
     for (at, byte) in code.bytes().enumerate().skip(from) {

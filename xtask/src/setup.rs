@@ -1,10 +1,12 @@
-//! Installs the tools that the end-to-end tests need.
+//! Set-up: installs the tools that the end-to-end tests need.
 //!
-//! 1. Programs of Debian's packages go into the system. They are named first, and installed with consent only: [`packages`].
-//! 2. Everything else goes under `.tools/`, unless it is there already in the wanted version.
-//! 3. A command that fetches something is tried three times, each time under a time limit: registries answer late, or not at all.
-//! 4. `.tools/status` says for each tool `NAME ready PATH` or `NAME skipped WHY`. Stages read it: one that lacks a tool is
-//!    skipped, which is a failure in continuous integration.
+//! 1. Debian packages go into the system. They are named first, and installed with consent only:
+//!    [`packages`].
+//! 2. All other tools go under `.tools/`, unless the wanted version is there.
+//! 3. Commands that fetch are tried three times, each time under a time limit, because registries
+//!    may be slow or down.
+//! 4. `.tools/status` has a line per tool: `NAME ready PATH` or `NAME skipped WHY`. A stage that
+//!    lacks a tool is skipped, which is a failure in continuous integration.
 
 mod clients;
 mod deny;
@@ -21,27 +23,28 @@ use std::time::{Duration, Instant};
 use crate::ci::Tier;
 use crate::limit::{self, Limits};
 
-/// How often a command that fetches is tried.
+/// Number of tries of a command that fetches.
 const TRIES: u32 = 3;
 
-/// How long one try may take: half a gigabyte at 10 Mbit/s takes 7 minutes.
+/// Time limit of one try: half a gigabyte at 10 Mbit/s takes 7 minutes.
 const TRY_TIME: Duration = Duration::from_secs(10 * 60);
 
-/// Between two tries.
+/// Pause between two tries.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Where the tools are, from the top of the checkout. Ignored by git.
+/// Folder of the tools, from the top of the checkout. Ignored by git.
 const TOOLS: &str = ".tools";
-/// What became of each tool, from the top of the checkout.
+/// Status file, from the top of the checkout.
 const STATUS: &str = ".tools/status";
 
-/// The path of a tool that is ready, or why it is not.
+/// Path of a ready tool, or why it is missing.
 type Tool = Result<String, String>;
 
-/// What goes under `.tools/`: its name, which tier needs it, and what installs it, given the top of the checkout.
+/// A tool under `.tools/`: its name, its tier, and its installer, which gets the top of the
+/// checkout.
 type Install = (&'static str, Tier, fn(&Path) -> Tool);
 
-/// In this order: `versitygw` may need the Python of `clients`, and `sdks` does.
+/// Order matters: `versitygw` may need the Python of `clients`, and `sdks` does.
 const INSTALLS: [Install; 5] = [
     ("clients", Tier::Test, clients::python),
     ("versitygw", Tier::Test, origin::versitygw),
@@ -50,7 +53,8 @@ const INSTALLS: [Install; 5] = [
     ("guest", Tier::Rest, crate::zoned::fetch),
 ];
 
-/// Installs the tools of a tier, and of those before it. False only when the outcome cannot be written down.
+/// Installs the tools of a tier and of earlier ones. False only if the status file cannot be
+/// written.
 pub(crate) fn run(root: &Path, tier: Tier) -> bool {
     if let Err(error) = fs::create_dir_all(root.join(TOOLS)) {
         eprintln!("setup: {TOOLS}: {error}");
@@ -68,7 +72,7 @@ pub(crate) fn run(root: &Path, tier: Tier) -> bool {
     status.write(root)
 }
 
-/// The lines of `.tools/status`, by tool. Those of another tier stay as they are.
+/// Lines of the status file, by tool. Lines of other tiers stay unchanged.
 struct Status(BTreeMap<String, String>);
 
 impl Status {
@@ -94,7 +98,7 @@ impl Status {
     }
 }
 
-/// Where a tool is, or why it is not, as the last set-up wrote it down.
+/// Path of a tool, or why it is missing, from the status file.
 pub(crate) fn ready(root: &Path, tool: &str) -> Result<String, String> {
     let Status(lines) = Status::read(root);
     let line = lines
@@ -110,7 +114,7 @@ pub(crate) fn ready(root: &Path, tool: &str) -> Result<String, String> {
     }
 }
 
-/// Runs a command; on failure the last line it printed is the reason.
+/// Runs a command. On failure the last line of output is the reason.
 pub(crate) fn run_quietly(command: &mut Command) -> Result<String, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{program} did not start: {error}"))?;
@@ -123,7 +127,7 @@ pub(crate) fn run_quietly(command: &mut Command) -> Result<String, String> {
     Err(format!("{program} failed: {}", last.unwrap_or("it said nothing").trim()))
 }
 
-/// Runs a command that asks a registry, up to three times. The reason of a failure names the command.
+/// Runs a command that uses a registry, with retries. The reason of a failure names the command.
 pub(crate) fn fetch(command: &mut Command) -> Result<(), String> {
     let told = spelled(command);
     let limits = Limits { wall: Some(TRY_TIME), until: limit::deadline()?, ..Limits::default() };
@@ -154,18 +158,18 @@ fn ended_so(status: ExitStatus) -> String {
     format!("it printed nothing, {status}")
 }
 
-/// A command as it is typed.
+/// Command line of a command.
 fn spelled(command: &Command) -> String {
     let words = [command.get_program()].into_iter().chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether the file at `path` holds exactly `expected`.
+/// True if the file at `path` holds exactly `expected`.
 fn holds(path: &Path, expected: &str) -> bool {
     fs::read_to_string(path).is_ok_and(|found| found == expected)
 }
 
-/// The first two numbers of a version: `go1.26.8` is (1, 26).
+/// First two numbers of a version: `go1.26.8` is (1, 26).
 fn version(text: &str) -> Option<(u32, u32)> {
     let digits = text.trim_start_matches(|c: char| !c.is_ascii_digit());
     let mut parts = digits.split(|c: char| !c.is_ascii_digit());

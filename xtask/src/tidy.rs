@@ -1,7 +1,7 @@
-//! Checks of the text: rules that no compiler holds.
+//! Text checks: rules that the compiler cannot check.
 //!
-//! Every check is a function from the repository's files to problems, in a file of its own. A check
-//! says what is wrong, where, and what to do about it.
+//! Each check is a function from the repository's files to problems, in its own file. A problem has
+//! a place, and says what to do.
 
 mod crate_docs;
 mod crate_table;
@@ -22,11 +22,11 @@ use std::path::Path;
 
 use repository::Repository;
 
-/// Something that breaks a rule.
+/// A violation of a rule.
 #[derive(Debug, PartialEq, Eq)]
 struct Problem {
     path: String,
-    /// Counted from 1; 0 when it concerns the file as a whole.
+    /// Line, counted from 1; 0 for the file as a whole.
     line: usize,
     what: String,
 }
@@ -65,7 +65,7 @@ const CHECKS: &[fn(&Repository) -> Vec<Problem>] = &[
     unsafe_code::check,
 ];
 
-/// Runs every check, prints what is wrong, and says whether nothing is.
+/// Runs all checks and prints the problems. True if there are none.
 pub(crate) fn run(root: &Path) -> bool {
     let repository = match Repository::read(root) {
         Ok(repository) => repository,

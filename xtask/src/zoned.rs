@@ -1,10 +1,11 @@
-//! Zoned drives under real kernels, in virtual machines: `cargo xtask test-zoned`, the stage `zoned`, and `cargo xtask zoned-f2fs`.
+//! Zoned drives under real kernels, in virtual machines: `cargo xtask test-zoned`, the stage
+//! `zoned`, and `cargo xtask zoned-f2fs`.
 //!
-//! Uses: `setup` for what it needs. Read in this order: `plan` (what is run on what), `guest`, `kernel`, `tools`, `archive`, `page`;
-//! `f2fs` is a comparison of its own.
+//! Uses: `setup` for its tools. Read in this order: `plan` (suites and drives), `guest`, `kernel`,
+//! `tools`, `archive`, `page`; `f2fs` is a separate comparison.
 //!
-//! 1. Build the tests, and find them.
-//! 2. Boot each kernel with all drives, run the suites on them, and hear what became of each.
+//! 1. Build and find the tests.
+//! 2. Boot each kernel with all drives, run the suites, and collect the results.
 //! 3. A full run writes docs/results/zoned.md.
 
 mod archive;
@@ -25,37 +26,37 @@ use guest::{Carried, Guest, MARK, Module};
 use kernel::{RELEASES, Release};
 use plan::{DRIVES, Drive, Needs, Program, SUITES, Suite};
 
-/// How long one kernel may take for everything: ten times what it takes on two cores that are free.
+/// Time limit of one kernel: ten times what it takes on two idle cores.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
 
-/// Kills in the suite `crash`, times six.
+/// Value of `ZONAL_KILL_ROUNDS` for the suite `crash`, which kills a sixth as often.
 const KILLS: u32 = 18;
 
-/// What became of a suite on a drive.
+/// Result of a suite on a drive.
 pub(crate) struct Verdict {
     kernel: String,
     drive: &'static str,
     suite: &'static str,
     is_good: bool,
-    /// Of the processors of this machine.
+    /// CPU time of this machine.
     took: Duration,
 }
 
-/// What a guest took from its start to its end.
+/// Cost of a guest from start to end.
 pub(crate) struct Cost {
     kernel: String,
-    /// Of the processors of this machine.
+    /// CPU time of this machine.
     processor: Duration,
-    /// Time in which its own processor had nothing to do.
+    /// Idle time of the guest's processor.
     idle: Duration,
 }
 
-/// What became of a kernel's suites, and what they took.
+/// Results and costs of a kernel's suites.
 #[derive(Default)]
 pub(crate) struct Outcome {
     verdicts: Vec<Verdict>,
     costs: Vec<Cost>,
-    /// All came to their end.
+    /// All suites ended.
     is_whole: bool,
 }
 
@@ -65,7 +66,7 @@ impl Outcome {
     }
 }
 
-/// Fetches what a guest is made of: kernels, a shell and programs. Where they are.
+/// Fetches the parts of a guest: kernels, a shell and programs. Returns their folder.
 pub(crate) fn fetch(root: &Path) -> Result<String, String> {
     if std::env::consts::ARCH != "x86_64" {
         return Err("the kernels that are booted are for x86_64".into());
@@ -78,7 +79,8 @@ pub(crate) fn fetch(root: &Path) -> Result<String, String> {
     Ok(".tools/guest".into())
 }
 
-/// All suites on their drives under every kernel, or those that are named; the page of results is written when all ran.
+/// Runs all suites on their drives under every kernel, or the named ones. A full run writes the
+/// page of results.
 pub(crate) fn named(root: &Path, names: &[&str]) -> ExitCode {
     let chosen = match Choice::of(names) {
         Ok(chosen) => chosen,
@@ -94,7 +96,7 @@ pub(crate) fn named(root: &Path, names: &[&str]) -> ExitCode {
     }
     let releases: Vec<_> =
         RELEASES.iter().filter(|release| chosen.takes(release.version)).collect();
-    // Before something is changed while it runs.
+    // Read first, because the checkout may change during the run.
     let (commit, begin) = (crate::commit(root), Instant::now());
     let outcome = run(root, &releases, &chosen.steps());
     println!("\n{}\n{}", page::table(&outcome.verdicts), page::costs(&outcome.costs));
@@ -107,20 +109,20 @@ pub(crate) fn named(root: &Path, names: &[&str]) -> ExitCode {
     crate::exit_code(is_good)
 }
 
-/// Writes a page of results. False when it cannot be written.
+/// Writes a page of results. False if it cannot be written.
 fn write_page(root: &Path, path: &str, text: &str) -> bool {
     let written = fs::write(root.join(path), text);
     written.inspect_err(|error| eprintln!("{path}: {error}")).is_ok()
 }
 
-/// What is to be run: of kernels, drives and suites those that are named, or all where none is.
+/// Selection of kernels, drives and suites: the named ones, or all of a kind without a name.
 struct Choice<'a>(&'a [&'a str]);
 
 type Step = (&'static Drive, &'static Suite);
 
 impl<'a> Choice<'a> {
     /// # Errors
-    /// The name that nothing has.
+    /// A name that matches nothing.
     fn of(names: &'a [&'a str]) -> Result<Self, &'a str> {
         let unknown = names.iter().find(|name| !Self::known().contains(name));
         unknown.map_or(Ok(Self(names)), |unknown| Err(*unknown))
@@ -156,7 +158,8 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// What takes a minute: the newest kernel, the contract and a few kills. What is missing comes as an error of its own.
+/// Short run, one minute: the newest kernel, the contract and a few kills. A missing tool is an
+/// error.
 pub(crate) fn short(root: &Path) -> Result<bool, String> {
     ready(root)?;
     let steps = Choice(&["zns", "contract", "crash"]).steps();
@@ -202,7 +205,7 @@ fn run(root: &Path, releases: &[&Release], steps: &[Step]) -> Outcome {
     all
 }
 
-/// Images of drives, as large as they are said to be; they take only what is written.
+/// Sparse images of the drives, of the stated sizes.
 fn make_images(folder: &Path, images: &[(&str, u64)]) -> Result<(), String> {
     let failed = |error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(failed)?;
@@ -263,28 +266,28 @@ fn run_under(
     is_whole.then_some((verdicts, cost)).ok_or_else(|| "not every suite came to its end".into())
 }
 
-/// Says for how long the guest's processor had nothing to do.
+/// Prints the idle time of the guest's processor.
 const TELL_IDLE: &str = "echo \"@@ idle $(cut -d ' ' -f 2 /proc/uptime)\"\n";
 
-/// What is run in a guest.
+/// Programs of a guest.
 #[derive(Default)]
 struct Programs {
     devices: PathBuf,
     binary: PathBuf,
     lab: PathBuf,
-    /// And what they need.
+    /// Libraries and other files that they need.
     all: Vec<PathBuf>,
-    /// Those of others.
+    /// Programs of third parties.
     carried: Vec<Carried>,
     modules: Vec<Module>,
-    /// Lines of the script that tell tests what is there.
+    /// Lines of the script that export test variables.
     exports: String,
-    /// Where they work.
+    /// Working folders.
     folders: Vec<PathBuf>,
 }
 
 impl Programs {
-    /// Builds what the steps need.
+    /// Builds the programs that the steps need.
     fn build(root: &Path, steps: &[Step]) -> Result<Self, String> {
         let needs = |program| steps.iter().any(|(_, suite)| suite.program == program);
         let mut programs = Self { modules: plan::MODULES.to_vec(), ..Self::default() };
@@ -299,11 +302,11 @@ impl Programs {
         {
             if needs(program) {
                 let tests = find(tests)?;
-                // A test's program lies in `deps`, below that of the package.
+                // A test program is in `deps`, below the folder of the profile.
                 let profile = tests.parent().and_then(Path::parent);
                 let profile = profile.ok_or("the tests lie nowhere")?;
                 programs.all.extend([tests.clone(), profile.join(tested)]);
-                // As cargo makes one for tests.
+                // Cargo creates this folder for tests too.
                 programs.folders.extend(profile.parent().map(|target| target.join("tmp")));
                 match program {
                     Program::Lab => programs.lab = tests,
@@ -315,7 +318,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Adds what suites need beside their programs.
+    /// Adds tools that suites need besides their programs.
     fn add(&mut self, root: &Path, needs: &dyn Fn(Needs) -> bool) -> Result<(), String> {
         if needs(Needs::Fio) {
             match crate::setup::ready(root, "fio").and_then(|name| on_path(&name)) {
@@ -353,15 +356,15 @@ impl Programs {
     }
 }
 
-/// Where a program lies.
+/// Path of a program.
 fn on_path(name: &str) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));
     places.find(|place| place.is_file()).ok_or_else(|| format!("{name} is nowhere on PATH"))
 }
 
-/// Builds all tests, those of one package with the features that all together have: as `cargo test` has built them, so
-/// that nothing is built twice. Returns what cargo tells of it, a line of JSON for each thing.
+/// Builds all tests with the union of all features, as `cargo test` does, so that nothing is built
+/// twice. Returns cargo's JSON messages, one per line.
 fn built(root: &Path) -> Result<String, String> {
     let mut command = crate::ci::build_tests(root);
     command.args(["--message-format", "json"]);
@@ -373,7 +376,7 @@ fn built(root: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The program with the tests of a library or a test target: they lie in `deps`, named after it with a hash behind.
+/// Test program of a library or test target: in `deps`, named after it with a hash at the end.
 fn program(built: &str, name: &str) -> Option<PathBuf> {
     let mut paths = built.lines().filter_map(|line| {
         let (_, rest) = line.split_once("\"executable\":\"")?;

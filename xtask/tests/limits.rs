@@ -1,4 +1,4 @@
-//! What is over a limit is killed, with all that it started.
+//! Tests of the limits: a command over a limit is killed, with all its processes.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Runs a script of the shell under limits.
+/// Runs a shell script under limits.
 fn run(limits: &[&str], script: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
     command.arg("limit").args(limits).args(["sh", "-c", script]);
     command.output().expect("it is built")
 }
 
-/// How many processes were started with this word.
+/// Number of processes that were started with this word.
 fn count_with(word: &str) -> usize {
     let processes = std::fs::read_dir("/proc").expect("Linux has it").flatten();
     let words = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
     words.filter(|words| words.split(|byte| *byte == 0).any(|w| w == word.as_bytes())).count()
 }
 
-/// A time to sleep that no other process sleeps: far more than any test waits.
+/// Sleep time that no other process uses: far longer than any test.
 fn unique_sleep(number: u32) -> String {
     format!("{number}{:08}", std::process::id())
 }
@@ -56,7 +56,7 @@ fn a_grandchild_that_spins_is_killed_by_its_cpu_time() {
 #[test]
 fn what_a_stage_leaves_running_is_killed_and_named_and_its_own_status_counts() {
     let sleep = unique_sleep(3);
-    // The output stays open: it is not waited for.
+    // The output stays open; it is not waited for.
     let output = run(&["--idle", "3600"], &format!("(setsid sleep {sleep} &); exit 3"));
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert_eq!(text(&output.stdout), "left running, and killed: sleep\n");
@@ -89,7 +89,7 @@ fn a_test_that_takes_too_long_is_killed_with_its_program_and_the_others_run() {
     assert_eq!(count_with(&sleep), 0);
 }
 
-/// Nothing is printed and nothing computed: not the stage ends for that, but the program whose test hangs.
+/// Without output and CPU time, the program of the hanging test is killed, not the stage.
 #[test]
 fn a_test_that_hangs_is_killed_with_its_program_and_the_others_run() {
     let folder = Folder::new();
@@ -108,7 +108,7 @@ fn a_test_that_hangs_is_killed_with_its_program_and_the_others_run() {
     assert!(text(&output.stdout).contains("after\n"), "{output:?}");
 }
 
-/// Runs a script that prints `begun`, and then sends the signal to the run. How that ended.
+/// Runs a script that prints `begun`, and then signals the run. Returns its exit code.
 fn signalled(signal: Signal, prepare: &str, script: &str) -> Option<i32> {
     let xtask = env!("CARGO_BIN_EXE_xtask");
     let mut command = Command::new("sh");
@@ -131,14 +131,14 @@ fn nothing_outlives_a_run_that_is_told_to_end() {
     assert_eq!(count_with(&sleep), 0);
 }
 
-/// As nohup(1) starts it.
+/// Started as by nohup(1).
 #[test]
 fn a_signal_that_was_ignored_before_ends_nothing() {
     let script = "echo begun; sleep 2; exit 7";
     assert_eq!(signalled(Signal::HUP, "trap '' HUP;", script), Some(7));
 }
 
-/// A folder that is removed with its contents.
+/// A folder, removed with its contents on drop.
 struct Folder(PathBuf);
 
 impl Folder {

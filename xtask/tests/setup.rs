@@ -1,11 +1,11 @@
-//! Set-up against registries that answer late, or not at all: programs that only count how often they are started.
+//! Tests of set-up with slow or failing registries: fake programs count how often they are started.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Stands for `python3`, and for the Python of the environment that it makes.
+/// Fake `python3`, also for the Python of the environment.
 const PYTHON: &str = r#"#!/bin/sh
 case "$*" in
   --version) echo Python 3.12.1 ;;
@@ -14,7 +14,7 @@ case "$*" in
 esac
 "#;
 
-/// Stands for `go`: it can never fetch anything.
+/// Fake `go`, which cannot fetch.
 const GO: &str = r#"#!/bin/sh
 case "$1" in
   version) echo go version go1.99.1 linux/amd64 ;;
@@ -52,7 +52,7 @@ fn program(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
 }
 
-/// A folder with what set-up reads of a checkout. It is removed with its contents.
+/// A folder with the files of a checkout that set-up reads, removed on drop.
 struct Checkout(PathBuf);
 
 impl Checkout {

@@ -1,7 +1,7 @@
-//! The stages that are one call of `cargo`.
+//! Stages that are a single call of `cargo`.
 //!
-//! All of them build with the profile [`PROFILE`], and tests without `--package`: a package by itself takes its dependencies
-//! with fewer features, so that they would be compiled once more.
+//! All of them build with the profile [`PROFILE`], and tests without `--package`: a single package
+//! gets its dependencies with fewer features, so that they would be compiled twice.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use std::sync::OnceLock;
 use super::Outcome;
 use crate::setup;
 
-/// How all stages build: Cargo.toml says what it is.
+/// Profile of all stages; defined in Cargo.toml.
 pub(super) const PROFILE: &str = "gate";
 
-/// Where cargo puts what it builds, as it says itself: files and variables of several names decide that.
+/// Target folder, as reported by cargo: several files and variables determine it.
 pub(crate) fn target(root: &Path) -> PathBuf {
     static TARGET: OnceLock<PathBuf> = OnceLock::new();
     let ask = || {
@@ -27,12 +27,12 @@ pub(crate) fn target(root: &Path) -> PathBuf {
     TARGET.get_or_init(|| ask().unwrap_or_else(|| root.join("target"))).clone()
 }
 
-/// The binary that tests drive: built with the tests.
+/// Binary under test, built with the tests.
 pub(super) fn binary(root: &Path) -> PathBuf {
     target(root).join(PROFILE).join("zonal")
 }
 
-/// All crates of the workspace, the benchmarks too: formatting needs no build.
+/// Formats all crates of the workspace, including the benchmarks, which need no build for that.
 pub(super) fn fmt(root: &Path) -> Outcome {
     match missing_component(root, "fmt", "rustfmt") {
         Some(skipped) => skipped,
@@ -40,7 +40,7 @@ pub(super) fn fmt(root: &Path) -> Outcome {
     }
 }
 
-/// Rules for dependencies: `deny.toml`. Advisories are left out: their database has no registry.
+/// Dependency rules: `deny.toml`. Advisories are left out: their database has no registry.
 pub(super) fn deny(root: &Path) -> Outcome {
     let deny = match setup::ready(root, "cargo-deny") {
         Ok(path) => root.join(path),
@@ -51,7 +51,7 @@ pub(super) fn deny(root: &Path) -> Outcome {
     outcome(&mut command)
 }
 
-/// The default members, tests and examples included.
+/// Lints the default members, with tests and examples.
 pub(super) fn clippy(root: &Path) -> Outcome {
     match missing_component(root, "clippy", "clippy") {
         Some(skipped) => skipped,
@@ -59,7 +59,7 @@ pub(super) fn clippy(root: &Path) -> Outcome {
     }
 }
 
-/// All tests, and the binary that they drive.
+/// Runs all tests, with the binary under test.
 pub(super) fn build(root: &Path) -> Outcome {
     outcome(&mut super::build_tests(root))
 }
@@ -68,19 +68,20 @@ pub(super) fn test(root: &Path) -> Outcome {
     built(root, "test", &["--no-fail-fast"])
 }
 
-/// Against a real S3 server.
+/// Runs the tests against a real S3 server.
 pub(super) fn test_origin(root: &Path, versitygw: &Path) -> Outcome {
     let mut command = command(root, "test", &["--test", "versitygw"]);
     chosen(command.env("ZONAL_VERSITYGW", versitygw))
 }
 
-/// With real NBD clients: the block device, and the server over memory.
+/// Runs the tests with real NBD clients: against the block device, and against a server over
+/// memory.
 pub(super) fn test_nbd(root: &Path) -> Outcome {
     let mut command = command(root, "test", &["--test", "binary", "--test", "served", "real::"]);
     chosen(command.env("ZONAL_NBD_CLIENTS", "1"))
 }
 
-/// More histories than the stage `tests` plays: some bugs were first found hundreds of seeds on.
+/// Simulates more histories than the stage `tests`: some bugs take hundreds of seeds.
 pub(super) fn seeds(root: &Path) -> Outcome {
     let mut command = command(root, "test", &["--test", "seeds", "--test", "block", "no_history"]);
     command.env("ZONAL_SIM_SEEDS", "2000").env("ZONAL_SIM_DRIVE_SEEDS", "300");
@@ -88,7 +89,7 @@ pub(super) fn seeds(root: &Path) -> Outcome {
     chosen(&mut command)
 }
 
-/// No default member: it builds other caches.
+/// Lints the comparison with other caches, which is no default member because it builds them.
 pub(super) fn peers(root: &Path) -> Outcome {
     match missing_component(root, "clippy", "clippy") {
         Some(skipped) => skipped,
@@ -96,13 +97,13 @@ pub(super) fn peers(root: &Path) -> Outcome {
     }
 }
 
-/// In a build of their own: nothing that is served is ever built with them.
+/// Mutation tests, in a separate build: no shipped program contains planted bugs.
 pub(super) fn planted(root: &Path) -> Outcome {
     let simulator = ["--package", "zonal-sim", "--features", "planted-bugs"];
     chosen(&mut command(root, "test", &[&simulator[..], &["--test", "planted"]].concat()))
 }
 
-/// Private items too: a link in a comment that leads nowhere misleads those who repair the code.
+/// Builds the documentation, with private items: their links must work too.
 pub(super) fn doc(root: &Path) -> Outcome {
     let mut command = command(root, "doc", &["--no-deps", "--document-private-items"]);
     command.env("RUSTDOCFLAGS", "--deny warnings");
@@ -113,11 +114,11 @@ fn built(root: &Path, subcommand: &str, arguments: &[&str]) -> Outcome {
     outcome(&mut command(root, subcommand, arguments))
 }
 
-/// A command of cargo that builds.
+/// A cargo command that builds.
 pub(super) fn command(root: &Path, subcommand: &str, arguments: &[&str]) -> Command {
     let mut command = cargo(root);
     command.args([subcommand, "--profile", PROFILE]).args(arguments);
-    // What somebody set for tests of their own would make these fewer.
+    // Test variables of the user could reduce the tests.
     let is_ours = |name: &str| {
         ["ZONAL_", "PROPTEST_"].iter().any(|start| name.starts_with(start)) || name == "SLOW_TESTS"
     };
@@ -127,12 +128,13 @@ pub(super) fn command(root: &Path, subcommand: &str, arguments: &[&str]) -> Comm
     command
 }
 
-/// Cargo, from the top of the checkout.
+/// Cargo, started at the top of the checkout.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
-    // `cargo run` tells this program of its own package. Build scripts that look at these would run again, and what
-    // depends on them would be compiled anew, each time that cargo is called from here and from a shell in turn.
+    // `cargo run` sets variables of this package. Build scripts that read them would run again, and
+    // their dependents would be rebuilt, whenever cargo is called from here and from a shell in
+    // turn.
     let is_of_xtask = |name: &str| {
         let starts = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_NAME", "CARGO_CRATE_NAME"];
         starts.iter().any(|start| name.starts_with(start)) || name == "CARGO_PRIMARY_PACKAGE"
@@ -154,7 +156,8 @@ pub(super) fn outcome(command: &mut Command) -> Outcome {
     }
 }
 
-/// Tests that are chosen by name: each program that is started must have some, for a name that fits nothing passes as well.
+/// Runs tests that are selected by name. Every test program must run at least one, because a name
+/// that matches nothing passes too.
 fn chosen(command: &mut Command) -> Outcome {
     let mut passed = Vec::new();
     let status = follow(command, |line| passed.extend(tests_passed(line)));
@@ -168,13 +171,13 @@ fn chosen(command: &mut Command) -> Outcome {
     }
 }
 
-/// Runs a command, and hands on each line that it prints. `None` if it did not start.
+/// Runs a command and forwards each line of its output. `None` if it did not start.
 pub(super) fn follow(command: &mut Command, mut hears: impl FnMut(&str)) -> Option<ExitStatus> {
     let started = command.stdout(Stdio::piped()).spawn();
     let mut child =
         started.inspect_err(|error| eprintln!("{command:?} did not start: {error}")).ok()?;
     let output = child.stdout.take().map(BufReader::new);
-    // A test may print any bytes.
+    // Test output may contain any bytes.
     for line in output.into_iter().flat_map(|output| output.split(b'\n')).map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
         println!("{line}");
@@ -183,14 +186,14 @@ pub(super) fn follow(command: &mut Command, mut hears: impl FnMut(&str)) -> Opti
     child.wait().ok()
 }
 
-/// Of the line in which a program sums up its tests: how many passed.
+/// Number of passed tests in a summary line of libtest.
 fn tests_passed(line: &str) -> Option<u32> {
     let (_, rest) = line.strip_prefix("test result: ")?.split_once(". ")?;
     rest.split_once(" passed")?.0.parse().ok()
 }
 
-/// Distributions ship `rustfmt` and `clippy` apart from the compiler: without them the stage is
-/// skipped, for whoever builds from such a machine can do nothing about it.
+/// Skips the stage if a component is missing. Distributions package `rustfmt` and `clippy`
+/// separately from the compiler.
 fn missing_component(root: &Path, subcommand: &str, component: &str) -> Option<Outcome> {
     let mut probe = cargo(root);
     let status =

@@ -1,5 +1,5 @@
-//! Stages that run tools of the Python environment: real S3 clients and attacks against `zonal serve`, and the spell
-//! checker.
+//! Stages that run tools of the Python environment: S3 clients and attacks against `zonal serve`,
+//! spelling and links.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,28 +7,29 @@ use std::process::Command;
 use super::{Outcome, cargo};
 use crate::setup;
 
-/// Four that share no code: Python, the command line, the C++ SDK and Rust's object_store.
+/// Four clients without common code: boto3, the AWS command line, the C++ SDK and Rust's
+/// object_store.
 const FOUR: [&str; 4] = ["boto3", "aws", "pyarrow", "obstore"];
 
-/// Real clients read and write through Zonal, and see what they would see without it.
+/// Real clients read and write through Zonal, and get the same results as without it.
 pub(super) fn four(root: &Path) -> Outcome {
     let words = FOUR.map(|client| ["--client", client]);
     run(root, &["versitygw"], "clients/reads.py", words.as_flattened())
 }
 
-/// All clients but these four.
+/// All other clients.
 pub(super) fn others(root: &Path) -> Outcome {
     let words = FOUR.map(|client| ["--without", client]);
     run(root, &["versitygw"], "clients/reads.py", words.as_flattened())
 }
 
-/// The AWS SDKs for Java and JavaScript get their hits; `make clients` has Hadoop's S3A besides.
+/// The AWS SDKs for Java and JavaScript get cache hits; `make clients` includes Hadoop's S3A.
 pub(super) fn sdks(root: &Path) -> Outcome {
     let words = ["--client", "java", "--client", "javascript"];
     run(root, &["versitygw", "sdks"], "clients/sdks.py", &words)
 }
 
-/// Each of them reads and writes a little over HTTPS; `make clients` does it all.
+/// Each client reads and writes a little over HTTPS; `make clients` does it all.
 pub(super) fn https(root: &Path) -> Outcome {
     run(root, &["versitygw", "openssl"], "clients/reads.py", &["--https", "--quick"])
 }
@@ -38,22 +39,22 @@ pub(super) fn writers(root: &Path) -> Outcome {
     run(root, &["versitygw"], "clients/writers.py", &[])
 }
 
-/// A part of an S3 server's own suite; `make conformance` runs it all.
+/// Part of an S3 server's own suite; `make conformance` runs it all.
 pub(super) fn conformance(root: &Path) -> Outcome {
     run(root, &["versitygw"], "clients/conformance.py", &["--core"])
 }
 
-/// Nobody gets past a key, in some hundred ways; `make attacks` tries all, over three servers.
+/// Attacks on authorization, some hundred; `make attacks` runs all, over three servers.
 pub(super) fn attacks(root: &Path) -> Outcome {
     run(root, &["versitygw"], "attacks", &["--core", "--versitygw", ".tools/bin/versitygw"])
 }
 
-/// Of three nodes behind HAProxy, one that goes away costs its own share of hits.
+/// Three nodes behind HAProxy: losing one costs only its share of the hits.
 pub(super) fn nodes(root: &Path) -> Outcome {
     run(root, &["haproxy", "ip"], "clients/nodes.py", &[])
 }
 
-/// Idle, slow and many clients, and what the origin is asked for a crowd.
+/// Memory with idle, slow and many clients, and origin requests under a crowd.
 pub(super) fn memory(root: &Path) -> Outcome {
     run(root, &["openssl"], "clients/memory.py", &[])
 }
@@ -87,7 +88,7 @@ fn installed(root: &Path, program: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Runs a script, if the tools that it needs beside Python are there.
+/// Runs a script of the tests, if its tools are ready.
 fn run(root: &Path, tools: &[&str], script: &str, words: &[&str]) -> Outcome {
     if let Some(why) = tools.iter().find_map(|tool| setup::ready(root, tool).err()) {
         return Outcome::Skipped(why);
@@ -106,7 +107,7 @@ fn run(root: &Path, tools: &[&str], script: &str, words: &[&str]) -> Outcome {
     follow(&mut command)
 }
 
-/// Runs a script, and hands on what it says: the last line is the reason when it cannot run.
+/// Runs a script and forwards its output. The last line is the reason for a skip.
 fn follow(command: &mut Command) -> Outcome {
     let mut last = String::new();
     match cargo::follow(command, |line| line.clone_into(&mut last)) {
@@ -116,5 +117,5 @@ fn follow(command: &mut Command) -> Outcome {
     }
 }
 
-/// The status of a script that the machine does not let do what it wants to.
+/// Exit code of a script that the machine does not allow to run.
 const CANNOT: i32 = 77;

@@ -1,8 +1,8 @@
-//! The stage that checks what can be known of the container's image without a base image: no image is fetched.
+//! Checks of the container image that need no base image, so that none is fetched.
 //!
-//! 1. What is copied into the build is all that the build reads, and its lock file fits.
-//! 2. The compiler of the build is one that Zonal can be built with.
-//! 3. The image runs as a user that it makes, and starts commands that there are.
+//! 1. The build copies all sources that it reads, and its lock file is current.
+//! 2. The compiler of the build is new enough.
+//! 3. The image runs as its own user, and starts existing commands.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::release::{PROGRAMS, SHIPPED};
 
 const CONTAINERFILE: &str = "packaging/Containerfile";
 
-/// A build script asks git for the commit, and does without when there is no repository.
+/// A build script asks git for the commit, and works without a repository too.
 const GIT: &str = ".git";
 
 pub(super) fn container(root: &Path) -> Outcome {
@@ -49,7 +49,7 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
-/// Each instruction and its words, on one line.
+/// Instructions and their arguments, one per line.
 fn instructions(text: &str) -> Vec<(String, String)> {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
     let text = lines.collect::<Vec<_>>().join("\n").replace("\\\n", " ");
@@ -57,7 +57,7 @@ fn instructions(text: &str) -> Vec<(String, String)> {
     lines.map(|(name, words)| (name.to_owned(), words.trim().to_owned())).collect()
 }
 
-/// What is copied from the repository.
+/// Paths that the image copies from the repository.
 fn copied(instructions: &[(String, String)]) -> Vec<PathBuf> {
     let copies = instructions.iter().filter(|(name, _)| name == "COPY");
     let of_here = copies.filter(|(_, words)| !words.starts_with("--from="));
@@ -68,7 +68,7 @@ fn copied(instructions: &[(String, String)]) -> Vec<PathBuf> {
     sources.map(PathBuf::from).collect()
 }
 
-/// The compiler wrote down which files it read for each program that the build makes.
+/// Compares the copied paths with the source files that the compiler listed for each program.
 fn check_sources(root: &Path, copied: &[PathBuf]) -> Result<(), String> {
     let list_of = |program: &str| cargo::binary(root).with_file_name(format!("{program}.d"));
     let mut programs = PROGRAMS.iter().map(|(program, _)| list_of(program));
@@ -77,11 +77,11 @@ fn check_sources(root: &Path, copied: &[PathBuf]) -> Result<(), String> {
 
 fn check_list(root: &Path, list: &Path, copied: &[PathBuf]) -> Result<(), String> {
     let list = read(list)?;
-    // A space in a path has a backslash before it.
+    // A backslash escapes a space in a path.
     let list = list.replace("\\ ", "\0");
     let (_, paths) = list.split_once(": ").ok_or("the list of what was read is empty")?;
     let paths = paths.split_whitespace().map(|path| PathBuf::from(path.replace('\0', " ")));
-    // What is included has dots in its path.
+    // Paths of included files contain dots.
     let paths = paths.filter_map(|path| path.canonicalize().ok());
     let top = root.canonicalize().map_err(|error| error.to_string())?;
     let ours: Vec<PathBuf> =
@@ -97,7 +97,7 @@ fn check_list(root: &Path, list: &Path, copied: &[PathBuf]) -> Result<(), String
     }
 }
 
-/// With what is copied and nothing else, the workspace is whole and its lock file is that of its manifests.
+/// Checks that the copied files are a whole workspace, and that the lock file fits its manifests.
 fn check_manifests(root: &Path, copied: &[PathBuf]) -> Result<(), String> {
     let folder = root.join("target/container");
     let _ = fs::remove_dir_all(&folder);
@@ -107,7 +107,7 @@ fn check_manifests(root: &Path, copied: &[PathBuf]) -> Result<(), String> {
     });
     made.map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // Fetches the packages that no stage before this one needed.
+    // Fetches packages that no earlier stage needed.
     command.args(["tree", "--locked", "--depth", "0"]);
     let output = command.current_dir(&folder).output().map_err(|error| error.to_string())?;
     match output.status.success() {
@@ -127,7 +127,7 @@ fn check_compiler(root: &Path, instructions: &[(String, String)]) -> Result<(), 
     }
 }
 
-/// It has the program that `make release` makes.
+/// Checks that the image has the program of `make release`.
 fn check_release(instructions: &[(String, String)]) -> Result<(), String> {
     let made = "cargo run --locked --package xtask -- release";
     let built = format!("/build/target/{SHIPPED}/zonal");
@@ -141,7 +141,7 @@ fn check_release(instructions: &[(String, String)]) -> Result<(), String> {
     }
 }
 
-/// The last user counts.
+/// Checks the user: the last one counts.
 fn check_user(instructions: &[(String, String)]) -> Result<(), String> {
     let user = instructions.iter().rev().find(|(name, _)| name == "USER");
     let (_, user) = user.ok_or("it runs as root: there is no USER")?;
@@ -153,7 +153,7 @@ fn check_user(instructions: &[(String, String)]) -> Result<(), String> {
     }
 }
 
-/// What the image starts and what asks for its health are commands with flags that there are.
+/// Checks that the start command and the health check are existing commands and flags.
 fn check_commands(root: &Path, instructions: &[(String, String)]) -> Result<(), String> {
     let of = |wanted: &str| {
         let found = instructions.iter().find(|(name, _)| name == wanted);
@@ -172,7 +172,7 @@ fn check_commands(root: &Path, instructions: &[(String, String)]) -> Result<(), 
     Ok(())
 }
 
-/// The words of a command that is started without a shell: the image has none that is needed.
+/// Arguments of a command that starts without a shell, which the image lacks.
 fn listed(words: &str) -> Result<Vec<String>, String> {
     let words = words.strip_prefix("CMD ").unwrap_or(words);
     let inner = words.strip_prefix("[\"").and_then(|words| words.strip_suffix("\"]"));

@@ -1,8 +1,9 @@
-//! `cargo xtask ci flaky`: finds the tests that do not always pass.
+//! `cargo xtask ci flaky`: finds tests that fail sometimes.
 //!
 //! 1. Build once.
-//! 2. Run the stage `tests` so many times, under the limits that `ci` sets it.
-//! 3. List each test that failed in some run or was killed, and each program that ended badly with no such test.
+//! 2. Run the stage `tests` several times, under the limits of `ci`.
+//! 3. List each test that failed or was killed in some run, and each program that failed without
+//!    such a test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 use super::{Outcome, Run, STAGES, limit, stage_command, times};
 use crate::libtest::{Event, event, plain};
 
-/// Runs when no number is given: a test that fails every third time is found in 7 of 10.
+/// Default number of runs: three find a test that fails every third time in 7 of 10 cases.
 const TIMES: u32 = 3;
 
 const USAGE: &str = "usage: cargo xtask ci flaky [--times N]";
@@ -71,11 +72,11 @@ fn find(root: &Path, times: u32) -> Result<Failures, String> {
     Ok(failures)
 }
 
-/// What one run printed.
+/// Output of one run.
 #[derive(Default)]
 struct Heard {
     program: String,
-    /// Whether a test of the program failed.
+    /// True if a test of the program failed.
     has_failed: bool,
     failed: BTreeSet<String>,
 }
@@ -84,7 +85,7 @@ impl Heard {
     fn hear(&mut self, line: &str) {
         match event(&plain(line)) {
             Some(Event::Program(path)) => {
-                // The name of the file, without the hash behind it.
+                // File name without the hash at its end.
                 let file = path.rsplit('/').next().unwrap_or(path);
                 self.program = file.rsplit_once('-').map_or(file, |(name, _)| name).to_owned();
                 self.has_failed = false;
@@ -101,7 +102,7 @@ impl Heard {
     }
 }
 
-/// By test: in how many runs it failed.
+/// Number of failed runs, by test.
 #[derive(Default)]
 struct Failures(BTreeMap<String, u32>);
 

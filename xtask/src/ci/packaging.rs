@@ -1,4 +1,4 @@
-//! The stage that asks systemd whether it understands the unit that is packaged.
+//! Checks that systemd accepts the packaged unit.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use crate::setup;
 
 const UNIT: &str = "packaging/zonal.service";
 
-/// What the unit starts, which is not where it says on a machine that only builds.
+/// Program in the unit, which a build machine does not have at this path.
 const INSTALLED: &str = "/usr/bin/zonal";
 
-/// Checks a copy of the unit that starts something that is there. Nothing is installed or started.
+/// Checks a copy of the unit with an existing program. Installs and starts nothing.
 pub(super) fn unit(root: &Path) -> Outcome {
     let verifier = match setup::ready(root, "systemd-analyze") {
         Ok(verifier) => verifier,
@@ -39,7 +39,8 @@ fn verify(root: &Path, verifier: &str) -> Result<(), String> {
     let output = Command::new(verifier).arg("verify").arg(&copy).output();
     let output = output.map_err(|error| format!("{verifier} did not start: {error}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
-    // A key that it does not know is a remark to systemd, and a mistake of ours. What it says of other units is not.
+    // systemd only warns about an unknown key; here it is an error. Warnings about other units do
+    // not count.
     let about_ours: Vec<&str> =
         said.lines().filter(|line| line.contains("zonal.service")).collect();
     match output.status.success() && about_ours.is_empty() {

@@ -1,7 +1,8 @@
-//! What stages cost, and which of them grew.
+//! Times of the stages, compared with earlier runs.
 //!
-//! `docs/results/gate-times.csv` has a row for each stage of each run that was kept (`--keep-times`). Every run is compared with
-//! the newest rows of such a machine for a run that began in the same state. A stage that grew by half is named.
+//! `docs/results/gate-times.csv` has a row for each stage of each kept run (`--keep-times`). A run
+//! is compared with the newest rows of the same kind of machine that began in the same state. A
+//! stage that grew by half is named.
 
 use std::fmt;
 use std::fs;
@@ -9,23 +10,25 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Kept in the repository: the rows of a run that was slower than it ought to be are seen in a review.
+/// File of times, in the repository: a review shows the rows of a slow run.
 const KEPT: &str = "docs/results/gate-times.csv";
 const HEAD: &str = "commit,day,machine,state,stage,wall_s,cpu_s\n";
 
-/// What is below this is noise whatever its ratio. 5 s of the processors and 15 s of the clock: a busy neighbour costs as much.
+/// Differences below this are noise at any ratio: 5 s of CPU time and 15 s of wall-clock time, the
+/// cost of a busy neighbour.
 const CPU_NOISE_SECONDS: f64 = 5.0;
 const WALL_NOISE_SECONDS: f64 = 15.0;
 
-/// A stage grew if it takes this many times what it took.
+/// Growth from which a stage is named.
 const GROWTH: f64 = 1.5;
 
-/// A stage is ended when it uses so many times its usual CPU time, and never below the second, nor without a row below the third.
+/// CPU limit of a stage, as a multiple of its usual CPU time. The minimum is the second constant,
+/// and the third without earlier rows.
 const CPU_LIMIT_FACTOR: f64 = 3.0;
 const CPU_LIMIT_MIN_SECONDS: f64 = 60.0;
 const CPU_LIMIT_UNKNOWN_SECONDS: f64 = 3000.0;
 
-/// Whether anything was built when a run began: a run from a fresh clone compiles in some of its stages.
+/// State at the start of a run: a run from a fresh clone compiles in some of its stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Fresh,
@@ -46,11 +49,11 @@ impl State {
     }
 }
 
-/// What a stage cost.
+/// Cost of a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cost {
     wall: Duration,
-    /// Of the processors, in every program that it started.
+    /// CPU time of all its processes.
     cpu: Duration,
 }
 
@@ -77,7 +80,7 @@ impl Stopwatch {
     }
 }
 
-/// What is to be said of the times of a run: each stage that grew, and with what it was compared.
+/// Remarks on the times of a run: each stage that grew, and the row of the comparison.
 pub(super) fn compare(root: &Path, state: State, costs: &[(&str, Cost)]) -> Vec<String> {
     match read(root) {
         Ok(kept) => told(&kept, &machine(), state, costs),
@@ -97,10 +100,10 @@ fn told(kept: &str, machine: &str, state: State, costs: &[(&str, Cost)]) -> Vec<
     lines
 }
 
-/// The CPU time over which a stage is ended. One that was asked for by itself may have to build.
+/// CPU limit of a stage. A stage that is requested by name may include a build.
 pub(super) fn cpu_limit(kept: &str, stage: &str, is_built: bool) -> Duration {
     let rows: Vec<Row> = kept.lines().skip(1).filter_map(Row::read).collect();
-    // The most of any machine: a slower one is not a fault of the stage.
+    // The maximum over all machines: a slower machine is no fault of the stage.
     let usual = |stage: &str| {
         let seconds = rows.iter().filter(|row| row.stage == stage).map(|row| row.cpu_seconds);
         seconds.reduce(f64::max)
@@ -110,7 +113,7 @@ pub(super) fn cpu_limit(kept: &str, stage: &str, is_built: bool) -> Duration {
     Duration::from_secs_f64(limit.unwrap_or(CPU_LIMIT_UNKNOWN_SECONDS).max(CPU_LIMIT_MIN_SECONDS))
 }
 
-/// Adds a row for each stage. False when they cannot be written.
+/// Appends a row for each stage. False if the file cannot be written.
 pub(super) fn keep(root: &Path, state: State, costs: &[(&str, Cost)]) -> bool {
     let (commit, machine, state) = (columns(&crate::commit(root)), machine(), state.name());
     let rows = costs.iter().map(|(stage, Cost { wall, cpu })| {
@@ -118,7 +121,7 @@ pub(super) fn keep(root: &Path, state: State, costs: &[(&str, Cost)]) -> bool {
         format!("{commit},{machine},{state},{stage},{wall:.1},{cpu:.1}\n")
     });
     let added: String = rows.collect();
-    // What cannot be read is not written over.
+    // An unreadable file is not overwritten.
     let written = read(root).and_then(|kept| {
         let end = if kept.ends_with('\n') { "" } else { "\n" };
         fs::write(root.join(KEPT), format!("{kept}{end}{added}")).map_err(|e| e.to_string())
@@ -126,7 +129,7 @@ pub(super) fn keep(root: &Path, state: State, costs: &[(&str, Cost)]) -> bool {
     written.inspect_err(|why| eprintln!("{KEPT}: {why}")).is_ok()
 }
 
-/// All rows that are kept.
+/// All rows of the file.
 pub(super) fn read(root: &Path) -> Result<String, String> {
     match fs::read_to_string(root.join(KEPT)) {
         Ok(text) if text.starts_with(HEAD) => Ok(text),
@@ -136,7 +139,7 @@ pub(super) fn read(root: &Path) -> Result<String, String> {
     }
 }
 
-/// The processor and how many of it: times of others cannot be compared.
+/// Processor model and count: times of other machines are not comparable.
 fn machine() -> String {
     let told = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = told.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
@@ -145,7 +148,7 @@ fn machine() -> String {
     format!("{cores} x {}", model.replace(',', " "))
 }
 
-/// The first two columns of a row: a commit that had changes beside it has a `+` behind it.
+/// First two columns of a row. A `+` after the commit marks uncommitted changes.
 fn columns(commit: &str) -> String {
     let (commit, mark) = match commit.strip_suffix(", with changes") {
         Some(commit) => (commit, "+"),
@@ -174,7 +177,7 @@ impl<'a> Row<'a> {
         Some(Self { commit, machine, state, stage, wall_seconds, cpu_seconds })
     }
 
-    /// What is said of the stage when it takes half as much again.
+    /// Remark on the stage if it grew by half.
     fn grown(&self, cost: Cost) -> Option<String> {
         let (wall, cpu) = (cost.wall.as_secs_f64(), cost.cpu.as_secs_f64());
         let has = |before: f64, now: f64, noise| before * GROWTH < now && noise < now - before;

@@ -1,19 +1,18 @@
 //! Builds the programs of a tree, and copies them beside its record.
 //!
-//! Both trees are built with the same settings, through the environment: a profile of our own would
-//! be missing in older commits.
+//! Both trees use the same settings, through the environment: older commits lack today's profiles.
 
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-/// The programs that a tree may have. Older commits have the first only.
+/// Programs that a tree may have. Older commits have the first only.
 pub(super) const PROGRAMS: [&str; 2] = ["zonal", "zonal-lab"];
 
-/// The profile `dev`, because every commit has it and it keeps debug assertions and overflow checks.
-/// Optimised, because histories and reports would take ten times as long. Without debug information
-/// and incremental files, because they only cost disk space here, and without optimisation over the units of a crate at its
-/// end, which is the default without them and only costs time here.
+/// Profile `dev`, because all commits have it, with debug assertions and overflow checks.
+/// Optimized, because histories and reports would take ten times as long. Without debug information
+/// and incremental files, which only cost disk space here. Without the link-time optimization of
+/// units, which is then the default and only costs time here.
 const SETTINGS: [(&str, &str); 4] = [
     ("CARGO_PROFILE_DEV_OPT_LEVEL", "2"),
     ("CARGO_PROFILE_DEV_DEBUG", "false"),
@@ -21,11 +20,11 @@ const SETTINGS: [(&str, &str); 4] = [
     ("CARGO_PROFILE_DEV_LTO", "off"),
 ];
 
-/// Builds `tree` with the target folder `target`, and copies its programs to `destination`.
+/// Builds `tree` in the target folder `target`, and copies its programs to `destination`.
 pub(super) fn build(tree: &Path, target: &Path, destination: &Path) -> Result<(), String> {
     let built = target.join("debug");
     for program in PROGRAMS {
-        // The target folder outlives a commit: a program that is gone must not be taken for new.
+        // The target folder is shared by commits: a removed program must not pass for a new one.
         let _ = fs::remove_file(built.join(program));
     }
     let status = crate::ci::cargo(tree)

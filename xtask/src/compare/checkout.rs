@@ -6,12 +6,12 @@ use std::process::Command;
 
 use crate::setup::run_quietly;
 
-/// Name of the worktree. It is always the same path, so that the cache of `cargo` stays valid.
+/// Name of the worktree. The path is always the same, so that cargo's cache stays valid.
 const FOLDER: &str = "tree";
 
-/// The full hash of a commit that is named by the user.
+/// Full hash of a commit that the user names.
 pub(super) fn resolve(root: &Path, name: &str) -> Result<String, String> {
-    // An option in the place of a name would be an option of git.
+    // A name that begins with `-` would be an option of git.
     if name.starts_with('-') {
         return Err(format!("`{name}` is not a commit"));
     }
@@ -19,12 +19,12 @@ pub(super) fn resolve(root: &Path, name: &str) -> Result<String, String> {
     hash.map_err(|_| format!("`{name}` is not a commit of this repository"))
 }
 
-/// Whether the working tree holds exactly the commit that is checked out.
+/// True if the working tree equals the commit that is checked out.
 pub(super) fn is_clean(root: &Path) -> Result<bool, String> {
     git(root, &["status", "--porcelain"]).map(|changes| changes.is_empty())
 }
 
-/// A worktree of another commit. It is removed when the value is dropped.
+/// Worktree of another commit, removed on drop.
 pub(super) struct Checkout {
     root: PathBuf,
     pub(super) path: PathBuf,
@@ -43,7 +43,7 @@ impl Checkout {
 
     fn remove(&self) {
         let path = self.path.to_string_lossy().into_owned();
-        // Both fail when there is nothing to remove.
+        // Both fail when there is no worktree to remove.
         let _ = git(&self.root, &["worktree", "remove", "--force", &path]);
         let _ = fs::remove_dir_all(&self.path);
         let _ = git(&self.root, &["worktree", "prune"]);

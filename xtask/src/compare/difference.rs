@@ -1,7 +1,7 @@
-//! Compares two records, and prints what differs.
+//! Compares two records, and prints the differences.
 //!
-//! Histories are compared seed by seed: of each kind the first seed that differs is run again on
-//! both sides. All else is compared file by file.
+//! Histories are compared seed by seed; the first different seed of each kind is run again on both
+//! sides. All other parts are compared file by file.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,29 +13,29 @@ use super::part;
 use super::program::Programs;
 use super::record::{PART_NAMES, PROGRAMS_FOLDER};
 
-/// Lines of one file's diff that are printed: about a screen.
+/// Printed lines of one file's diff: about a screen.
 const FILE_LINES_MAX: usize = 40;
-/// Lines of a history's diff: where it begins matters, what follows does not.
+/// Printed lines of a history's diff: its beginning matters.
 const HISTORY_LINES_MAX: usize = 16;
 /// Longer lines are cut: a line of a table has 300 characters.
 const LINE_CHARS_MAX: usize = 400;
 
-/// A record and the commit that its tree was checked out from.
+/// A record, and the commit of its tree.
 pub(super) struct Record {
     pub(super) folder: PathBuf,
     pub(super) commit: String,
-    /// What the user calls it.
+    /// Name that the user gave.
     pub(super) name: String,
 }
 
-/// How many entries of a part are equal, and how many are not.
+/// Counts of equal and different entries of a part.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Count {
     equal: usize,
     different: usize,
 }
 
-/// Prints what differs and a line for each part. True when nothing differs.
+/// Prints the differences and a line for each part. True if there is no difference.
 pub(super) fn print(before: &Record, after: &Record, scratch: &Path) -> Result<bool, String> {
     let mut summary = String::new();
     let mut is_equal = true;
@@ -62,7 +62,7 @@ impl Count {
     }
 }
 
-/// `12345` as `12,345`.
+/// Formats `12345` as `12,345`.
 fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -107,7 +107,7 @@ fn compare_part(
     Ok(total)
 }
 
-/// Histories, golden bytes and metrics are counted by lines, the others by files.
+/// Histories, golden bytes and metrics are counted by lines, other parts by files.
 fn count(part: &str, old: &str, new: &str) -> Count {
     if !matches!(part, "histories" | "golden" | "metrics") {
         let different = usize::from(old != new);
@@ -118,7 +118,7 @@ fn count(part: &str, old: &str, new: &str) -> Count {
     Count { equal, different: old.len().max(new.len()) - equal }
 }
 
-/// Prints the first seed of a kind that differs, and where the two histories part.
+/// Prints the first different seed of a kind, and where the two histories part.
 fn print_history(
     before: &Record,
     after: &Record,
@@ -146,14 +146,14 @@ fn print_history(
     print_diff(&traces[0], &traces[1], HISTORY_LINES_MAX)
 }
 
-/// The seed of the first line that is not the same in both.
+/// Seed of the first different line.
 fn first_different_seed<'a>(old: &'a str, new: &'a str) -> Option<&'a str> {
     let pairs = old.lines().zip(new.lines());
     let line = pairs.into_iter().find(|(old, new)| old != new).map(|(old, _)| old);
     line.and_then(|line| line.split(' ').next())
 }
 
-/// A command as it is typed.
+/// Command line of a command.
 fn shell(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
@@ -168,14 +168,14 @@ fn print_diff(old: &Path, new: &Path, lines_max: usize) -> Result<(), String> {
         .output()
         .map_err(|error| format!("git did not start: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // The lines before the first hunk are git's own.
+    // The lines before the first hunk are git's header.
     let text = text.find("\n@@").map_or(text.as_str(), |at| &text[at + 1..]);
     println!("--- {}\n+++ {}", old.display(), new.display());
     println!("{}", beginning(text, lines_max));
     Ok(())
 }
 
-/// The first lines of a text, and how many were left out.
+/// First lines of a text, and the number of omitted lines.
 fn beginning(text: &str, lines_max: usize) -> String {
     let cut = |line: &str| match line.char_indices().nth(LINE_CHARS_MAX) {
         Some((end, _)) => format!("{} ...\n", &line[..end]),

@@ -1,7 +1,7 @@
-//! Histories of the simulator: for each kind one line a seed, with the hash of the whole trace.
+//! Histories of the simulator: a line per seed for each kind, with the hash of the whole trace.
 //!
-//! The kinds are those of the cache as the seed has it, of each policy, and of the block device. Each
-//! tree names its own policies, so a policy that only one tree has is a difference.
+//! The kinds are: the cache as the seed has it, each policy, and the block device. Each tree lists
+//! its own policies, so a policy of only one tree is a difference.
 
 use std::fmt::Write;
 use std::process::Command;
@@ -9,12 +9,12 @@ use std::process::Command;
 use super::part::{self, Context};
 use super::program::{Programs, on_all_cores};
 
-/// A value that no policy will ever be called, so that the refusal lists all names.
+/// A value that names no policy: the error message lists all names.
 const NO_POLICY: &str = "nonsense";
-/// What stands before the names in that refusal.
+/// Text before the names in that error message.
 const NAMES_START: &str = "write one of ";
 
-/// One kind of history: its name, and its arguments besides the seed.
+/// Kind of history: its name, and its arguments besides the seed.
 struct Kind {
     name: String,
     arguments: Vec<String>,
@@ -31,7 +31,7 @@ pub(super) fn record(context: &Context) -> Result<(), String> {
     Ok(())
 }
 
-/// The command that shows one history. `file` is the name of the kind's file in the record.
+/// Command that shows one history. `file` is the name of the kind's file in the record.
 pub(super) fn show(programs: &Programs, file: &str, seed: &str) -> Result<Command, String> {
     let kind = kind(file.trim_end_matches(".txt"));
     command(programs, &kind, seed)
@@ -60,7 +60,7 @@ fn kind(name: &str) -> Kind {
     Kind { name: name.to_owned(), arguments }
 }
 
-/// The names in the refusal of a policy that there is not.
+/// Policy names in the error message for an unknown policy.
 fn policies(refusal: &str) -> Vec<String> {
     let Some((_, names)) = refusal.split_once(NAMES_START) else {
         return Vec::new();
@@ -75,7 +75,7 @@ fn command(programs: &Programs, kind: &Kind, seed: &str) -> Result<Command, Stri
     programs.having(&words)
 }
 
-/// `SEED HASH LINES`, and the exit code where a history ends in a violation.
+/// `SEED HASH LINES`, and the exit code if the history ends in a violation.
 fn line(programs: &Programs, kind: &Kind, seed: u32) -> Result<String, String> {
     let mut command = command(programs, kind, &seed.to_string())?;
     let printed = programs.run(&mut command)?;
@@ -84,7 +84,7 @@ fn line(programs: &Programs, kind: &Kind, seed: u32) -> Result<String, String> {
     match printed.code {
         Some(0 | 1) if lines == 0 => return Err(format!("{command:?} printed nothing")),
         Some(0) => {}
-        // Exit code 1 is a violation. It belongs to the history, with all that it prints.
+        // Exit code 1 is a violation. It belongs to the history, with its output.
         Some(1) => {
             let _ = write!(text, " violation {:016x}", part::hash(printed.errors.as_bytes()));
         }

@@ -1,8 +1,8 @@
-//! Metrics of running servers: names, labels, types and help of everything on `/metrics`.
+//! Metrics of running servers: names, labels, types and help texts on `/metrics`.
 //!
 //! 1. Start the server in the scratch folder, on ports that the system chooses.
 //! 2. Try the addresses that it prints, until one of them has metrics.
-//! 3. Stop the server, and keep of each sample its name and its labels' names.
+//! 3. Stop the server, and keep the name and label names of each sample.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::part::{self, Context};
 
-/// A server, and its arguments. Its devices are small files: what they hold does not matter here.
+/// A server and its arguments. Its devices are small files, whose contents do not matter.
 struct Server {
     name: &'static str,
     arguments: &'static str,
@@ -33,13 +33,13 @@ const SERVERS: [Server; 2] = [
     },
 ];
 
-/// Where every server listens, before the port that the system chose.
+/// Address of every server, before the port that the system chose.
 const HOST: &str = "127.0.0.1:";
-/// A start takes a second; on a busy machine some more.
+/// Longest start: a second, on a busy machine some more.
 const START_MAX: Duration = Duration::from_secs(60);
-/// Between two looks at what a server printed: short beside its start.
+/// Interval between two looks at the server's output: short beside its start.
 const PAUSE: Duration = Duration::from_millis(100);
-/// An answer takes a millisecond. An NBD server never answers, because it waits for a client's word.
+/// Longest wait for an answer, which takes a millisecond. An NBD server never answers.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// Writes a file for each server.
@@ -54,11 +54,11 @@ pub(super) fn record(context: &Context) -> Result<(), String> {
     Ok(())
 }
 
-/// A server that is stopped when the value is dropped.
+/// A server, stopped on drop.
 struct Running(Child);
 
 impl Running {
-    /// Its output goes to `log`.
+    /// Starts the server, with its output in `log`.
     fn start(command: &mut Command, log: &Path) -> Result<Self, String> {
         let file = File::create(log).and_then(|file| Ok((file.try_clone()?, file)));
         let (out, err) = file.map_err(|error| format!("{}: {error}", log.display()))?;
@@ -69,13 +69,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Its devices are removed: it need not end in order.
+        // Its devices are removed, so it need not shut down gracefully.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The page of metrics of a server that is ready.
+/// Metrics page of a ready server.
 fn page(context: &Context, server: &Server, folder: &Path) -> Result<String, String> {
     let log = folder.join("log");
     let words: Vec<&str> = server.arguments.split_whitespace().collect();
@@ -89,7 +89,7 @@ fn page(context: &Context, server: &Server, folder: &Path) -> Result<String, Str
             return Err(format!("it ended ({status}): {last}"));
         }
         let found = addresses(&printed).iter().find_map(|address| {
-            // Only the admin endpoint has both: metrics are whole when it is ready.
+            // Only the admin endpoint has both; metrics are complete when it is ready.
             get(address, "/readyz")?;
             get(address, "/metrics").filter(|page| page.contains("# TYPE "))
         });
@@ -101,7 +101,7 @@ fn page(context: &Context, server: &Server, folder: &Path) -> Result<String, Str
     Err(format!("no metrics after {} s; it printed:\n{}", START_MAX.as_secs(), part::read(&log)?))
 }
 
-/// The addresses in a text, each once.
+/// Addresses in a text, without duplicates.
 fn addresses(text: &str) -> BTreeSet<String> {
     let ports = text.match_indices(HOST).map(|(at, _)| {
         let rest = &text[at + HOST.len()..];
@@ -110,7 +110,7 @@ fn addresses(text: &str) -> BTreeSet<String> {
     ports.filter(|port| !port.is_empty()).map(|port| format!("{HOST}{port}")).collect()
 }
 
-/// The body of the answer to a GET, when the answer is a 200.
+/// Body of the answer to a GET with status 200.
 fn get(address: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(ANSWER_MAX)).ok()?;
@@ -123,8 +123,7 @@ fn get(address: &str, path: &str) -> Option<String> {
     head.starts_with("HTTP/1.1 200 ").then(|| body.to_owned())
 }
 
-/// A page without its values: each line of help and of type, and each sample once with the names of
-/// its labels.
+/// A page without values: each line of help and type, and each sample once, with its label names.
 fn outline(page: &str) -> String {
     let lines = page.lines().map(str::trim_end).filter(|line| !line.is_empty());
     let lines =
@@ -139,7 +138,7 @@ fn outline(page: &str) -> String {
 /// `name{a="1",b="2"} 3` as `name{a,b}`.
 fn sample(line: &str) -> String {
     let name = &line[..line.find(['{', ' ']).unwrap_or(line.len())];
-    // Every second piece between quotes is a value; a quote within a value has a backslash.
+    // Every second piece between quotes is a value; a backslash escapes a quote within it.
     let labels = line[name.len()..].replace("\\\"", "");
     let labels: String = labels.split('"').step_by(2).collect();
     match labels.rsplit_once('}') {

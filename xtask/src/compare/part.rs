@@ -1,25 +1,26 @@
-//! What every part of a record is given, and how it writes its files.
+//! Context of a part of a record, and the writing of its files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::program::Programs;
 
-/// A tree that is recorded, and where one part of its record goes.
+/// A tree that is being recorded, and the folder of one part of its record.
 pub(super) struct Context {
-    /// The top of the tree.
+    /// Top of the tree.
     pub(super) tree: PathBuf,
     pub(super) programs: Programs,
-    /// Histories of each kind.
+    /// Number of histories of each kind.
     pub(super) seeds: u32,
-    /// Where commands run. It is empty when a part begins, and removed when it ends.
+    /// Working folder of commands: empty at the start of a part, removed at its end.
     pub(super) scratch: PathBuf,
-    /// Where the part's files go.
+    /// Folder of the part's files.
     pub(super) folder: PathBuf,
 }
 
 impl Context {
-    /// Writes one file of the part. An empty one is a failure: it would compare equal to nothing.
+    /// Writes one file of the part. An empty file is an error, because it would equal another empty
+    /// one.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<(), String> {
         if text.trim().is_empty() {
             return Err(format!("the record {name} came out empty"));
@@ -28,7 +29,7 @@ impl Context {
     }
 }
 
-/// Makes a folder, and its parents.
+/// Creates a folder and its parents.
 pub(super) fn make_folder(path: &Path) -> Result<(), String> {
     fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))
 }
@@ -41,7 +42,7 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The names of what a folder holds, sorted; none when there is no such folder.
+/// Names in a folder, sorted; none if there is no folder.
 pub(super) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -50,7 +51,7 @@ pub(super) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// FNV-1a: it tells a slip from none, and needs no crate.
+/// FNV-1a: enough to detect a difference, and needs no crate.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     const OFFSET: u64 = 0xCBF2_9CE4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01B3;

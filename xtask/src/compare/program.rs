@@ -1,7 +1,7 @@
-//! Runs the programs of a tree: which program has a command, and what the command prints.
+//! Runs the programs of a tree: finds the program of a command, and captures its output.
 //!
-//! A command runs with an empty environment in a scratch folder, and is given relative paths only.
-//! So its output depends on the program alone. What names the commit is taken out.
+//! A command runs with an empty environment in a scratch folder, with relative paths only, so its
+//! output depends on the program alone. Commit names are replaced.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,30 +11,30 @@ use std::thread;
 
 use super::build::PROGRAMS;
 
-/// Stands in a record where the program prints its commit.
+/// Replacement for the commit in a record.
 const COMMIT: &str = "COMMIT";
-/// Hex digits that are taken for a shortened commit: git's own minimum for a name.
+/// Minimum length of a shortened commit, in hex digits: git's own.
 const COMMIT_DIGITS_MIN: usize = 7;
 
-/// The programs of one tree.
+/// Programs of one tree.
 pub(super) struct Programs {
     folder: PathBuf,
-    /// The full hash of the commit that is checked out.
+    /// Full hash of the commit that is checked out.
     commit: String,
-    /// Each command with the program that has it, in the order of their help.
+    /// Commands with their programs, in the order of the help texts.
     commands: Vec<(String, &'static str)>,
 }
 
-/// What a command printed.
+/// Output of a command.
 pub(super) struct Printed {
-    /// `None` when a signal ended it.
+    /// `None` if a signal ended it.
     pub(super) code: Option<i32>,
     pub(super) output: String,
     pub(super) errors: String,
 }
 
 impl Programs {
-    /// Asks the programs in `folder` for their commands.
+    /// Lists the commands of the programs in `folder`.
     pub(super) fn find(folder: &Path, commit: &str) -> Result<Self, String> {
         let mut programs =
             Self { folder: folder.to_path_buf(), commit: commit.to_owned(), commands: Vec::new() };
@@ -46,18 +46,18 @@ impl Programs {
         Ok(programs)
     }
 
-    /// The programs that this tree has.
+    /// Programs that this tree has.
     pub(super) fn present(&self) -> Vec<&'static str> {
         PROGRAMS.into_iter().filter(|program| self.folder.join(program).exists()).collect()
     }
 
-    /// Each command with its program.
+    /// Commands with their programs.
     pub(super) fn commands(&self) -> &[(String, &'static str)] {
         &self.commands
     }
 
-    /// The command line `words` under the program that has the command `words[0]`. Commits before `zonal-lab` have it as a
-    /// command of `zonal lab`, or as one of `zonal`.
+    /// Command line for `words`. Commits before `zonal-lab` have the command `words[0]` below
+    /// `zonal lab`, or in `zonal`.
     pub(super) fn having(&self, words: &[&str]) -> Result<Command, String> {
         let name = words.first().copied().unwrap_or_default();
         let find = |name: &str| self.commands.iter().find(|(command, _)| command == name);
@@ -68,7 +68,7 @@ impl Programs {
         }
     }
 
-    /// One program with its arguments and nothing of this process's environment.
+    /// A program with its arguments and an empty environment.
     pub(super) fn command(&self, program: &str, words: &[&str]) -> Command {
         let mut command = Command::new(self.folder.join(program));
         command.args(words).env_clear().stdin(Stdio::null());
@@ -86,7 +86,7 @@ impl Programs {
         })
     }
 
-    /// Runs a command that has to end well.
+    /// Runs a command that must succeed.
     pub(super) fn output(&self, command: &mut Command) -> Result<String, String> {
         let printed = self.run(command)?;
         if printed.code != Some(0) {
@@ -102,10 +102,10 @@ impl Programs {
     }
 }
 
-/// Replaces every name of `commit`, and each hash behind the word `commit`.
+/// Replaces all names of `commit`, and each hash after the word `commit`.
 fn without_commit(text: &str, commit: &str) -> String {
     let start = commit.get(..COMMIT_DIGITS_MIN).unwrap_or(commit);
-    // A history has megabytes and seldom a commit.
+    // A history has megabytes, and rarely a commit.
     if !text.contains("commit") && !text.contains(start) {
         return text.to_owned();
     }
@@ -126,19 +126,18 @@ fn without_commit(text: &str, commit: &str) -> String {
     result + rest
 }
 
-/// The commands in a help text: the first word of each line below `Commands:`. `help` itself is
-/// left out.
+/// Commands in a help text: the first word of each line below `Commands:`, except `help`.
 pub(super) fn subcommands(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let lines = lines.take_while(|line| !line.trim().is_empty());
-    // A description that is wrapped is indented further.
+    // Wrapped descriptions are indented further.
     let names = lines.filter_map(|line| line.strip_prefix("  ").filter(|l| !l.starts_with(' ')));
     let names = names.filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// Does every task on all cores; answers are in the order of the tasks. The first failure is returned,
-/// and no further task begins after it.
+/// Runs all tasks on all cores; results are in the order of the tasks. Returns the first failure,
+/// after which no further task begins.
 pub(super) fn on_all_cores<T: Sync, R: Send>(
     tasks: &[T],
     work: impl Fn(&T) -> Result<R, String> + Sync,

@@ -1,8 +1,8 @@
-//! Makes the record of one tree: the list of its parts, and the folder that keeps it.
+//! Record of one tree: the list of its parts, and the folder that keeps it.
 //!
 //! 1. Build the tree's programs into the record's folder, under a temporary name.
-//! 2. Write each part, in a folder of its own.
-//! 3. Give the folder its name. What has its name is complete.
+//! 2. Write each part to its folder.
+//! 3. Rename the folder: a record with its final name is complete.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::part::{self, Context};
 use super::program::Programs;
 use super::{build, histories, metrics, reports, surface};
 
-/// A part of a record: its folder, and what writes its files.
+/// A part of a record: its folder, and the function that writes its files.
 struct Part {
     name: &'static str,
     record: fn(&Context) -> Result<(), String>,
@@ -28,14 +28,14 @@ const PARTS: [Part; 6] = [
     Part { name: "histories", record: histories::record },
 ];
 
-/// The names of the parts, in the order of the summary.
+/// Names of the parts, in the order of the summary.
 pub(super) const PART_NAMES: [&str; 6] =
     ["histories", "reports", "golden", "metrics", "help", "config"];
 
-/// Where a record keeps the programs that it is of.
+/// Folder of the programs in a record.
 pub(super) const PROGRAMS_FOLDER: &str = "programs";
 
-/// The sources that decide what a record holds. A record of other sources is not taken for one.
+/// Sources that determine the contents of a record. A record of other sources is not reused.
 const SOURCES: [&str; 14] = [
     include_str!("build.rs"),
     include_str!("histories.rs"),
@@ -53,17 +53,17 @@ const SOURCES: [&str; 14] = [
     include_str!("../tidy/golden.rs"),
 ];
 
-/// A tree that is to be recorded.
+/// A tree to be recorded.
 pub(super) struct Tree {
     pub(super) path: PathBuf,
-    /// The full hash of the commit that is checked out in it.
+    /// Full hash of the commit that is checked out in it.
     pub(super) commit: String,
-    /// Where `cargo` builds it. Trees never share one: `cargo` tells them apart by the times of
-    /// their files only.
+    /// Target folder of `cargo`. Trees never share one: `cargo` distinguishes their files by time
+    /// only.
     pub(super) target: PathBuf,
 }
 
-/// The name of a record that can be used again: commit, number of seeds, and how it was made.
+/// Name of a reusable record: commit, number of seeds, and recording method.
 pub(super) fn key(commit: &str, seeds: u32) -> String {
     let sources = part::hash(SOURCES.concat().as_bytes());
     format!("{}-{seeds}-{:08x}", commit.get(..12).unwrap_or(commit), sources >> 32)

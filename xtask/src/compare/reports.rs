@@ -1,7 +1,8 @@
-//! Reports of the lab and of the models of drives, all in virtual time: equal seeds, equal reports.
+//! Reports of the laboratory and the drive models, all in virtual time: equal seeds give equal
+//! reports.
 //!
-//! Each report is one command in a folder of its own. Its record is what the command printed, then
-//! the files that it wrote: text as it is, other files as length and hash.
+//! A report is one command in its own folder. Its record has the command's output, then the written
+//! files: text as it is, other files as length and hash.
 
 use std::fs;
 use std::path::Path;
@@ -13,16 +14,16 @@ use super::program::on_all_cores;
 const TRACE: &str = "made.oracleGeneral.bin";
 const MAKE_TRACE: &str =
     "make zipf:0.9 --keys 50000 --requests 300000 --out made.oracleGeneral.bin";
-/// The experiments of `run`. The file is written to the folder of the report.
+/// Experiments of `run`. The file is written to the report's folder.
 const EXPERIMENT: &str = "experiment.toml";
 const RUN: &str = "run experiment.toml --jobs 1 --out out";
 const RUN_WRITES: &[&str] = &["out/results.csv", "out/results.json"];
 
-/// One report.
+/// A report.
 struct Report {
     name: &'static str,
     arguments: &'static str,
-    /// Text of [`EXPERIMENT`]; empty for none.
+    /// Text of [`EXPERIMENT`], or empty.
     experiment: &'static str,
     /// Files that the command writes.
     writes: &'static [&'static str],
@@ -115,7 +116,7 @@ fn record_one(context: &Context, report: &Report) -> Result<(), String> {
     context.write(&format!("{}.txt", report.name), &text)
 }
 
-/// The text of a file; of other files length and hash.
+/// Text of a file; length and hash of a binary file.
 fn file_text(path: &Path) -> Result<String, String> {
     let bytes = fs::read(path).map_err(|error| error.to_string())?;
     if bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! What users and operators see: help texts, sample configurations, and bytes on flash.
+//! User interface of a tree: help texts, sample configurations, and bytes on flash.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use super::part::{self, Context};
 use super::program::{Programs, on_all_cores, subcommands};
 use crate::tidy::golden;
 
-/// Writes the help of every command, in a file each.
+/// Writes the help of every command to a file.
 ///
-/// A file is named for the command without its program: a command that moves to another program
-/// then differs in its usage line only.
+/// The file name is the command without its program: a command that moves to another program
+/// differs in its usage line only.
 pub(super) fn record_help(context: &Context) -> Result<(), String> {
     let programs = &context.programs;
     for program in programs.present() {
@@ -17,7 +17,7 @@ pub(super) fn record_help(context: &Context) -> Result<(), String> {
         context.write(&format!("{program}.txt"), &help)?;
     }
     on_all_cores(programs.commands(), |(command, program)| {
-        // Two programs may both have a command of this name.
+        // Two programs may have a command of this name.
         let first = programs.commands().iter().find(|(other, _)| other == command);
         let is_first = first.is_some_and(|(_, other)| other == program);
         let suffix = if is_first { String::new() } else { format!(" ({program})") };
@@ -30,7 +30,7 @@ pub(super) fn record_help(context: &Context) -> Result<(), String> {
     Ok(())
 }
 
-/// The help of a command and of all commands below it, each with its words joined by `-`.
+/// Help texts of a command and its subcommands; words are joined by `-`.
 fn help_files(
     programs: &Programs,
     program: &str,
@@ -56,7 +56,7 @@ pub(super) fn record_config(context: &Context) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes the golden bytes as they stand in the sources, and the list of their hashes.
+/// Writes the golden bytes from the sources, and the list of their hashes.
 ///
 /// Paths are left out: a constant that moves stays equal.
 pub(super) fn record_golden(context: &Context) -> Result<(), String> {

@@ -1,7 +1,8 @@
-//! The processes that this one started, directly or not: what they cost, and how to end them.
+//! Descendants of this process: their CPU time, and how to kill them.
 //!
-//! This process is the subreaper of all of them (prctl(2), `PR_SET_CHILD_SUBREAPER`): one whose parent is gone becomes a child of
-//! this process, also after setsid(2) and two forks. So the parents in `/proc` lead to every one of them.
+//! This process is the subreaper of its descendants (prctl(2), `PR_SET_CHILD_SUBREAPER`): an orphan
+//! becomes its child, also after setsid(2) and a double fork. The parents in `/proc` therefore lead
+//! to all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -11,27 +12,29 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, waitpid};
 
-/// Clock ticks of `/proc` in a second: USER_HZ, which is 100 on every architecture that Zonal builds on.
+/// Clock ticks of `/proc` per second: USER_HZ, which is 100 on all supported architectures.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// A killed process is gone at once unless the kernel is in the middle of its I/O.
+/// Longest wait for a killed process. It ends at once unless the kernel is in the middle of its
+/// I/O.
 const KILL_PATIENCE: Duration = Duration::from_secs(20);
 
-/// A process, as `/proc/PID/stat` has it.
+/// A process, from `/proc/PID/stat`.
 #[derive(Debug)]
 pub(super) struct Process {
     pid: Pid,
-    /// As the kernel has it: the first 15 bytes of its program's name.
+    /// Name as the kernel has it: the first 15 bytes of the program's name.
     name: String,
     parent: i32,
-    /// It has ended, with all its threads.
+    /// The process has ended, with all its threads.
     is_dead: bool,
-    /// Its own CPU time, and that of its children for which it has waited.
+    /// CPU time of the process and of its reaped children, in ticks.
     ticks: u64,
 }
 
 impl Process {
-    /// The text of `/proc/PID/stat`. The second field is a name in parentheses, with any bytes in it.
+    /// Parses `/proc/PID/stat`. The second field is a name in parentheses, which may contain any
+    /// bytes.
     fn parse(stat: &str) -> Option<Self> {
         let (begin, fields) = stat.rsplit_once(") ")?;
         let (pid, name) = begin.split_once(" (")?;
@@ -44,27 +47,27 @@ impl Process {
         let times = fields.by_ref().take(4).filter_map(|field| field.parse::<u64>().ok());
         let ticks = times.sum();
         let threads: u32 = fields.nth(2)?.parse().ok()?;
-        // The state is that of its first thread alone: others may run on.
+        // The state is that of the first thread; other threads may still run.
         let is_dead = is_zombie && threads <= 1;
         Some(Self { pid: Pid::from_raw(pid)?, name, parent, is_dead, ticks })
     }
 
-    /// The file name of its program.
+    /// File name of its program.
     fn program(&self) -> Option<String> {
         let path = fs::read_link(format!("/proc/{}/exe", self.pid.as_raw_nonzero())).ok()?;
         let name = path.file_name()?.to_string_lossy().into_owned();
-        // One that was built anew meanwhile.
+        // The file was rebuilt meanwhile.
         Some(name.strip_suffix(" (deleted)").map_or(name.clone(), str::to_owned))
     }
 }
 
-/// Makes this process the parent of every descendant whose own parent ends.
+/// Makes this process the parent of all orphans among its descendants.
 pub(super) fn adopt_orphans() -> Result<(), String> {
     let own = rustix::process::getpid();
     set_child_subreaper(Some(own)).map_err(|error| format!("PR_SET_CHILD_SUBREAPER: {error}"))
 }
 
-/// All processes below this one.
+/// All descendants of this process.
 pub(super) fn descendants() -> Vec<Process> {
     below(&BTreeSet::from([own_pid()]), all())
 }
@@ -81,7 +84,7 @@ fn all() -> Vec<Process> {
     stats.filter_map(|stat| Process::parse(&String::from_utf8_lossy(&stat))).collect()
 }
 
-/// Those of `processes` that descend from one of `ancestors`.
+/// Processes that descend from one of `ancestors`.
 fn below(ancestors: &BTreeSet<i32>, processes: Vec<Process>) -> Vec<Process> {
     let mut by_parent: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
     for process in processes {
@@ -97,21 +100,22 @@ fn below(ancestors: &BTreeSet<i32>, processes: Vec<Process>) -> Vec<Process> {
     found
 }
 
-/// CPU time of everything that this process ever started. A process that ends while this is read may be missing for a moment.
+/// CPU time of all processes that this process ever started. A process that ends during the reading
+/// may be missing for a moment.
 pub(crate) fn cpu() -> Duration {
     let live: u64 = descendants().iter().map(|process| process.ticks).sum();
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     Duration::from_millis((live + ticks_of_children(&stat)) * (1000 / TICKS_PER_SECOND))
 }
 
-/// Of children for which was waited: fields 16 and 17 of proc(5), `cutime` and `cstime`.
+/// CPU time of reaped children: fields 16 and 17 of proc(5), `cutime` and `cstime`.
 fn ticks_of_children(stat: &str) -> u64 {
     let Some((_, fields)) = stat.rsplit_once(") ") else { return 0 };
     let fields = fields.split(' ').skip(13).take(2);
     fields.filter_map(|field| field.parse::<u64>().ok()).fold(0, u64::saturating_add)
 }
 
-/// Whether this process was started so that it ignores the signal, as nohup(1) does.
+/// True if the signal was ignored when this process started, as under nohup(1).
 pub(super) fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -119,7 +123,7 @@ pub(super) fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Takes note of the end of orphans: without that they stay as zombies. The child `but` is somebody else's to wait for.
+/// Reaps ended orphans, which would stay zombies. The caller waits for the child `but` itself.
 pub(super) fn reap_orphans(but: u32) {
     let own = own_pid();
     let is_orphan = |process: &Process| {
@@ -132,7 +136,7 @@ pub(super) fn reap_orphans(but: u32) {
     }
 }
 
-/// Kills everything that runs the program of this file name, with everything below it. False: nothing does.
+/// Kills all processes of this program, with their descendants. False: there is none.
 pub(super) fn kill_program(name: &str) -> bool {
     let mut processes = descendants();
     let runs_it = |process: &&Process| process.program().is_some_and(|program| program == name);
@@ -146,7 +150,7 @@ pub(super) fn kill_program(name: &str) -> bool {
     !roots.is_empty()
 }
 
-/// Kills all that this process started, and names it. `Err` names what stays nevertheless.
+/// Kills all descendants, and returns their names. `Err`: names of processes that survive.
 pub(super) fn kill_all(child: u32) -> Result<Vec<String>, Vec<String>> {
     let begun = Instant::now();
     let mut killed = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What the scanner takes for code, strings, functions and tests.
+//! Tests of the scanner: code, strings, functions and tests.
 
 use super::{Function, RustText};
 

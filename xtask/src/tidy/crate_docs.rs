@@ -1,4 +1,5 @@
-//! Every Rust file opens with a sentence; every crate's first page says what it uses and must not know.
+//! Checks that every Rust file begins with a sentence, and that every crate's first page names what
+//! it uses and what it must not know.
 
 use super::Problem;
 use super::repository::Repository;
@@ -38,7 +39,7 @@ fn opens_with_a_sentence(text: &str) -> bool {
     text.lines().next().is_some_and(|line| line.len() > "//! ".len() && line.starts_with("//! "))
 }
 
-/// The inner documentation at the top of a file.
+/// Inner documentation at the top of a file.
 fn first_page(text: &str) -> String {
     text.lines().take_while(|line| line.starts_with("//!")).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! The table "Crates" of ARCHITECTURE.md says what each crate depends on; the manifests agree.
+//! Checks that the table "Crates" of ARCHITECTURE.md agrees with the manifests.
 //!
 //! A row is `` | `name` | no_std | `base`, `device` | what it is | ``; the second cell is `no_std` or
 //! `std`, the third lists our own crates, or `—` for none.
@@ -10,7 +10,7 @@ use super::repository::Repository;
 
 const PAGE: &str = "ARCHITECTURE.md";
 
-/// One row of the table.
+/// A row of the table.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) name: String,
@@ -47,7 +47,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Problem> {
     problems
 }
 
-/// The rows below the heading "Crates", up to the next heading.
+/// Rows below the heading "Crates", up to the next heading.
 pub(super) fn rows(repository: &Repository) -> Vec<Row> {
     let numbered = repository.text(PAGE).lines().zip(1..);
     let below = numbered.skip_while(|(line, _)| !is_heading(line) || !line.ends_with("Crates"));
@@ -71,7 +71,7 @@ fn row(line: &str, number: usize) -> Option<Row> {
     })
 }
 
-/// Our own crates in the `[dependencies]` of a manifest, for whatever target.
+/// The project's own crates in the `[dependencies]` of a manifest, for any target.
 fn own_dependencies(manifest: &str) -> BTreeSet<String> {
     let mut is_in_section = false;
     let mut names = BTreeSet::new();

@@ -1,9 +1,10 @@
-//! Only a crate that declares flags prints them: a library states facts, and its caller knows the command line.
+//! Checks that only crates with flags print flags: libraries state facts, and programs know their
+//! command line.
 
 use super::Problem;
 use super::repository::Repository;
 
-/// Before a word that a user would type.
+/// Words that precede a command.
 const COMMANDS: [&str; 7] = [
     "zonal serve",
     "zonal block",

@@ -1,4 +1,4 @@
-//! Bytes that a version has written are never edited: a new version gets bytes of its own.
+//! Checks that golden bytes of a format version never change: a new version gets its own.
 //!
 //! `xtask/golden.txt` lists every constant `GOLDEN_V<n>`: `path name hash`. The list is appended to;
 //! a line is changed only when its file moves. The hash is of the text without white space, so
@@ -47,7 +47,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Problem> {
     problems
 }
 
-/// The constants in the crates with their hashes and lines.
+/// Constants in the crates, with their hashes and lines.
 fn found(repository: &Repository) -> BTreeMap<Key, (String, usize)> {
     let mut found = BTreeMap::new();
     for (file, rust) in repository.rust().filter(|(file, _)| file.path.starts_with("crates/")) {
@@ -60,7 +60,7 @@ fn found(repository: &Repository) -> BTreeMap<Key, (String, usize)> {
     found
 }
 
-/// Name and value of every constant in the tree at `root`, without comments and white space.
+/// Name and value of all constants in the tree at `root`, without comments and white space.
 pub(crate) fn values(root: &Path) -> Result<Vec<(String, String)>, String> {
     let repository = Repository::read(root)?;
     let mut values = Vec::new();
@@ -73,21 +73,21 @@ pub(crate) fn values(root: &Path) -> Result<Vec<(String, String)>, String> {
     Ok(values)
 }
 
-/// What stands behind the `=` of a constant. Its type is left out: a name in it may change.
+/// Value of a constant, without its type, because a name in the type may change.
 fn value(source: &str, code: &str) -> String {
     let start = code.find('=').map_or(0, |at| at + 1);
     let lines = source[start..].lines().zip(code[start..].lines());
-    // A comment is blank in `code` to the end of its line.
+    // In `code`, a comment is blanked to the end of its line.
     let lines = lines.map(|(source, code)| match source.find("//") {
         Some(at) if code[at..].trim().is_empty() => &source[..at],
         _ => source,
     });
     let value: String = lines.flat_map(str::split_whitespace).collect();
-    // Whether a comma stands at the end depends on where the line was broken.
+    // A comma at the end depends on the line breaks of the formatter.
     value.trim_end_matches(';').replace(",]", "]")
 }
 
-/// Names of the constants and the byte range of each, from its name to its semicolon.
+/// Names of the constants, and the byte range of each from its name to its semicolon.
 fn constants(rust: &RustText) -> impl Iterator<Item = (String, usize, usize)> {
     rust.code.match_indices(WORD).filter_map(|(at, _)| {
         let before = rust.code[..at].rsplit(|c: char| c.is_ascii() && !is_identifier(c as u8));
@@ -102,7 +102,7 @@ fn constants(rust: &RustText) -> impl Iterator<Item = (String, usize, usize)> {
     })
 }
 
-/// Behind the semicolon that ends a statement.
+/// Offset after the semicolon that ends a statement.
 fn statement_end(code: &str, start: usize) -> usize {
     let mut nested = 0_usize;
     for (at, byte) in code.bytes().enumerate().skip(start) {
@@ -116,7 +116,7 @@ fn statement_end(code: &str, start: usize) -> usize {
     code.len()
 }
 
-/// FNV-1a of the text without white space: it guards against slips, not against malice.
+/// FNV-1a of the text without white space: protects against slips, not against malice.
 fn hash(text: &str) -> String {
     const OFFSET: u64 = 0xCBF2_9CE4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01B3;
@@ -124,7 +124,7 @@ fn hash(text: &str) -> String {
     format!("{:016x}", bytes.fold(OFFSET, |hash, b| (hash ^ u64::from(b)).wrapping_mul(PRIME)))
 }
 
-/// The entries of the list with their lines, and the lines that are none.
+/// Entries of the list with their lines, and malformed lines.
 fn listed(list: &str) -> (BTreeMap<Key, (String, usize)>, Vec<Problem>) {
     let mut entries = BTreeMap::new();
     let mut problems = Vec::new();

@@ -1,9 +1,10 @@
-//! Nothing in the repository names one machine: its folders, or the hosts its packages came from.
+//! Checks that the repository names no folder of a particular machine, and no host of a package
+//! registry.
 
 use super::Problem;
 use super::repository::Repository;
 
-/// Split in two so that this file does not name them itself.
+/// Split in two, so that this file does not contain them.
 const REFUSED: &[(&str, &str)] = &[
     (concat!("/ho", "me/"), "a home folder"),
     (concat!("/ro", "ot/."), "a home folder"),
@@ -31,7 +32,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Problem> {
     problems
 }
 
-/// Whether `line` holds `path` where a path begins: `frame/x` holds none of `/x`.
+/// True if `line` contains `path` at the start of a path: `frame/x` does not contain `/x`.
 fn names(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line[..at].chars().next_back();

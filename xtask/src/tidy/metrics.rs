@@ -1,4 +1,4 @@
-//! Every exported metric is documented, and every documented metric is exported.
+//! Checks that all exported metrics are documented, and all documented metrics are exported.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Problem> {
     problems
 }
 
-/// Names in string literals of the crates, tests left out, with the place of the first one.
+/// Names in string literals of the crates without tests, with the first place of each.
 fn exported(repository: &Repository) -> BTreeMap<String, (String, usize)> {
     let mut names = BTreeMap::new();
     for (file, rust) in repository.rust() {
@@ -42,8 +42,8 @@ fn exported(repository: &Repository) -> BTreeMap<String, (String, usize)> {
     names
 }
 
-/// The metric that a literal begins with. A prefix to which something is added is no name, nor is
-/// the name of a crate, as in the filters of a log.
+/// Metric name at the start of a literal. A prefix is no name, nor is a crate's name in a log
+/// filter.
 fn metric(literal: &str) -> Option<&str> {
     let end = literal
         .find(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit() && c != '_')

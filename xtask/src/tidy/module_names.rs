@@ -1,4 +1,4 @@
-//! A module is named for what it does; some names say nothing.
+//! Refuses module names that say nothing.
 
 use super::Problem;
 use super::repository::Repository;
@@ -12,7 +12,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Problem> {
         problems.extend(parts.filter(|part| REFUSED.contains(part)).map(|part| {
             Problem::of_file(&file.path, format!("`{part}` says nothing: name what it does"))
         }));
-        // Modules in files of their own are found by their file.
+        // Modules with their own file are found by the file.
         for at in rust.words("mod") {
             let rest = rust.code[at + "mod".len()..].trim_start();
             let name: String =

@@ -1,4 +1,4 @@
-//! A crate that the table calls `no_std` is: the compiler then holds what it cannot name.
+//! Checks that crates which the table calls `no_std` are: the compiler then enforces it.
 
 use super::repository::Repository;
 use super::{Problem, crate_table};
@@ -19,7 +19,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Problem> {
     problems
 }
 
-/// `extern crate std` brings back what `no_std` took away; only tests may.
+/// Refuses `extern crate std` outside tests, which would undo `no_std`.
 fn smuggled_std(repository: &Repository) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (file, rust) in repository.rust().filter(|(file, _)| !file.is_test()) {

@@ -1,8 +1,7 @@
-//! Every path of the repository that a document names in backticks exists. Links have a stage of
-//! their own.
+//! Checks that the paths which pages name in backticks exist. Links have a stage of their own.
 //!
-//! Fenced blocks are left out. A path begins with a folder of the repository (`crates/base`) or ends
-//! like a source file (`get.rs`); a short form is enough, if some file ends with it.
+//! Fenced blocks are skipped. A path begins with a folder of the repository (`crates/base`) or ends
+//! like a source file (`get.rs`). The end of a path is enough, if some file has it.
 
 use super::Problem;
 use super::repository::{File, Repository};
@@ -12,7 +11,7 @@ const PAGES: &[&str] = &["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md"];
 /// Folders at the top of the repository.
 const FOLDERS: &[&str] = &[".cargo/", ".ci/", "config/", "crates/", "docs/", "tests/", "xtask/"];
 
-/// What the names of our files end with.
+/// Endings of the project's file names.
 const ENDINGS: &[&str] = &[".md", ".py", ".rs", ".sh", ".toml"];
 
 pub(super) fn check(repository: &Repository) -> Vec<Problem> {

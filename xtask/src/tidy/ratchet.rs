@@ -1,8 +1,9 @@
-//! Files and parameter lists stay short; today's exceptions may only shrink. Clippy counts the lines of functions.
+//! Ratchet: limits the length of files and parameter lists; existing exceptions may only shrink.
+//! Clippy limits the lines of functions.
 //!
-//! `xtask/ratchet.txt` lists the exceptions, a line each: `kind path[::function] number`. A number
-//! above the listed one is refused, and so is one below: then the line must be lowered or removed,
-//! for otherwise the room that was won would be lost again unseen. Tests are not counted.
+//! `xtask/ratchet.txt` has a line per exception: `kind path[::function] number`. A larger number
+//! than listed is refused. So is a smaller one: the line must then be lowered or removed, or the
+//! gain could be lost again unnoticed. Tests are not counted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,10 +15,10 @@ const LIST: &str = "xtask/ratchet.txt";
 
 /// Lines of a file without its tests: what one reads in one sitting.
 const FILE_LINES_MAX: usize = 500;
-/// Parameters besides `self`: beyond, the call site no longer says what is what.
+/// Parameters besides `self`. With more, a call is hard to read.
 const PARAMETERS_MAX: usize = 5;
 
-/// What is measured.
+/// Kind of measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     FileLines,
@@ -44,7 +45,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A kind and the place it was measured at.
+/// Kind and place of a measurement.
 type Key = (Kind, String);
 
 pub(super) fn check(repository: &Repository) -> Vec<Problem> {
@@ -68,7 +69,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Problem> {
     problems
 }
 
-/// What exceeds nothing is measured too: the list may name it and must then be told.
+/// Measures everything, not only violations: an entry of the list may have become unnecessary.
 fn measured(repository: &Repository) -> BTreeMap<Key, usize> {
     let mut measured = BTreeMap::new();
     let mut keep = |kind: Kind, place: String, number: usize| {
@@ -86,7 +87,7 @@ fn measured(repository: &Repository) -> BTreeMap<Key, usize> {
     measured
 }
 
-/// The entries of the list with their lines, and the lines that are none.
+/// Entries of the list with their lines, and malformed lines.
 fn listed(list: &str) -> (BTreeMap<Key, (usize, usize)>, Vec<Problem>) {
     let mut entries = BTreeMap::new();
     let mut problems = Vec::new();

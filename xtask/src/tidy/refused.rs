@@ -1,9 +1,9 @@
-//! What is left behind while working, and must not stay.
+//! Refuses leftovers of development.
 
 use super::Problem;
 use super::repository::{FILE_BYTES_MAX, File, Repository};
 
-/// Looked for in Rust code, comments and strings left out.
+/// Searched in Rust code, without comments and strings.
 const REFUSED_CODE: &[(&str, &str)] = &[
     ("dbg!", "remove it"),
     ("todo!", "write it, or return an error that says it is not supported"),
@@ -12,7 +12,7 @@ const REFUSED_CODE: &[(&str, &str)] = &[
     ("#[should_panic", "assert the error instead"),
 ];
 
-/// Looked for in the whole text of source files, comments included.
+/// Searched in the whole text of source files, comments included.
 const MARKER: &str = concat!("FIX", "ME");
 const MARKED_FILES: &[&str] = &[".rs", ".py", ".sh", ".toml", "Makefile"];
 

@@ -1,4 +1,4 @@
-//! The files that the checks look at.
+//! Files of the repository, as the checks see them.
 
 use std::fs;
 use std::path::Path;
@@ -6,22 +6,22 @@ use std::process::Command;
 
 use crate::rust_text::RustText;
 
-/// Files beyond this size are not read, only refused: 256 KiB.
-/// A guess: the largest text that belongs here (the lock file) has a third of it.
+/// Size limit of a file: 256 KiB. An estimate: the largest text that belongs here, the lock file,
+/// has a third of it. Larger files are refused unread.
 pub(super) const FILE_BYTES_MAX: u64 = 256 * 1024;
 
-/// The files that git knows, or would know if they were added.
+/// Files that git tracks, or would track if they were added.
 pub(super) struct Repository {
     pub(super) files: Vec<File>,
 }
 
 pub(super) struct File {
-    /// From the top of the checkout, with `/`.
+    /// Path from the top of the checkout, with `/`.
     pub(super) path: String,
     pub(super) bytes: u64,
-    /// `None` for what is not UTF-8 or too large.
+    /// `None` if the file is too large or not UTF-8.
     pub(super) text: Option<String>,
-    /// Of Rust files only.
+    /// Rust files only.
     pub(super) rust: Option<RustText>,
 }
 
@@ -39,7 +39,7 @@ impl Repository {
         let mut paths: Vec<&str> = listing.split('\0').filter(|path| !path.is_empty()).collect();
         paths.sort_unstable();
         paths.dedup();
-        // A tracked file may be gone from the working tree; then there is nothing to check.
+        // A tracked file may be missing from the working tree; it is skipped.
         Ok(Self { files: paths.iter().filter_map(|path| File::read(root, path)).collect() })
     }
 
@@ -53,7 +53,7 @@ impl Repository {
         Self { files: files.iter().map(file).collect() }
     }
 
-    /// The text of one file; empty when it is not there.
+    /// Text of a file; empty if there is none.
     pub(super) fn text(&self, path: &str) -> &str {
         let file = self.files.iter().find(|file| file.path == path);
         file.and_then(|file| file.text.as_deref()).unwrap_or_default()
@@ -64,7 +64,7 @@ impl Repository {
         self.files.iter().filter_map(|file| Some((file, file.rust.as_ref()?)))
     }
 
-    /// The folders under `crates/` that hold a manifest, in order.
+    /// Folders under `crates/` with a manifest, in order.
     pub(super) fn crates(&self) -> impl Iterator<Item = &str> {
         self.files.iter().filter_map(|file| {
             let name = file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
@@ -72,7 +72,7 @@ impl Repository {
         })
     }
 
-    /// The file in which a crate begins.
+    /// Root source file of a crate.
     pub(super) fn crate_root(&self, name: &str) -> Option<&File> {
         let roots = [format!("crates/{name}/src/lib.rs"), format!("crates/{name}/src/main.rs")];
         roots.iter().find_map(|path| self.files.iter().find(|file| file.path == *path))
@@ -96,7 +96,7 @@ impl File {
         Self { path: path.to_owned(), bytes, text, rust }
     }
 
-    /// Whether the whole file is test code: `tests.rs`, or anything under a folder `tests`.
+    /// True if the whole file is test code: `tests.rs`, or any file under a folder `tests`.
     pub(super) fn is_test(&self) -> bool {
         self.path.ends_with("/tests.rs") || self.path.split('/').any(|part| part == "tests")
     }

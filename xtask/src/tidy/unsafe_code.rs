@@ -1,4 +1,4 @@
-//! `unsafe` stands in one crate, so that an audit has one place to read.
+//! Allows `unsafe` in one crate only, so that an audit has one place to read.
 
 use super::Problem;
 use super::repository::Repository;

@@ -1,14 +1,14 @@
-//! A file system as Linux takes it at boot: an archive in cpio's "newc" format, not compressed.
+//! Initial RAM file system of a guest: an uncompressed archive in cpio's "newc" format.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Folder and ordinary file, with their permissions.
+/// Modes of folders and regular files.
 const FOLDER: u32 = 0o040_755;
 const FILE: u32 = 0o100_755;
 const LINK: u32 = 0o120_777;
 
-/// Files by path, from the root and without a slash in front.
+/// Files by path, without a leading slash.
 #[derive(Default)]
 pub(super) struct Archive {
     bytes: Vec<u8>,
@@ -16,7 +16,7 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    /// Adds a file that can be run, and the folders above it. A path is taken once: the first one stays.
+    /// Adds an executable file and its parent folders. The first file of a path stays.
     pub(super) fn file(&mut self, path: &str, content: &[u8]) {
         self.entry(path, FILE, content);
     }
@@ -53,7 +53,8 @@ impl Archive {
         let links = 1;
         let mut header = String::from("070701");
         let inode = self.paths.len();
-        // inode, mode, owner, group, links, time, size, four device numbers, length of the name, checksum.
+        // inode, mode, owner, group, links, time, size, four device numbers, length of the name,
+        // checksum.
         let fields =
             [inode, mode as usize, 0, 0, links, 0, content.len(), 0, 0, 0, 0, name.len() + 1, 0];
         for field in fields {
@@ -89,7 +90,7 @@ mod tests {
             ["a\0", "a/b\0", "a/b/c\0", "a/d\0", "TRAILER!!!\0"].map(|name| text.find(name)).into();
         assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}");
         assert!(!text.contains("not taken"));
-        // A header is 110 bytes, and a file's name and bytes begin at multiples of 4 after it.
+        // A header has 110 bytes. Name and data of a file are aligned to 4 bytes after it.
         assert_eq!(&bytes[..6], b"070701");
         let size = text.find("a/b/c\0").map(|name| &text[name - 110 + 54..name - 110 + 62]);
         assert_eq!(size, Some("00000005"));

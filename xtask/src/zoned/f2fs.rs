@@ -1,9 +1,11 @@
-//! F2FS as a peer: a cache on a file of it, on a drive of ZNS zones, beside a cache on the drive itself.
+//! F2FS as a peer: a cache on a file of F2FS on a ZNS drive, compared with a cache on the drive
+//! itself.
 //!
-//! 1. Boot a kernel that has F2FS, with a ZNS drive and a plain one, on which F2FS keeps its metadata.
-//! 2. Run the same workload twice: on a file that takes nearly all that F2FS offers, and on the same drive as it is.
-//! 3. Hear of each round what the cache wrote, by its own count, and what the drives were given, by the kernel's; write
-//!    docs/results/f2fs.md.
+//! 1. Boot a kernel with F2FS, with a ZNS drive and a conventional one for the metadata of F2FS.
+//! 2. Run the same workload twice: on a file that takes nearly all space of F2FS, and on the same
+//!    drive directly.
+//! 3. Compare per round the bytes that the cache wrote, by its own count, with the bytes that the
+//!    drives received, by the kernel's count. Write docs/results/f2fs.md.
 
 use std::fmt::Write;
 use std::fs;
@@ -16,10 +18,10 @@ use super::{built, kernel, make_images, plan, program, tools, write_page};
 
 const PATH: &str = "docs/results/f2fs.md";
 
-/// Five times what it takes on two processors that are free.
+/// Time limit: five times what it takes on two idle processors.
 const LIMIT: Duration = Duration::from_secs(90 * 60);
 
-/// F2FS asks the kernel for crc32 by name, which its module does not tell.
+/// F2FS loads crc32 by name, which its module does not list as a dependency.
 const MODULES: [Module; 4] =
     [("nvme", ""), ("mq-deadline", ""), ("crc32_generic", ""), ("f2fs", "")];
 
@@ -27,32 +29,34 @@ const ZONES: u64 = 128;
 const ZONE_SIZE_MIB: u64 = 8;
 const ZONE_CAPACITY_MIB: u64 = 6;
 
-/// MiB that the zones hold.
+/// Capacity of the zones, in MiB.
 const USABLE_MIB: u64 = ZONES * ZONE_CAPACITY_MIB;
 
-/// MiB of the plain drive: F2FS's metadata fill it, so that data go to the zones.
+/// Size of the conventional drive, in MiB: the metadata of F2FS fill it, so that data go to the
+/// zones.
 const PLAIN_MIB: u64 = 64;
 
-/// MiB that a cache on a file writes over at once: the least that it takes.
+/// Unit that a cache on a file overwrites at once, in MiB: the smallest that it accepts.
 const REGION_MIB: u64 = 2;
 
-/// Percent of what F2FS says is free that the file takes. With 95 it cleans so much that a byte written cost ten.
+/// Size of the file, in percent of the free space that F2FS reports. With 95, F2FS cleans so much
+/// that each byte written costs ten.
 const SHARE: u64 = 80;
 
-/// Keys of the workload: values of so many times what the file holds.
+/// Keys of the workload, as a multiple of the values that the file holds.
 const KEYS: u64 = 8;
 
-/// A read-through by zipf.
+/// Read-through workload with zipf keys.
 const WORKLOAD: &str = "--shards 1 --chunk 64KiB --value 64KiB --dist zipf:0.9 --policy zone-lru --tasks 8 \
                         --warmup-seconds 0 --seconds 30 --segments 1 --json";
 
-/// How often the cache writes what it holds, unless the command line says otherwise. Half of it comes before what counts:
-/// F2FS has cleaned for a while then.
+/// Default number of times that the cache overwrites its capacity. The first half is warm-up: by
+/// then F2FS has been cleaning for a while.
 const TIMES: u64 = 4;
 
-/// Waits for the drives, and names them by what they are. Then rounds of the workload, each a run of the cache: what it wrote,
-/// what the zoned drive and the other one were given meanwhile (sectors written are the seventh word of `stat`), blocks that
-/// F2FS had moved until then, and the share of hits.
+/// Waits for the drives, and names them by their kind. Then runs rounds of the workload, and prints
+/// for each: bytes that the cache wrote, sectors that both drives received (the seventh word of
+/// `stat`), blocks that F2FS has moved, and the hit ratio.
 const SCRIPT: &str = r#"
 for wait in 1 2 3 4 5 6 7 8 9 10; do [ -b /dev/nvme0n1 ] && [ -b /dev/nvme0n2 ] && break; sleep 1; done
 for queue in /sys/block/nvme*/queue; do
@@ -89,7 +93,7 @@ mkfs.f2fs -f -m -c /dev/$zoned /dev/$plain && mount -t f2fs /dev/$plain /run/f2f
 }
 "#;
 
-/// Boots the guest, prints what it found, and writes the page.
+/// Boots the guest, prints the result, and writes the page.
 pub(crate) fn compare(root: &Path, words: &[&str]) -> ExitCode {
     let times = match words {
         [] => Some(TIMES),
@@ -104,7 +108,7 @@ pub(crate) fn compare(root: &Path, words: &[&str]) -> ExitCode {
         eprintln!("{why}");
         return ExitCode::FAILURE;
     }
-    // Before something is changed while it runs.
+    // Read first, because the checkout may change during the run.
     let commit = crate::commit(root);
     let page = measure(root, times).and_then(|(kernel, told)| told.page(&kernel, &commit));
     match page {
@@ -119,7 +123,7 @@ pub(crate) fn compare(root: &Path, words: &[&str]) -> ExitCode {
     }
 }
 
-/// Runs it. The kernel's name, and what the guest told.
+/// Runs the guest. Returns the kernel's name and the guest's output.
 fn measure(root: &Path, times: u64) -> Result<(String, Told), String> {
     let kernel = kernel::kernel(root, &kernel::WHOLE)?;
     let folder = root.join("target/zoned/f2fs");
@@ -148,13 +152,13 @@ fn measure(root: &Path, times: u64) -> Result<(String, Told), String> {
         told.hear(line);
     })?;
     for (image, _) in images {
-        // They take room, and the next run makes its own.
+        // They take space, and the next run creates its own.
         let _ = fs::remove_file(folder.join(image));
     }
     Ok((kernel.release, told))
 }
 
-/// The binary that cargo has built beside the tests: a test's program lies in `deps`, below it.
+/// Binary that cargo has built beside the tests: a test program is in `deps`, below it.
 fn zonal(root: &Path) -> Result<PathBuf, String> {
     let test = program(&built(root)?, "binary").ok_or("cargo does not say where the tests are")?;
     let profile = test.parent().and_then(Path::parent).ok_or("the tests lie nowhere")?;
@@ -175,28 +179,28 @@ fn script(zonal: &Path, times: u64) -> String {
     words.iter().fold(SCRIPT.to_owned(), |script, (word, text)| script.replace(word, text))
 }
 
-/// What the guest told.
+/// Output of the guest.
 #[derive(Default)]
 struct Told {
-    /// How often each cache is to write what it holds.
+    /// Number of times that each cache overwrites its capacity.
     times: u64,
     file_mib: u64,
     f2fs: Vec<Round>,
     zones: Vec<Round>,
 }
 
-/// A run of the cache.
+/// A round of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Round {
-    /// By the cache's own count, in bytes.
+    /// Bytes written, by the cache's own count.
     wrote: u64,
-    /// By the kernel's count of the zoned drive, in bytes.
+    /// Bytes that the zoned drive received, by the kernel's count.
     zoned: u64,
-    /// And of the drive beside it.
+    /// Bytes that the conventional drive received.
     plain: u64,
     /// Blocks of 4 KiB that F2FS has moved since it was mounted.
     moved: u64,
-    /// Of the gets.
+    /// Hit ratio of the gets.
     hit_ratio: f64,
 }
 
@@ -213,7 +217,7 @@ impl Round {
     }
 }
 
-/// Rounds that follow each other.
+/// Consecutive rounds.
 #[derive(Debug, Default, PartialEq)]
 struct Sum {
     wrote: u64,
@@ -225,7 +229,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Requires: `before` blocks had been moved when the first of them began.
+    /// Requires: `before` blocks had been moved when the first round began.
     fn of(rounds: &[Round], before: u64) -> Self {
         let sum = |of: fn(&Round) -> u64| rounds.iter().map(of).sum();
         let last = rounds.last().copied().unwrap_or_default();
@@ -266,10 +270,10 @@ impl Told {
         }
     }
 
-    /// Rounds that began before half of what is to be written was, and those after them.
+    /// Splits the rounds: warm-up until half of the bytes are written, and the rest.
     ///
     /// # Errors
-    /// When the cache did not get that far.
+    /// The cache did not write that much.
     fn split(&self, rounds: &[Round], holds_mib: u64) -> Result<(Sum, Sum), String> {
         let bytes = holds_mib << 20;
         let mut wrote = 0;

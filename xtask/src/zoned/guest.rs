@@ -1,9 +1,10 @@
-//! A virtual machine with zoned drives that runs a script and tells what became of it.
+//! Virtual machine with zoned drives, which runs a script and reports the results.
 //!
-//! 1. All it has is an archive in memory: a shell, modules, and programs of ours with the libraries that they are linked
-//!    with, under the paths that they have here, for some know them.
-//! 2. QEMU emulates the processor, so that this runs on any machine, some ten times slower than the machine itself.
-//! 3. What it prints comes over its serial line; lines that begin with [`MARK`] are for us.
+//! 1. Its root file system is an archive in memory: a shell, modules, and our programs with their
+//!    libraries, at the same paths as here because some programs know them.
+//! 2. QEMU emulates the processor, so that it runs on any machine, some ten times slower than the
+//!    machine itself.
+//! 3. Output comes over the serial line. Lines that begin with [`MARK`] are results.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,14 +18,14 @@ use super::archive::Archive;
 use super::kernel::Kernel;
 use crate::setup::run_quietly;
 
-/// What lines that are for us begin with.
+/// Prefix of result lines.
 pub(super) const MARK: &str = "@@";
 
-/// The guest says this last. Without it the kernel ended otherwise.
+/// Last result line. Without it, the kernel crashed or stopped early.
 const END: &str = "@@ end of all";
 
-/// QEMU. Its processor leaves out what version 7.2 gets wrong: kernels die early of its cmpxchg16b, and its five-level
-/// page tables and clocks cost time.
+/// QEMU options. The processor lacks features that version 7.2 gets wrong: its cmpxchg16b crashes
+/// kernels early, and its five-level page tables and clocks cost time.
 const MACHINE: &[&str] = &[
     "-M",
     "q35",
@@ -45,43 +46,43 @@ const MACHINE: &[&str] = &[
     "stdio",
 ];
 
-/// What the kernel is told: no more than it needs, and a clock that does not depend on how busy this machine is.
+/// Kernel command line: minimal, with a clock that does not depend on the load of this machine.
 const WORDS: &str = "console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr clocksource=acpi_pm tsc=unstable \
                      no_timer_check random.trust_cpu=on audit=0 apparmor=0 selinux=0 cryptomgr.notests";
 
 /// A kernel module, and its parameters.
 pub(super) type Module = (&'static str, &'static str);
 
-/// A file of this machine, and where a guest has it.
+/// A file of this machine, and its path in the guest.
 pub(super) struct Carried {
     pub(super) from: PathBuf,
     pub(super) to: PathBuf,
 }
 
-/// What a guest is made of.
+/// Parts of a guest.
 pub(super) struct Guest<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) busybox: &'a Path,
-    /// Loaded at the start, each with its parameters.
+    /// Modules loaded at the start, with their parameters.
     pub(super) modules: &'a [Module],
-    /// Run once the file systems of the kernel are mounted.
+    /// Script, started after the kernel's file systems are mounted.
     pub(super) script: String,
     /// Programs that the script runs.
     pub(super) programs: &'a [PathBuf],
-    /// Files that are there beside them.
+    /// Further files.
     pub(super) carried: &'a [Carried],
-    /// Folders that they work in.
+    /// Working folders.
     pub(super) folders: &'a [PathBuf],
-    /// QEMU's words for its drives.
+    /// QEMU arguments for the drives.
     pub(super) drives: Vec<String>,
 }
 
 impl Guest<'_> {
-    /// Boots it in `folder`, which takes what it needs on disk, and hands on every line that it prints, with the processor
-    /// time that QEMU has taken until then.
+    /// Boots the guest, with its disk images in `folder`. Passes on every line of output, with
+    /// QEMU's CPU time so far.
     ///
     /// # Errors
-    /// When it cannot be made or started, does not end within `limit`, or dies.
+    /// The guest cannot be created or started, exceeds `limit`, or crashes.
     pub(super) fn run(
         &self,
         folder: &Path,
@@ -139,10 +140,10 @@ impl Guest<'_> {
     }
 }
 
-/// Hears a line, and what the guest has cost so far.
+/// Receives a line, and the CPU time of the guest so far.
 pub(super) type OnLine<'a> = dyn FnMut(&str, Duration) + 'a;
 
-/// The program of a virtual machine.
+/// Program of a virtual machine.
 pub(super) const QEMU: &str = "qemu-system-x86_64";
 
 const PRELUDE: &str = "#!/bin/busybox sh
@@ -159,7 +160,7 @@ sync
 poweroff -f
 ";
 
-/// The libraries that a program is linked with, and its loader; first those below `root`, then this machine's own.
+/// Libraries of a program and its loader: first those below `root`, then this machine's.
 pub(super) fn libraries(program: &Path, root: &Path) -> Result<Vec<PathBuf>, String> {
     let folders =
         ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"].map(|folder| root.join(folder));
@@ -171,12 +172,12 @@ pub(super) fn libraries(program: &Path, root: &Path) -> Result<Vec<PathBuf>, Str
     }
 }
 
-/// The path in a line of `ldd`: what the kernel itself gives a program has none.
+/// Path in a line of `ldd`; the kernel's own library has none.
 fn path(line: &str) -> Option<PathBuf> {
     line.split_whitespace().find(|word| word.starts_with('/')).map(PathBuf::from)
 }
 
-/// A virtual machine that is ended with this.
+/// A virtual machine, killed on drop.
 struct Running(Child);
 
 impl Running {
@@ -216,15 +217,15 @@ impl Running {
 }
 
 impl Running {
-    /// What it has taken of the machine's processors. Nothing, where the system does not tell.
+    /// CPU time of the virtual machine; zero if the system does not report it.
     fn processor_time(&self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
         processor_time(&stat).unwrap_or_default()
     }
 }
 
-/// User and system time in a line of `/proc/PID/stat`: its 14th and 15th word, in hundredths of a second. The second one, in
-/// brackets, is a name.
+/// User and system time in `/proc/PID/stat`: words 14 and 15, in hundredths of a second. Word 2 is
+/// a name in parentheses.
 fn processor_time(stat: &str) -> Option<Duration> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut times = rest.split_whitespace().skip(11).map_while(|word| word.parse::<u64>().ok());
@@ -233,7 +234,7 @@ fn processor_time(stat: &str) -> Option<Duration> {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Nothing to end when it has ended.
+        // Fails if the process has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,9 +1,10 @@
-//! Kernels to boot, and the programs of a guest, from Debian's packages: fetched and unpacked under `.tools/guest`, never
-//! installed.
+//! Kernels and programs of a guest, from Debian packages: fetched and unpacked under
+//! `.tools/guest`, never installed.
 //!
-//! 1. A package manager of their own knows one suite each; the machine's own lists and sources stay as they are.
-//! 2. The package that always depends on the newest kernel names it.
-//! 3. It is unpacked; of its modules those are read that a guest needs.
+//! 1. A separate package configuration knows a single suite; the machine's own package lists stay
+//!    unchanged.
+//! 2. A meta package names the newest kernel.
+//! 3. The kernel is unpacked, and the needed modules are read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,42 +12,42 @@ use std::process::Command;
 
 use crate::setup::{fetch, run_quietly};
 
-/// Where all of it is, from the top of the checkout.
+/// Folder of the kernels, from the top of the checkout.
 pub(super) const FOLDER: &str = ".tools/guest";
 
 /// A kernel that Debian packages.
 pub(super) struct Release {
-    /// As it is named in tables.
+    /// Name in tables.
     pub(super) version: &'static str,
-    /// Of Debian.
+    /// Debian suite.
     pub(super) suite: &'static str,
-    /// The package that depends on the newest kernel of that suite.
+    /// Meta package that depends on the newest kernel of the suite.
     newest: &'static str,
 }
 
-/// One without zone write plugging, one with.
+/// One kernel without zone write plugging, one with.
 pub(super) const RELEASES: [Release; 2] = [
     Release { version: "6.1", suite: "bookworm", newest: VIRTUAL },
     Release { version: "6.12", suite: "bookworm-backports", newest: VIRTUAL },
 ];
 
-/// One that has every file system, F2FS among them.
+/// A kernel with all file systems, including F2FS.
 pub(super) const WHOLE: Release =
     Release { version: "6.12-whole", suite: "bookworm-backports", newest: "linux-image-amd64" };
 
-/// Kernels built for virtual machines: a third of the size.
+/// Kernels for virtual machines: a third of the size.
 const VIRTUAL: &str = "linux-image-cloud-amd64";
 
 /// An unpacked kernel.
 pub(super) struct Kernel {
-    /// What QEMU boots.
+    /// Image that QEMU boots.
     pub(super) image: PathBuf,
     modules: PathBuf,
-    /// As `uname -r` tells it.
+    /// Release as in `uname -r`.
     pub(super) release: String,
 }
 
-/// The kernel of a release: fetched, unless it is there.
+/// Kernel of a release, fetched if necessary.
 pub(super) fn kernel(root: &Path, release: &Release) -> Result<Kernel, String> {
     let folder = root.join(FOLDER).join(release.version);
     if find(&folder, "/boot/vmlinuz-").is_none() {
@@ -63,7 +64,7 @@ pub(super) fn kernel(root: &Path, release: &Release) -> Result<Kernel, String> {
     Ok(Kernel { image, modules: folder, release })
 }
 
-/// The program of which a guest's commands are made.
+/// BusyBox, which provides the commands of a guest.
 pub(super) fn busybox(root: &Path) -> Result<PathBuf, String> {
     let folder = root.join(FOLDER).join("busybox");
     if find(&folder, "/bin/busybox").is_none() {
@@ -73,7 +74,7 @@ pub(super) fn busybox(root: &Path) -> Result<PathBuf, String> {
 }
 
 impl Kernel {
-    /// A module and those that it needs, in the order in which they are loaded. Nothing for one that is built in.
+    /// A module and its dependencies, in load order. Empty for a built-in module.
     pub(super) fn modules(&self, name: &str) -> Result<Vec<(String, Vec<u8>)>, String> {
         let Some(path) = find(&self.modules, &format!("/{name}.ko")) else { return Ok(Vec::new()) };
         let bytes = match path.extension().is_some_and(|end| end == "xz") {
@@ -86,7 +87,7 @@ impl Kernel {
         };
         let mut modules = Vec::new();
         for needed in needs(&bytes) {
-            // A file has dashes where the module's name has underscores, or not.
+            // A file name may have dashes where the module's name has underscores.
             let as_file = self.modules(&needed.replace('_', "-"))?;
             let found = if as_file.is_empty() { self.modules(&needed)? } else { as_file };
             modules.extend(found);
@@ -96,7 +97,7 @@ impl Kernel {
     }
 }
 
-/// The modules that a module needs, as it says itself.
+/// Dependencies of a module, from its own metadata.
 fn needs(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(at) = module.windows(KEY.len()).position(|window| window == KEY) else {
@@ -108,7 +109,7 @@ fn needs(module: &[u8]) -> Vec<String> {
     names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// The first file below a folder whose path has `part` in it.
+/// First file below a folder whose path contains `part`.
 pub(super) fn find(folder: &Path, part: &str) -> Option<PathBuf> {
     let mut entries: Vec<PathBuf> =
         fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -119,7 +120,7 @@ pub(super) fn find(folder: &Path, part: &str) -> Option<PathBuf> {
     })
 }
 
-/// Debian's packages of one suite.
+/// Debian packages of one suite.
 pub(super) struct Packages {
     configuration: PathBuf,
     folder: PathBuf,
@@ -139,7 +140,8 @@ impl Packages {
         }
         let sources = write(folder.join("sources.list"), format!("deb {mirror} {suite} main\n"))?;
         let text = format!(
-            // What the machine has installed is of another suite, and would be weighed against this one.
+            // The packages installed on the machine belong to another suite, and would confuse the
+            // dependency resolution.
             "Dir::State::status \"/dev/null\";\n\
              Dir::Etc::sourcelist \"{}\";\nDir::Etc::sourceparts \"/dev/null\";\n\
              Dir::State::lists \"{}\";\nDir::Cache \"{}\";\nAPT::Architecture \"amd64\";\n",
@@ -156,7 +158,7 @@ impl Packages {
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env("APT_CONFIG", &self.configuration).current_dir(&self.folder);
-        // The sandbox of a package manager may not write where a build does.
+        // The sandbox user of apt may not write to a build folder.
         if program == "apt-get" {
             command.args(["-o", "APT::Sandbox::User=root"]);
         }
@@ -176,7 +178,7 @@ impl Packages {
     }
 }
 
-/// Where this machine has its own packages from.
+/// Debian mirror of this machine.
 fn mirror() -> Result<String, String> {
     const NEEDS: &str = "kernels to boot come from Debian's packages, and this machine has no apt that knows a mirror of \
                          Debian";
@@ -190,7 +192,7 @@ fn mirror() -> Result<String, String> {
     let listed = run_quietly(&mut list).map_err(|_| NEEDS.to_owned())?;
     let mut suites =
         listed.lines().filter_map(|line| line.strip_prefix("Debian ")?.split_once(' '));
-    // Security updates and the like have mirrors of their own.
+    // Suites with a dash, such as security updates, have other mirrors.
     let (_, mirror) = suites.find(|(suite, _)| !suite.contains('-')).ok_or(NEEDS)?;
     Ok(mirror.trim().to_owned())
 }

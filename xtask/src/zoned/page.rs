@@ -1,4 +1,4 @@
-//! docs/results/zoned.md: which suite passes on which drive under which kernel.
+//! docs/results/zoned.md: results of the suites, by drive and kernel.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use super::{Cost, Outcome, Verdict};
 
 pub(super) const PATH: &str = "docs/results/zoned.md";
 
-/// A row for each drive and kernel, a column for each suite.
+/// Table with a row per drive and kernel, and a column per suite.
 pub(super) fn table(verdicts: &[Verdict]) -> String {
     let mut text = String::from("| kernel | drive |");
     SUITES.iter().for_each(|suite| text += &format!(" {} |", suite.name));
@@ -40,7 +40,7 @@ pub(super) fn table(verdicts: &[Verdict]) -> String {
     text
 }
 
-/// What the guests took.
+/// Costs of the guests.
 pub(super) fn costs(costs: &[Cost]) -> String {
     let mut text = String::new();
     for Cost { kernel, processor, idle } in costs {

@@ -1,43 +1,43 @@
-//! Which drives a guest has, and what is run on each of them.
+//! Plan: drives of a guest, and the suites that run on each.
 
 use super::guest::Module;
 
-/// A zoned drive in the guest.
+/// A zoned drive of the guest.
 pub(super) struct Drive {
-    /// As it is named in tables and on command lines.
+    /// Name in tables and on command lines.
     pub(super) name: &'static str,
     pub(super) what: &'static str,
     pub(super) path: &'static str,
-    /// Words of the tests' environment beside the drive.
+    /// Environment variables of the tests, besides the drive.
     pub(super) environment: &'static str,
 }
 
-/// What is run on a drive.
+/// A suite of tests on a drive.
 pub(super) struct Suite {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
     pub(super) program: Program,
-    /// Words that choose its tests.
+    /// Arguments that select its tests.
     pub(super) tests: &'static str,
-    /// The drives that it runs on; none named: all. How drives differ is the business of `contract` and `rules`, which run on each;
-    /// what is above them runs where a drive gives it something else to cope with: zones that are few, are taken away, or
-    /// stand behind conventional ones.
+    /// Drives that it runs on; empty: all. `contract` and `rules` test the differences between
+    /// drives, and run on each. Other suites run where a drive is special: few zones, zones that
+    /// fail, or conventional zones in front.
     pub(super) drives: &'static [&'static str],
     pub(super) needs: Needs,
 }
 
-/// What a suite needs beside its program.
+/// Tools that a suite needs besides its program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
     Nothing,
     /// fio, if this machine has it.
     Fio,
-    /// The kernel's NBD driver with its client, file systems, and what makes and checks them.
+    /// The kernel's NBD driver with its client, and tools that create and check file systems.
     FileSystems,
 }
 
 impl Suite {
-    /// Whether it is run on a drive.
+    /// True if the suite runs on the drive.
     pub(super) fn is_for(&self, drive: &Drive) -> bool {
         self.drives.is_empty() || self.drives.contains(&drive.name)
     }
@@ -45,22 +45,22 @@ impl Suite {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Program {
-    /// The tests of `hostdev`.
+    /// Tests of `hostdev`.
     Devices,
-    /// The tests of `zonal`.
+    /// Tests of `zonal`.
     Binary,
-    /// The tests of `zonal-lab`.
+    /// Tests of `zonal-lab`.
     Lab,
 }
 
-/// Bytes of each namespace's image: 64 zones of 4 MiB. They take only what is written.
+/// Size of each namespace's image: 64 zones of 4 MiB. Images are sparse.
 pub(super) const IMAGE_BYTES: u64 = 256 << 20;
 
-/// What every zoned namespace is: 3 of 4 MiB can be written.
+/// Options of every zoned namespace: zones of 4 MiB with a capacity of 3 MiB.
 const NAMESPACE: &str = "bus=nvme0,logical_block_size=4096,physical_block_size=4096,zoned=on,\
                          zoned.zone_size=4M,zoned.zone_capacity=3M";
 
-/// The drives that QEMU emulates.
+/// QEMU arguments of the drives that QEMU emulates.
 pub(super) fn qemu_words() -> Vec<String> {
     namespaces(&[
         &format!("{NAMESPACE},zoned.max_open=14,zoned.max_active=14"),
@@ -69,7 +69,7 @@ pub(super) fn qemu_words() -> Vec<String> {
     ])
 }
 
-/// Namespaces of a controller `nvme0`, each with an image `drive1` and so on.
+/// Namespaces of a controller `nvme0`, each with an image: `drive1` and so on.
 pub(super) fn namespaces(namespaces: &[&str]) -> Vec<String> {
     let mut words = vec!["-device".to_owned(), "nvme,serial=zonal,id=nvme0".to_owned()];
     for (number, namespace) in (1..).zip(namespaces) {
@@ -85,7 +85,7 @@ pub(super) fn namespaces(namespaces: &[&str]) -> Vec<String> {
 
 pub(super) const IMAGES: [&str; 3] = ["drive1", "drive2", "drive3"];
 
-/// The scheduler, and the drives that modules of the guest's kernel are: null_blk is told what to be by [`PREPARE`].
+/// Scheduler and null_blk modules of the guest's kernel. [`PREPARE`] configures null_blk.
 pub(super) const MODULES: [Module; 4] = [
     ("mq-deadline", ""),
     ("null_blk", "nr_devices=0"),
@@ -97,11 +97,12 @@ pub(super) const MODULES: [Module; 4] = [
     ),
 ];
 
-/// What [`Needs::FileSystems`] takes; ext4 is a part of the kernel.
+/// Modules of [`Needs::FileSystems`]; ext4 is built into the kernel.
 pub(super) const FILE_SYSTEMS: [Module; 2] = [("nbd", "nbds_max=1"), ("xfs", "")];
 
-/// Two drives of null_blk: one whose zones can be taken away, and one with conventional zones in front. Then waits until all
-/// drives are there, and names the namespaces by what they are: their numbers come as they are found.
+/// Creates two null_blk drives: one with zones that can fail, and one with conventional zones in
+/// front. Then waits for all drives, and names the namespaces by their kind, because their numbers
+/// depend on the order of detection.
 pub(super) const PREPARE: &str = "
 mount -t configfs none /sys/kernel/config
 null_blk() {

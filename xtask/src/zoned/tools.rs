@@ -1,5 +1,5 @@
-//! Programs of others that a guest runs beside ours: the client of the kernel's NBD driver, and what makes and checks file
-//! systems. From Debian's packages, with their libraries, unpacked under `.tools/guest`, never installed.
+//! Third-party programs of a guest: the NBD client, and tools that create and check file systems.
+//! From Debian packages with their libraries, unpacked under `.tools/guest`, never installed.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,13 @@ use super::kernel::{FOLDER, Packages, RELEASES, find};
 
 /// Programs that are used together.
 pub(super) struct Kit {
-    /// They, and the libraries that a machine may lack.
+    /// Packages of the programs, and of libraries that a machine may lack.
     packages: &'static [&'static str],
-    /// Of which these are run.
+    /// Programs to run.
     programs: &'static [&'static str],
 }
 
-/// The kernel's NBD driver, and the file systems that the block device is tried with.
+/// NBD client, and tools of the file systems that the block device is tested with.
 pub(super) const FILE_SYSTEMS: Kit = Kit {
     packages: &[
         "nbd-client",
@@ -30,11 +30,11 @@ pub(super) const FILE_SYSTEMS: Kit = Kit {
     programs: &["nbd-client", "mkfs.ext4", "e2fsck", "mkfs.xfs", "xfs_repair"],
 };
 
-/// The file system that writes zones itself.
+/// Tools of F2FS, the file system for zones.
 pub(super) const F2FS: Kit = Kit { packages: &["f2fs-tools"], programs: &["mkfs.f2fs"] };
 
 impl Kit {
-    /// The programs: fetched, unless they are there. Where they are.
+    /// Fetches the programs if necessary. Returns their folder.
     pub(super) fn fetch(&self, root: &Path) -> Result<PathBuf, String> {
         let folder = root.join(FOLDER).join("programs");
         if self.programs.iter().any(|name| program(&folder, name).is_err()) {
@@ -46,14 +46,14 @@ impl Kit {
         Ok(folder)
     }
 
-    /// The programs as a guest has them, beside its shell, and what they are linked with.
+    /// Programs at their paths in the guest, with their libraries.
     pub(super) fn carried(&self, root: &Path) -> Result<Vec<Carried>, String> {
         let folder = self.fetch(root)?;
         let mut all = Vec::new();
         for name in self.programs {
             let from = program(&folder, name)?;
             for library in libraries(&from, &folder)? {
-                // What was unpacked lies in the guest where it lies in its package.
+                // Unpacked files keep the path that they have in their package.
                 let to = library.strip_prefix(&folder).unwrap_or(&library).to_path_buf();
                 all.push(Carried { from: library, to });
             }
