@@ -1,4 +1,5 @@
-//! Writes of single blocks to a block device in this process, without NBD: what the engine and the system calls below it cost.
+//! Block writes without NBD: CPU time and bytes of the engine and its system calls, per write of
+//! one block.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -35,7 +36,7 @@ pub(crate) struct Args {
     seconds: f64,
 }
 
-/// What is written at once before anything is measured.
+/// Size of a write during the fill before the measurement.
 const PIECE: Blocks = Blocks(256);
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
@@ -77,7 +78,7 @@ fn settings(args: &Args) -> Result<BlockSettings, String> {
     })
 }
 
-/// Of both files.
+/// Zone size of both files.
 const ZONE: Bytes = Bytes::mib(16);
 
 async fn write(args: &Args, block: &BlockDevice) -> Result<serde_json::Value, String> {
@@ -118,7 +119,7 @@ async fn write(args: &Args, block: &BlockDevice) -> Result<serde_json::Value, St
     }))
 }
 
-/// One user.
+/// A client of the block device.
 struct Writer {
     volume: Rc<BlockVolume>,
     zipf: Rc<(Zipf, Permutation)>,
@@ -139,7 +140,7 @@ impl Writer {
     }
 }
 
-/// Blocks at an address from which a device can take them.
+/// Block-aligned memory, as devices require it.
 fn memory(blocks: Blocks) -> Payload {
     let bytes = zonal_base::index(blocks.bytes().0);
     let mut memory = BytesMut::zeroed(bytes + BLOCK_BYTES);

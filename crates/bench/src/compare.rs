@@ -1,7 +1,7 @@
-//! The comparison: what is measured, in which order, and where it is written.
+//! Comparison driver: the measurements, their order, and the page of results.
 //!
-//! Every measurement takes turns (A B, B A, A B, ...) so that whatever else the machine does falls on both
-//! alike; what counts are ratios of neighbours, and medians of those.
+//! Measurements alternate (A B, B A, A B, ...), so that other load on the machine affects both
+//! alike. Results are ratios of neighbours, and medians of those.
 
 mod block;
 mod children;
@@ -48,35 +48,35 @@ pub(crate) struct Args {
     zonal: Option<PathBuf>,
 }
 
-/// What the steps work with.
+/// Context of a step.
 pub(crate) struct Stage {
     children: Children,
     pairs: u32,
     seconds: f64,
 }
 
-/// One part of the comparison; each leaves its rows and no files.
+/// A step of the comparison: returns its rows, and leaves no files.
 struct Step {
     name: &'static str,
     run: fn(&Stage) -> Result<Vec<Row>, String>,
 }
 
-/// Steps whose rows stand on one page.
+/// Steps whose rows share a page.
 pub(crate) struct Comparison {
     steps: &'static [Step],
     words: &'static page::Words,
     out: &'static str,
 }
 
-/// The cache itself, beside foyer and fio.
+/// The cache, compared with foyer and fio.
 pub(crate) const CACHE: Comparison =
     Comparison { steps: CACHE_STEPS, words: &page::CACHE, out: "docs/results/first-slice.md" };
 
-/// The endpoint, beside nginx and fio.
+/// The endpoint, compared with nginx and fio.
 pub(crate) const HTTP: Comparison =
     Comparison { steps: HTTP_STEPS, words: &page::HTTP, out: "docs/results/http.md" };
 
-/// The block device, beside nbdkit, qemu-nbd and fio.
+/// The block device, compared with nbdkit, qemu-nbd and fio.
 pub(crate) const BLOCK: Comparison =
     Comparison { steps: BLOCK_STEPS, words: &page::BLOCK, out: "docs/results/block.md" };
 
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args, comparison: &Comparison) -> Result<(), String> {
     let mut rows = Vec::new();
     for step in steps.iter().filter(|step| args.only.is_empty() || is_named(args, step)) {
         eprintln!("== {}", step.name);
-        // One step that fails says so on the page; the others are measured all the same.
+        // A failed step is reported on the page; the other steps still run.
         match (step.run)(&stage) {
             Ok(measured) => {
                 measured.iter().for_each(|row| eprintln!("{}", row.line()));

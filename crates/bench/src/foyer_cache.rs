@@ -1,8 +1,8 @@
-//! foyer as a cache under test, with its own defaults.
+//! foyer as the cache under test, with its default settings.
 //!
-//! Four settings are deliberate: O_DIRECT (its default is buffered, which on a machine with memory to spare
-//! measures the page cache), the size on disk, 64 MiB of memory weighed by bytes, and a metrics registry,
-//! the only place where it counts what it drops.
+//! Four settings differ: O_DIRECT (the default is buffered, which measures the page cache on a
+//! machine with free memory), the size on disk, 64 MiB of memory weighed by bytes, and a metrics
+//! registry, the only place with its count of drops.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -19,13 +19,13 @@ use zonal_base::{Bytes, index};
 use zonal_lab::bench::{Counters, Error, Source, Subject, Work, write_bandwidth};
 use zonal_lab::{Check, Generator};
 
-/// Memory of its DRAM tier: it does not work without one.
+/// DRAM tier: foyer does not work without one.
 pub(crate) const MEMORY: Bytes = Bytes::mib(64);
 
-/// As the manifest pins it.
+/// Version in the manifest.
 pub(crate) const VERSION: &str = "0.22.6";
 
-/// The name under which it counts.
+/// Name in foyer's metrics.
 const NAME: &str = "foyer";
 
 /// A foyer cache on a folder.
@@ -68,7 +68,7 @@ impl FoyerSubject {
         self.cache.close().await
     }
 
-    /// The counter of a family with this value of its label `op`.
+    /// Counter of a family with this value of the label `op`.
     fn counted(&self, family: &str, op: &str) -> u64 {
         let families = self.registry.gather();
         let family = families.iter().find(|found| found.name() == family);
@@ -108,7 +108,7 @@ impl Subject for FoyerSubject {
         tokio::spawn(work);
     }
 
-    /// It has no reads of ranges: the whole value is read, and the range checked.
+    /// foyer has no range reads: reads the whole value, and checks the range.
     async fn get(&self, key: u64, range: Range<u64>, check: &mut Check) -> Result<Source, String> {
         let (generator, whole) = (self.generator.clone(), self.value.0);
         let fetch = move || async move {

@@ -1,9 +1,11 @@
-//! Side by side with a peer: the same workload on foyer, and a driver that takes turns between foyer, `fio`, nginx,
-//! nbdkit, qemu-nbd and Zonal and writes down what it saw.
+//! Comparison with peers: foyer, `fio`, nginx, nbdkit and qemu-nbd, alternating with Zonal under
+//! the same workload.
 //!
-//! Uses: `lab`, `emulator`, `device`, `host`, `base`, foyer. Knows nothing of: Zonal's insides; it runs the program as anybody would,
-//! but for the block device without NBD, which it asks itself.
-//! Read in this order: `main` (the commands), `foyer_cache`, `block_writes`, `compare`; `model`; `traces`, `policies`.
+//! Uses: `lab`, `emulator`, `device`, `host`, `base`, foyer.
+//! Knows nothing of: Zonal's insides; it runs the program as any user would. The block device
+//! without NBD is the exception.
+//! Read in this order: `main` (the commands), `foyer_cache`, `block_writes`, `compare`; `model`;
+//! `traces`, `policies`.
 
 mod block_writes;
 mod compare;
@@ -23,7 +25,7 @@ use zonal_lab::bench::{self, Progress, Settings};
 
 use foyer_cache::FoyerSubject;
 
-/// The same as Zonal's, so that foyer's numbers are not those of an allocator.
+/// Same allocator as Zonal, so that the comparison is not one of allocators.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -88,7 +90,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Threads of foyer's runtime: as many as Zonal has shards by default.
+/// Threads of foyer's runtime: as many as Zonal's default number of shards.
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     tokio::runtime::Builder::new_multi_thread().worker_threads(cores).enable_all().build()

@@ -1,5 +1,5 @@
-//! What the models of drives cost: gets of a whole cache per second of CPU, memory at full size, and an experiment with
-//! garbage collection.
+//! Cost of the drive models: gets of a whole cache per CPU second, memory at full size, and an
+//! experiment with garbage collection.
 
 mod overwrites;
 
@@ -65,7 +65,7 @@ taken for its part of the whole: that they agree shows that the rate is constant
 
 const CHUNK: Bytes = Bytes::kib(64);
 
-/// Memory in front of flash that a shard has unless the operator says otherwise.
+/// Default DRAM tier of a shard.
 const DRAM: Bytes = Bytes::mib(64);
 
 /// Gets of one round.
@@ -86,7 +86,8 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// A cache on a ZN540 with so many zones and so much memory in front of it, and how many chunks the zones hold.
+/// A cache on a ZN540 with this many zones and this DRAM tier, and the number of chunks in the
+/// zones.
 fn cache(zones: u32, memory: Bytes) -> Result<(Simulated<ZonedDrive>, u64), String> {
     let mut profile = Profile::zn540();
     profile.geometry.zone_count = zones;
@@ -106,11 +107,11 @@ fn cache(zones: u32, memory: Bytes) -> Result<(Simulated<ZonedDrive>, u64), Stri
     Ok((simulated, capacity / CHUNK.0))
 }
 
-/// Fills a drive, a little over its capacity so that zones are emptied, and looks at the memory.
+/// Fills a drive slightly beyond its capacity, so that zones are reset, and measures the memory.
 fn full_drive(zones: u32) -> Result<Vec<Row>, String> {
     let before = resident();
     let (mut simulated, chunks) = cache(zones, Bytes(0))?;
-    // Uniform over far more keys than will be asked for: nearly all of them miss.
+    // Uniform over far more keys than gets: nearly all of them miss.
     let draw = Draw::new(Distribution::Uniform, chunks * 64, 1);
     let outcome = simulated.gets(chunks + chunks / 50, draw)?;
     let memory = Bytes(resident().0.saturating_sub(before.0));
@@ -131,11 +132,11 @@ fn full_drive(zones: u32) -> Result<Vec<Row>, String> {
     ])
 }
 
-/// Gets of a cache with so much memory in front of flash.
+/// Gets of a cache with this DRAM tier.
 fn gets(args: &Args, memory: Bytes) -> Result<Vec<Row>, String> {
     let (mut simulated, chunks) = cache(args.zones, memory)?;
     let mixed = Draw::new(Distribution::Zipf { theta: 0.99 }, chunks * 2, 1);
-    // Until it is full, and zones are emptied.
+    // Fill, until the cache evicts.
     while simulated.cache().stats().evicted == 0 {
         simulated.gets(ROUND, mixed)?;
     }

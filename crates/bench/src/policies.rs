@@ -1,5 +1,4 @@
-//! All policies on traces that others published: what they miss, what they write, and what they miss when all may write
-//! equally much.
+//! All policies on published traces: misses, writes, and misses under an equal write budget.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -25,13 +24,13 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// A trace, and capacities of 1, 5 and 10 % of its objects.
+/// A trace, with capacities of 1, 5 and 10 % of its objects.
 struct Source {
     name: &'static str,
     file: &'static str,
     format: Format,
     capacities: [u64; 3],
-    /// Whether its objects are of different sizes.
+    /// True if its objects have different sizes.
     has_sizes: bool,
     from: &'static str,
 }
@@ -81,25 +80,25 @@ const SOURCES: [Source; 5] = [
 
 const ZONES: u32 = 50;
 
-/// Lines to compare with, which know nothing of flash.
+/// Reference policies, which know nothing of flash.
 const REFERENCES: [&str; 4] = ["fifo", "lru", "s3-fifo", "belady"];
 
-/// Ways to admit, one of which each policy may choose for itself where writes are bounded.
+/// Admission policies: each policy uses the best of them where writes are limited.
 const ADMISSIONS: [&str; 4] = ["all", "second-hit", "sketch", "probation"];
 
-/// Of the bytes of all objects of a trace, in percent.
+/// Capacities in percent of the bytes of all objects.
 const BYTE_SHARES: [u64; 3] = [1, 5, 10];
 
-/// What came of each contender, at each trace and capacity.
+/// Tallies of each contender, by trace and capacity.
 type Results = Vec<(String, Vec<Tally>)>;
 
-/// All policies on some traces.
+/// All policies on a set of traces.
 #[derive(Default)]
 struct Comparison {
-    /// A trace and a capacity each.
+    /// A trace and a capacity per column.
     columns: Vec<String>,
     free: Results,
-    /// Where all may write as much as `flow` did.
+    /// Results with the write volume of `flow` as the limit.
     bounded: Results,
 }
 
@@ -139,7 +138,7 @@ fn sized(args: &Args) -> Result<Comparison, String> {
     let path = std::env::temp_dir().join(format!("zonal-sizes-{}.bin", std::process::id()));
     std::fs::write(&path, made()).map_err(|error| error.to_string())?;
     let result = sized.add_shares("made", &Trace::new(path.clone(), Format::OracleGeneral));
-    // Nothing is lost if it stays.
+    // A remaining file does no harm.
     let _ = std::fs::remove_file(path);
     result.map(|()| sized)
 }
@@ -151,7 +150,7 @@ impl Source {
 }
 
 impl Comparison {
-    /// Capacities are shares of what all objects of the trace take.
+    /// Adds capacities as shares of the bytes of all objects.
     fn add_shares(&mut self, name: &str, trace: &Trace) -> Result<(), String> {
         let whole = bytes_of_objects(trace)?;
         for share in BYTE_SHARES {
@@ -185,7 +184,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Those on zones, which write to flash.
+    /// Results of the policies on zones, which write to flash.
     fn on_flash(&self) -> Results {
         self.free.iter().skip(REFERENCES.len()).cloned().collect()
     }
@@ -198,7 +197,7 @@ fn replayed(trace: &Trace, capacity: Capacity, names: &[String]) -> Result<Vec<T
     replay(trace, contenders, &|_| ()).map_err(|error| error.to_string())
 }
 
-/// Of all objects, each with its last size.
+/// Bytes of all objects, each with its last size.
 fn bytes_of_objects(trace: &Trace) -> Result<u64, String> {
     let mut reader = trace.open().map_err(|error| error.to_string())?;
     let (mut sizes, mut batch) = (HashMap::new(), Vec::new());
@@ -214,8 +213,8 @@ fn bytes_of_objects(trace: &Trace) -> Result<u64, String> {
 const MADE_OBJECTS: u64 = 50_000;
 const MADE_REQUESTS: u64 = 500_000;
 
-/// Records of libCacheSim's `oracleGeneral`: an object's size has nothing to do with how often it is asked for. Of the octaves from 512 B to
-/// 1 MiB each has as many.
+/// Records of libCacheSim's `oracleGeneral`, with object sizes that are independent of popularity:
+/// the same number in each octave from 512 B to 1 MiB.
 fn made() -> Vec<u8> {
     let draw = Draw::new(Distribution::Zipf { theta: 0.9 }, MADE_OBJECTS, 7);
     let mut rng = Rng::new(7);
@@ -366,7 +365,7 @@ fn write_sized(page: &mut String, sized: &Comparison) -> std::fmt::Result {
     Ok(())
 }
 
-/// Where somebody has less than the first.
+/// Columns in which another policy is below the first.
 fn lower(
     page: &mut String,
     columns: &[String],
@@ -387,7 +386,7 @@ fn lower(
     if is_any { Ok(()) } else { writeln!(page, "- none") }
 }
 
-/// How much more `flow` misses than another.
+/// Additional misses of `flow` compared with another policy.
 fn beside(page: &mut String, columns: &[String], free: &Results, other: &str) -> std::fmt::Result {
     let of = |name: &str| free.iter().find(|(known, _)| known == name);
     let (Some((_, flow)), Some((_, tallies))) = (of("flow"), of(other)) else { return Ok(()) };
@@ -399,7 +398,7 @@ fn beside(page: &mut String, columns: &[String], free: &Results, other: &str) ->
     writeln!(page, " |")
 }
 
-/// Of the ways to admit of each policy the one with the lowest mean.
+/// The best admission policy of each policy: the one with the lowest mean.
 fn best(bounded: &Results) -> Results {
     let of = |runs: &[(String, Vec<Tally>)]| {
         let least = |a: &&(String, Vec<Tally>), b: &&(String, Vec<Tally>)| {

@@ -1,7 +1,7 @@
-//! How fast traces are replayed, beside libCacheSim.
+//! Speed of trace replay, compared with libCacheSim.
 //!
-//! Its C code is reached through its package for Python, which this program runs if it is told where: it stays another
-//! program, under its own licence.
+//! libCacheSim's C code is used through its Python package, in a separate process and under its own
+//! licence, if a Python with it is given.
 
 mod hits;
 
@@ -61,13 +61,13 @@ const REQUESTS: u64 = 2_000_000;
 const OBJECTS: u64 = 1_000_000;
 const CAPACITY: u64 = 100_000;
 
-/// For policies that know zones.
+/// Zones of the policies on zones.
 const ZONES: u32 = 50;
 
-/// Buckets of libCacheSim's table, as a power of two: what it is fastest with here.
+/// Size of libCacheSim's hash table, as a power of two: its fastest on this machine.
 const PEER_TABLE_BITS: u32 = 18;
 
-/// Our name, and libCacheSim's.
+/// Zonal's name of a policy, and libCacheSim's.
 const POLICIES: [(&str, &str); 7] = [
     ("lru", "LRU"),
     ("fifo", "FIFO"),
@@ -78,7 +78,7 @@ const POLICIES: [(&str, &str); 7] = [
     ("belady", "Belady"),
 ];
 
-/// Prints the seconds of CPU that one replay took, and the miss ratio.
+/// Prints the CPU seconds of one replay, and the miss ratio.
 const PEER: &str = "\
 import sys, time, libcachesim as l
 reader = l.TraceReader(sys.argv[1], l.TraceType.ORACLE_GENERAL_TRACE, l.ReaderInitParam(ignore_obj_size=True))
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let folder = std::env::temp_dir().join(format!("zonal-traces-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let rows = measure(args, &folder);
-    // Nothing is lost if it stays.
+    // A remaining folder does no harm.
     let _ = std::fs::remove_dir_all(&folder);
     let rows = rows?;
     rows.iter().for_each(|row| eprintln!("{}", row.line()));
@@ -134,7 +134,7 @@ fn measure(args: &Args, folder: &Path) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Policies on zones have nobody beside them.
+/// Policies on zones have no peer.
 fn on_zones(args: &Args, path: &Path) -> Result<Vec<Row>, String> {
     let mut samples = zonal_policy::NAMES.map(|_| Samples::default());
     for _ in 0..args.rounds {
@@ -169,7 +169,7 @@ fn replayed_by_peer(python: &Path, path: &Path, policy: &str) -> Result<(Duratio
         .args([CAPACITY.to_string(), PEER_TABLE_BITS.to_string()]);
     let output = command.output().map_err(|error| format!("{}: {error}", python.display()))?;
     let said = String::from_utf8_lossy(&output.stdout);
-    // The package may say something of its own before.
+    // The package may print lines of its own before.
     let last = said.lines().last().unwrap_or_default();
     let numbers: Vec<f64> = last.split(' ').filter_map(|word| word.parse().ok()).collect();
     match numbers[..] {
@@ -182,7 +182,7 @@ fn replayed_by_peer(python: &Path, path: &Path, policy: &str) -> Result<(Duratio
     }
 }
 
-/// The trace, with the position of each object's next request, which libCacheSim's Belady wants to know.
+/// The trace, with the position of each object's next request, which libCacheSim's Belady needs.
 fn records() -> Vec<u8> {
     let draw = Draw::new(Distribution::Zipf { theta: 0.99 }, OBJECTS, 42);
     let mut rng = Rng::new(42);
@@ -192,7 +192,7 @@ fn records() -> Vec<u8> {
     for (position, id) in ids.iter().enumerate().rev() {
         let at = zonal_base::index(*id);
         ends.push(next[at]);
-        // Counted from 1.
+        // Positions count from 1.
         next[at] = i64::try_from(position).map_or(-1, |position| position + 1);
     }
     let records = ids.iter().zip(ends.into_iter().rev()).flat_map(|(id, next)| {
@@ -215,7 +215,7 @@ mod tests {
         let part = |at: usize| records[at..at + 8].try_into().map(i64::from_le_bytes);
         let id = |n: usize| part(n * 24 + 4).ok();
         let next = part(16).ok().and_then(|next| usize::try_from(next).ok());
-        // The first object of this seed comes again.
+        // The first object of this seed recurs.
         let next = next.map_or(0, |next| next - 1);
         assert_eq!(id(0), id(next));
         assert!((1..next).all(|between| id(between) != id(0)));

@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! Subcommands of `zonal-lab`, one file each.
 
 mod advise;
 mod bench;
@@ -40,12 +40,12 @@ impl Command {
     }
 }
 
-/// A policy that works on a device.
+/// Parses a policy that works on a device.
 fn on_device(text: &str) -> Result<Spec, SpecError> {
     text.parse::<Spec>()?.on_device()
 }
 
-/// Runs at the same time: as asked for, or one for each core.
+/// Number of parallel runs: as requested, or one per core.
 fn at_once(jobs: Option<u32>) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     jobs.map_or_else(cores, |jobs| jobs as usize)

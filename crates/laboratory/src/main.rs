@@ -1,6 +1,7 @@
 //! `zonal-lab`: measures drives and caches, replays traces, and runs the engines in virtual time.
 //!
-//! Uses: `lab` for experiments, `sim` for histories, `host` and `hostdev` for real devices, `cli` for what both programs share.
+//! Uses: `lab` for experiments, `sim` for histories, `host` and `hostdev` for real devices, `cli`,
+//! which both programs share.
 //! Knows nothing of: clients, origins, configuration.
 //! Read in this order: `commands`, and below it a file for each command.
 
@@ -12,7 +13,8 @@ use clap::Parser;
 
 use crate::commands::Command;
 
-/// Values come and go by the thousand in a second, and the system's allocator gives their pages back each time.
+/// Thousands of values per second are allocated and freed; the system's allocator would return
+/// their pages each time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,5 @@
-//! `zonal-lab bench` on a small file for about a second: every field is there, and the counts add up.
+//! `zonal-lab bench` on a small file for about a second: all fields exist, and the counts are
+//! consistent.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -31,7 +32,7 @@ fn parsed(output: &Output, flags: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A number at a path such as `hits.flash`.
+/// Number at a path such as `hits.flash`.
 #[track_caller]
 fn number(report: &Value, path: &str) -> f64 {
     let pointer = format!("/{}", path.replace('.', "/"));
@@ -39,7 +40,7 @@ fn number(report: &Value, path: &str) -> f64 {
     value.unwrap_or_else(|| panic!("no number at {path} in {report:#}"))
 }
 
-/// What scripts may rely on.
+/// Fields that scripts may rely on.
 const FIELDS: &[&str] = &[
     "gets",
     "ops_per_s",
@@ -80,23 +81,23 @@ fn a_read_through_run_reports_every_field_and_its_counts_add_up() {
     assert_eq!(at("gets"), at("hits.dram") + at("hits.flash") + at("misses"));
     assert_eq!(at("hit_ratio"), (at("hits.dram") + at("hits.flash")) / at("gets"));
     assert_eq!(at("gets"), at("segments.0.gets") + at("segments.1.gets"));
-    // A value is one chunk here, so the cache's own counts are the same.
+    // A value is one chunk here, so the cache's own counts are equal.
     let records = ["by_record.dram_hits", "by_record.flash_hits", "by_record.misses"].map(at);
     assert_eq!(records.iter().sum::<f64>(), at("gets"));
     assert!(at("latency_us.flash_hit.p50") <= at("latency_us.flash_hit.p999"));
-    // Between the windows nothing is read: what the log asked for is what the kernel saw.
+    // Nothing is read between the measurements, so the log's requests equal the kernel's.
     assert_eq!(at("device_read_bytes"), at("kernel_read_bytes"));
     // The cache was filled before.
     assert!(at("capacity_bytes") < at("device_written_bytes_since_open"));
     assert!(at("device_written_bytes") < at("device_written_bytes_since_open"));
-    // So small a device goes round within the second: what is not found any more was evicted.
+    // So small a device wraps within the second: missing keys were evicted.
     let found = at("found_after_insert_ratio");
     assert!(found == 1.0 || (0.0 < found && 0.0 < at("evicted")), "{report:#}");
     assert_eq!(at("flash_hits.misses"), 0.0);
     assert_eq!(at("flash_hits.by_record.flash_hits"), at("flash_hits.gets"));
 }
 
-/// It was refused: a scratch file beside a model says nothing of the model.
+/// A scratch file beside a model is refused, because it would not affect the model.
 #[test]
 fn a_share_of_what_a_modelled_drive_takes_is_that_of_its_model() {
     let spec = "emulator:sn540?size=512MiB&zone=16MiB";

@@ -1,5 +1,6 @@
-//! The measurements of the block device: fio over NBD on `zonal block` of two files, in turns with nbdkit on memory and on a
-//! file, with qemu-nbd on a file, and fio on a file itself; and writes without NBD.
+//! Block-device measurements: fio over NBD against `zonal block` on two files, alternating with
+//! nbdkit on memory and on a file, qemu-nbd on a file, and fio on a file directly. Also writes
+//! without NBD.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,27 +14,27 @@ use super::children::{cpu_seconds, number, written_bytes};
 use super::samples::{Goal, Row, Samples};
 use super::steps::{MIB, in_turns};
 
-/// What clients see.
+/// Size of the export.
 const EXPORT: Bytes = Bytes::mib(1024);
 
-/// The two files: half as much again, and an eighth.
+/// Sizes of the two files: 1.5 times the export, and an eighth of it.
 const CAPACITY: Bytes = Bytes::mib(1536);
 const BUFFER: Bytes = Bytes::mib(128);
 
-/// The longest wait for a server to come up.
+/// Longest wait for the start of a server.
 const START: Duration = Duration::from_secs(30);
 
-/// Over NBD, and on a file where there is one.
+/// fio options of the random workloads, over NBD and on a file.
 const RANDOM: &str = "--bs=4k --iodepth=64 --norandommap --time_based --ramp_time=0.5";
 
-/// What a reference is called.
+/// Name of the reference in memory.
 const MEMORY: &str = "nbdkit memory";
 const FILE: &str = "nbdkit file";
 const DIRECT: &str = "qemu-nbd";
 const DISK: &str = "fio, large writes to a file";
 const LOWER: &str = "the lower of nbdkit memory and of the median of what the disk takes, below";
 
-/// A server of one export. It ends with this.
+/// A server with one export, killed on drop.
 struct Serving {
     child: Child,
     uri: String,
@@ -41,17 +42,17 @@ struct Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to do.
+        // Fails if the server has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What fio saw, and what the server took for it.
+/// Results of fio, with the cost of the server.
 struct FioRun {
     mib: f64,
     cpu_us: f64,
-    /// What the server wrote to files for each byte that it was asked for.
+    /// Bytes that the server wrote to files per byte of the client.
     to_files: f64,
 }
 
@@ -61,7 +62,7 @@ pub(crate) fn writes(stage: &Stage) -> Result<Vec<Row>, String> {
     for server in [&zonal, &memory, &file, &direct] {
         fill(stage, server)?;
     }
-    // Apart from what follows: a virtual disk takes more for a while after it was left alone.
+    // Measured separately from the rest: a virtual disk accepts more for a while after it was idle.
     let (mut given, mut disk) = <(Samples, Samples)>::default();
     in_turns(
         stage.pairs,
@@ -139,7 +140,8 @@ pub(crate) fn reads(stage: &Stage) -> Result<Vec<Row>, String> {
             Ok(())
         },
         || {
-            // Of the same size, and written as a whole: what was never written is read without the disk.
+            // Same size, and fully written: blocks that were never written are read without the
+            // disk.
             let report = stage.children.fio("direct", &flags)?;
             of_fio.push(number(&report, "/bw_bytes")? / MIB);
             Ok(())
@@ -169,7 +171,7 @@ pub(crate) fn reads(stage: &Stage) -> Result<Vec<Row>, String> {
     ])
 }
 
-/// The engine alone.
+/// The engine without NBD.
 pub(crate) fn cpu(stage: &Stage) -> Result<Vec<Row>, String> {
     let (mut cpu, mut bytes, mut shared) = <(Samples, Samples, Samples)>::default();
     for _ in 0..stage.pairs {
@@ -192,11 +194,11 @@ pub(crate) fn cpu(stage: &Stage) -> Result<Vec<Row>, String> {
 }
 
 impl Serving {
-    /// `zonal block` on two files that are made anew.
+    /// `zonal block` on two new files.
     fn zonal(stage: &Stage) -> Result<Self, String> {
         let path = |name: &str| stage.children.path(name);
         for name in ["capacity", "buffer"] {
-            // Not there before the first time.
+            // The files do not exist before the first run.
             let _ = std::fs::remove_file(path(name));
         }
         let (socket, mut command) = (socket(stage, "zonal"), stage.children.serve_command());
@@ -208,18 +210,18 @@ impl Serving {
         Self::start(stage, command, &socket, "disk")
     }
 
-    /// The ceiling of what NBD does here.
+    /// Upper bound for NBD on this machine.
     fn memory(stage: &Stage) -> Result<Self, String> {
         Self::nbdkit(stage, "memory", &["memory".into(), EXPORT.0.to_string()])
     }
 
-    /// A file through the page cache.
+    /// A file, through the page cache.
     fn file(stage: &Stage) -> Result<Self, String> {
         let name = format!("file={}", holes(stage, "plain")?.display());
         Self::nbdkit(stage, "file", &["file".into(), name, "fadvise=random".into()])
     }
 
-    /// A file as ours are used: past the page cache, by io_uring.
+    /// A file as Zonal uses it: with direct I/O, by io_uring.
     fn direct(stage: &Stage) -> Result<Self, String> {
         let (path, socket) = (holes(stage, "direct")?, socket(stage, "direct"));
         let mut command = Command::new("qemu-nbd");
@@ -241,7 +243,7 @@ impl Serving {
         socket: &Path,
         export: &str,
     ) -> Result<Self, String> {
-        // One that a killed server left.
+        // Socket left by a killed server.
         let _ = std::fs::remove_file(socket);
         stage.children.note(&command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -260,7 +262,7 @@ impl Serving {
     }
 }
 
-/// A file of the export's size.
+/// A sparse file of the export's size.
 fn holes(stage: &Stage, name: &str) -> Result<PathBuf, String> {
     let path = stage.children.path(name);
     let file = std::fs::File::create(&path).and_then(|file| file.set_len(EXPORT.0));
@@ -272,7 +274,7 @@ fn socket(stage: &Stage, name: &str) -> PathBuf {
     stage.children.path(&format!("{name}.sock"))
 }
 
-/// Every block is written once.
+/// Writes every block once.
 fn fill(stage: &Stage, server: &Serving) -> Result<(), String> {
     let mut command = client(server, "--rw=write --bs=1m --iodepth=4 --end_fsync=1");
     stage.children.note(&command);
@@ -299,17 +301,17 @@ fn fio(stage: &Stage, server: &Serving, pattern: &str, more: &str) -> Result<Fio
     let direction = pattern.trim_start_matches("rand");
     let of = |name: &str| number(&job, &format!("/{direction}/{name}"));
     let mib = of("bw_bytes")? / MIB;
-    // The server's share is counted from the start of the ramp on, what is asked only after it.
+    // CPU time counts from the start of the ramp, requests only after it.
     let share = of("runtime")? / 1e3 / (of("runtime")? / 1e3 + RAMP_SECONDS);
     let (cpu_us, to_files) =
         (spent * share * 1e6 / of("total_ios")?, written * share / of("io_bytes")?);
     Ok(FioRun { mib, cpu_us, to_files })
 }
 
-/// As it stands in [`RANDOM`].
+/// Ramp time in [`RANDOM`].
 const RAMP_SECONDS: f64 = 0.5;
 
-/// What the file system takes, in MiB/s: large writes, past the page cache.
+/// Write bandwidth of the file system in MiB/s: large writes with direct I/O.
 fn file_bandwidth(stage: &Stage) -> Result<f64, String> {
     let mut command = Command::new("fio");
     let path = stage.children.path("bandwidth");

@@ -1,4 +1,4 @@
-//! The programs that are compared: started, waited for, read.
+//! Child processes: starts the compared programs, waits for them, and reads their results.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -10,31 +10,31 @@ use zonal_base::Bytes;
 
 use super::held_disk::HeldDisk;
 
-/// How each program is started, and where its files are.
+/// Starts the programs, and knows the folder of their files.
 pub(crate) struct Children {
     zonal: PathBuf,
     this: PathBuf,
     folder: PathBuf,
     size: Bytes,
-    /// What was run, each once, in order.
+    /// Command lines so far, without duplicates, in order.
     commands: RefCell<Vec<String>>,
-    /// Where those who are started now join a group, if they do.
+    /// Control group that newly started programs join, if any.
     members: RefCell<Option<PathBuf>>,
 }
 
-/// Joins the group `$0`, then is what it was asked to be.
+/// Joins the control group `$0`, then executes its arguments.
 const JOIN: &str = r#"echo $$ > "$0" && exec "$@""#;
 
 /// A file or folder of a program under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProgramFile {
     pub(super) name: &'static str,
-    /// Its size; `None`: that of the comparison.
+    /// Size; `None`: the size of the comparison.
     size: Option<Bytes>,
 }
 
 impl ProgramFile {
-    /// Of the size of the comparison.
+    /// File with the size of the comparison.
     pub(crate) const fn whole(name: &'static str) -> Self {
         Self { name, size: None }
     }
@@ -44,7 +44,7 @@ impl ProgramFile {
     }
 }
 
-/// Builds the release programs of this workspace, and says where `zonal` is.
+/// Builds the release programs of this workspace. Returns the path of `zonal`.
 pub(crate) fn build_zonal() -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let words = ["build", "--release", "--package", "zonal", "--package", "zonal-laboratory"];
@@ -82,19 +82,19 @@ impl Children {
         self.folder.join(name)
     }
 
-    /// Lengths of all files that the programs have now.
+    /// Total length of the files of all programs, in bytes.
     pub(crate) fn taken(&self) -> u64 {
         length_of(&self.folder)
     }
 
-    /// Removes what the programs left.
+    /// Removes the files of the programs.
     pub(crate) fn clear(&self) {
-        // A folder that stays only takes room until the next run.
+        // A remaining folder only takes space until the next run.
         let _ = std::fs::remove_dir_all(&self.folder);
         let _ = std::fs::create_dir_all(&self.folder);
     }
 
-    /// What `work` starts writes no more than so many bytes per second.
+    /// Limits the write rate of the programs that `work` starts, in bytes per second.
     pub(crate) fn held_to<T>(
         &self,
         bytes_per_s: Bytes,
@@ -107,7 +107,7 @@ impl Children {
         outcome
     }
 
-    /// A program as it is started now.
+    /// Command for a program, with the current control group.
     fn command(&self, program: &Path) -> Command {
         let Some(members) = &*self.members.borrow() else { return Command::new(program) };
         let mut command = Command::new("sh");
@@ -115,12 +115,12 @@ impl Children {
         command
     }
 
-    /// What was run.
+    /// Command lines so far.
     pub(crate) fn commands(&self) -> Vec<String> {
         self.commands.borrow().clone()
     }
 
-    /// `zonal-lab bench` on a file.
+    /// Runs `zonal-lab bench` on a file.
     pub(crate) fn zonal(&self, place: ProgramFile, flags: &str) -> Result<Value, String> {
         json_of(&mut self.zonal_command(place, &format!("{flags} --json")))
     }
@@ -134,7 +134,7 @@ impl Children {
         command
     }
 
-    /// Writes to a block device without NBD.
+    /// Runs block writes without NBD.
     pub(crate) fn block_writes(&self, flags: &str) -> Result<Value, String> {
         let mut command = Command::new(&self.this);
         command.arg("block-writes").arg("--folder").arg(&self.folder);
@@ -143,12 +143,12 @@ impl Children {
         json_of(&mut command)
     }
 
-    /// `zonal serve` or `zonal block`.
+    /// Command for `zonal serve` or `zonal block`.
     pub(crate) fn serve_command(&self) -> Command {
         Command::new(&self.zonal)
     }
 
-    /// The same workload on foyer.
+    /// Runs the same workload on foyer.
     pub(crate) fn foyer(&self, place: ProgramFile, flags: &str) -> Result<Value, String> {
         let size = place.size.unwrap_or(self.size).to_string();
         let mut command = self.command(&self.this);
@@ -158,7 +158,7 @@ impl Children {
         json_of(&mut command)
     }
 
-    /// Random reads of a file with fio. Its report on reads.
+    /// Runs random reads of a file with fio. Returns its report on reads.
     pub(crate) fn fio(&self, name: &str, flags: &str) -> Result<Value, String> {
         let mut command = Command::new("fio");
         command.arg("--name=read").arg(format!("--filename={}", self.path(name).display()));
@@ -170,10 +170,11 @@ impl Children {
         Ok(report.pointer("/jobs/0/read").cloned().unwrap_or_default())
     }
 
-    /// Remembers how a program was started.
+    /// Records a command line.
     pub(crate) fn note(&self, command: &Command) {
         let mut arguments = command.get_args();
-        // How it is held is said once; what it runs stands behind `-c`, the script and the group.
+        // The control group is recorded once; the program comes after `-c`, the script and the
+        // group.
         let (held, program) = match *self.members.borrow() {
             None => ("", Some(command.get_program())),
             Some(_) => ("held: ", arguments.nth(3)),
@@ -191,7 +192,7 @@ impl Children {
     }
 }
 
-/// What a program printed, if it ended well.
+/// Standard output of a program that must succeed, as JSON.
 pub(crate) fn json_of(command: &mut Command) -> Result<Value, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().map_err(|e| format!("{name}: {e}"))?;
@@ -199,7 +200,7 @@ pub(crate) fn json_of(command: &mut Command) -> Result<Value, String> {
         let errors = String::from_utf8_lossy(&output.stderr);
         return Err(format!("{name}: {}: {}", output.status, errors.trim()));
     }
-    // fio's nbd engine says in a line of its own that it is connected.
+    // fio's nbd engine prints a line of its own before the JSON.
     let begin = output.stdout.iter().position(|byte| *byte == b'{').unwrap_or(0);
     serde_json::from_slice(&output.stdout[begin..]).map_err(|error| format!("{name}: {error}"))
 }
@@ -209,30 +210,30 @@ fn length_of(folder: &Path) -> u64 {
     let length = |entry: std::fs::DirEntry| match entry.metadata() {
         Ok(found) if found.is_dir() => length_of(&entry.path()),
         Ok(found) => found.len(),
-        // Gone meanwhile.
+        // The file was removed meanwhile.
         Err(_) => 0,
     };
     entries.map(length).sum()
 }
 
-/// A number of a report, by its path.
+/// Number in a report, by its path.
 pub(crate) fn number(report: &Value, path: &str) -> Result<f64, String> {
     let value = report.pointer(path).and_then(Value::as_f64);
     value.ok_or_else(|| format!("the report has no number at {path}"))
 }
 
-/// User and system time of a process.
+/// User and system time of a process, in seconds.
 pub(crate) fn cpu_seconds(child: &Child) -> Result<f64, String> {
     let path = format!("/proc/{}/stat", child.id());
     let stat = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-    // The name, in parentheses, may hold spaces: fields are counted from its end.
+    // The name in parentheses may contain spaces: fields are counted from its end.
     let rest = stat.rsplit(')').next().unwrap_or_default();
     let fields = rest.split_whitespace().skip(11).take(2);
     let ticks: f64 = fields.filter_map(|field| field.parse::<f64>().ok()).sum();
     Ok(ticks / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// What a process wrote to devices, or left in the page cache to be written.
+/// Bytes that a process wrote to devices or to the page cache.
 pub(crate) fn written_bytes(child: &Child) -> Result<f64, String> {
     let path = format!("/proc/{}/io", child.id());
     let io = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;

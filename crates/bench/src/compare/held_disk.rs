@@ -1,7 +1,7 @@
-//! A disk that takes no more than so many bytes per second: a control group of the kernel holds what runs in it.
+//! Disk with a limited write rate, by a control group of the kernel.
 //!
-//! A virtual disk may take three times as much now as in a second. A share of its bandwidth means something only
-//! while it is held.
+//! The bandwidth of a virtual disk may triple within a second. A share of the bandwidth is
+//! meaningful only under a limit.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 
 use zonal_base::Bytes;
 
-/// Where control groups are, by custom.
+/// Usual mount point of the control groups.
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// A control group with a limit on writes. It ends with this, once nothing runs in it.
+/// A control group with a limit on writes, removed on drop if it is empty.
 pub(crate) struct HeldDisk {
     group: PathBuf,
 }
 
 impl HeldDisk {
-    /// Limits writes to the disk under `folder` for those who will join.
+    /// Limits writes to the disk under `folder` for processes that join.
     pub(crate) fn to(bytes_per_s: Bytes, folder: &Path) -> Result<Self, String> {
         let disk = disk_of(folder)?;
         let name = format!("zonal-compare-{}", std::process::id());
@@ -39,7 +39,7 @@ impl HeldDisk {
         Ok(held)
     }
 
-    /// A process that writes its number here is held, and so are its children.
+    /// File of the group's members: a process that writes its ID here joins, with its children.
     pub(crate) fn members(&self) -> PathBuf {
         self.group.join("cgroup.procs")
     }
@@ -47,12 +47,12 @@ impl HeldDisk {
 
 impl Drop for HeldDisk {
     fn drop(&mut self) {
-        // One that stays is empty, and gone after the next start of the machine.
+        // An empty group may stay; the next boot removes it.
         let _ = fs::remove_dir(&self.group);
     }
 }
 
-/// `MAJOR:MINOR` of the whole disk that `folder` lies on.
+/// `MAJOR:MINOR` of the whole disk under `folder`.
 fn disk_of(folder: &Path) -> Result<String, String> {
     let device = fs::metadata(folder).map_err(|e| format!("{}: {e}", folder.display()))?.dev();
     let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));

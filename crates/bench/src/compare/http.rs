@@ -1,5 +1,5 @@
-//! The measurements over HTTP: `zonal serve` before a folder of objects, asked by wrk through presigned URLs, in turns
-//! with nginx, which is asked without signatures.
+//! HTTP measurements: wrk reads presigned URLs from `zonal serve` over a folder of objects,
+//! alternating with nginx, which gets requests without signatures.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -24,26 +24,27 @@ const SECRET_KEY: &str = "bench-secret-key";
 pub(super) const BUCKET: &str = "objects";
 const REGION: &str = "us-east-1";
 
-/// Objects of each size: 512 MiB each, so that what is read lies all over the device.
+/// Size and number of objects: 512 MiB of each size, so that reads spread over the device.
 const OBJECTS: [(u64, u64); 2] = [(64 << 10, 8192), (1 << 20, 512)];
 
-/// Seconds that a URL is good for: the whole run.
+/// Lifetime of a URL in seconds: longer than the whole run.
 const EXPIRES: u32 = 24 * 3600;
 
-/// Connections of wrk, and its threads.
+/// Connections and threads of wrk.
 const CONNECTIONS: u32 = 64;
 const THREADS: u32 = 2;
 
-/// Connections of the reader beside which something else is read: few, so that the cores have room for both.
+/// Connections of the reader beside a scan: few, so that the cores have room for both.
 const CONNECTIONS_BESIDE: u32 = 4;
 
-/// 35 us for a GET where nginx takes 22: processors differ, and what a neighbour leaves of them.
+/// Goal: 35 us per GET where nginx takes 22 us. A ratio, because processors and their load differ.
 const CPU_BESIDE_NGINX: f64 = 35.0 / 22.0;
 
-/// The longest wait for the server to come up.
+/// Longest wait for the start of a server.
 const START: Duration = Duration::from_secs(30);
 
-/// Each thread of wrk asks for all URLs in turn, beginning at another place; the last line is JSON.
+/// Script of wrk: each thread requests all URLs in turn, from a different start. The last line is
+/// JSON.
 const SCRIPT: &str = r#"
 local threads = 0
 function setup(thread)
@@ -68,25 +69,25 @@ function done(summary, latency, requests)
 end
 "#;
 
-/// Size of the device that is served from.
+/// Size of the served device.
 const SIZE: Bytes = Bytes::mib(2048);
 
 const DEVICE: ProgramFile = ProgramFile::sized("http", SIZE);
 
-/// That of the server with the policy that is shipped.
+/// Device of the server with the default policy.
 const SHIPPED: ProgramFile = ProgramFile::sized("http-shipped", SIZE);
 
-/// A server that wrk can ask. It ends with this.
+/// A server for wrk, killed on drop.
 pub(super) struct Server {
     child: Child,
     pub(super) address: String,
-    /// The files of paths that wrk asks for begin so.
+    /// Prefix of the files with the paths for wrk.
     urls: &'static str,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to do.
+        // Fails if the server has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -97,10 +98,10 @@ pub(crate) fn run(stage: &Stage) -> Result<Vec<Row>, String> {
     let bucket = stage.children.path("origin").join(BUCKET);
     std::fs::create_dir_all(&bucket).map_err(text)?;
     std::fs::write(stage.children.path("urls.lua"), SCRIPT).map_err(text)?;
-    // Every part of the device is written once, so that fio reads what was written and not what was only
-    // allocated. Then the objects take the place of what was there.
+    // Every part of the device is written once, so that fio reads written data, not just allocated
+    // space. Then the objects replace it.
     stage.children.zonal(DEVICE, &Stage::fill_flags("--chunk 256KiB --value 256KiB"))?;
-    // All that is warmed is to come from flash.
+    // Warm objects must come from flash, not from memory.
     let server = serve(stage, DEVICE, &["--policy", "zone-lru", "--dram", "0"])?;
     let nginx = Nginx::start(stage)?;
     let signer = signer()?;
@@ -121,7 +122,7 @@ pub(crate) fn run(stage: &Stage) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// 64 KiB: what each costs.
+/// Objects of 64 KiB: CPU time per GET.
 fn small(stage: &Stage, server: &Server, nginx: &Server) -> Result<Vec<Row>, String> {
     let (size, _) = OBJECTS[0];
     let (mut rate, mut p99) = <(Samples, Samples)>::default();
@@ -143,7 +144,8 @@ fn small(stage: &Stage, server: &Server, nginx: &Server) -> Result<Vec<Row>, Str
     ])
 }
 
-/// 1 MiB: what each costs, and how much of the device reaches the client.
+/// Objects of 1 MiB: CPU time per GET, and the share of the device bandwidth that reaches the
+/// client.
 fn large(stage: &Stage, server: &Server, nginx: &Server) -> Result<Vec<Row>, String> {
     let (size, _) = OBJECTS[1];
     let flags =
@@ -176,8 +178,8 @@ fn large(stage: &Stage, server: &Server, nginx: &Server) -> Result<Vec<Row>, Str
     ])
 }
 
-/// What a reader of warm objects sees of another one that reads what is not cached, with the policy that is taken
-/// unless another is named; and what it sees of it in nginx, whose clients and cores are the same.
+/// Latency of a reader of warm objects beside a scan of uncached objects, under the default policy.
+/// nginx with the same clients and cores is the reference.
 fn beside_a_scan(stage: &Stage, signer: &Signer) -> Result<Vec<Row>, String> {
     let server = serve(stage, SHIPPED, &[])?;
     let signed = |path: &str| presigned(signer, &server.address, path);
@@ -191,10 +193,11 @@ fn beside_a_scan(stage: &Stage, signer: &Signer) -> Result<Vec<Row>, String> {
     Ok(vec![ours, Row::new(name, "us", beside, Goal::None).beside(ALONE, alone)])
 }
 
-/// How the page calls a reader that has the server for itself.
+/// Label of a reader without a scan.
 const ALONE: &str = "without the scan";
 
-/// The p99 of a reader of warm objects while a scan goes on, and without it. `asked` makes of a path what is asked for.
+/// p99 of a reader of warm objects, with and without a scan. `asked` turns a path into a request
+/// target.
 fn p99_beside_a_scan(
     stage: &Stage,
     server: &Server,
@@ -203,14 +206,14 @@ fn p99_beside_a_scan(
     let (size, count) = OBJECTS[0];
     let paths = (0..count).map(|number| asked(&format!("/{BUCKET}/{size}-{number}")));
     write_paths(stage, server, size, paths)?;
-    // What is asked for a second time goes to flash.
+    // The second read admits an object to flash.
     warm(stage, server, size, 2 * count)?;
     let scan = Scan::new(stage, &server.address, &asked)?;
     let p99 = || Ok(wrk(stage, server, size, CONNECTIONS_BESIDE)?.p99_us);
     sampled(stage, || scan.during(p99), p99)
 }
 
-/// Two measurements in turns.
+/// Two alternating measurements.
 fn sampled(
     stage: &Stage,
     mut ours: impl FnMut() -> Result<f64, String>,
@@ -246,7 +249,7 @@ fn serve(stage: &Stage, place: ProgramFile, flags: &[&str]) -> Result<Server, St
 }
 
 impl Server {
-    /// Starts it, and waits until it listens.
+    /// Starts the server, and waits until it listens.
     pub(super) fn spawn(
         command: &mut Command,
         address: String,
@@ -265,7 +268,7 @@ impl Server {
     }
 }
 
-/// A port that was free a moment ago.
+/// An address with a port that was free a moment ago.
 pub(super) fn free_address() -> Result<String, String> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     listener.local_addr().map(|address| address.to_string()).map_err(|error| error.to_string())
@@ -287,7 +290,7 @@ fn write_objects(bucket: &Path, size: u64, count: u64) -> std::io::Result<()> {
     })
 }
 
-/// A path with the query that lets whoever has it read the object.
+/// A path with the query of a presigned URL.
 fn presigned(signer: &Signer, address: &str, path: &str) -> Result<String, String> {
     let now = Timestamp::from_system_time(SystemTime::now());
     let server = format!("http://{address}");
@@ -296,7 +299,7 @@ fn presigned(signer: &Signer, address: &str, path: &str) -> Result<String, Strin
     Ok(signed.strip_prefix(&server).unwrap_or(&signed).to_owned())
 }
 
-/// A line for each, for wrk.
+/// Writes the paths for wrk, one per line.
 fn write_paths(
     stage: &Stage,
     server: &Server,
@@ -313,10 +316,11 @@ impl Server {
     }
 }
 
-/// Reads until everything has been read at least once, and gives it time to reach flash.
+/// Reads until every object has been read at least once, and waits until they are on flash.
 fn warm(stage: &Stage, server: &Server, size: u64, count: u64) -> Result<(), String> {
     let mut read = 0.0;
-    // Each of the threads begins elsewhere: a round of half the objects each would do; two are sure.
+    // Each thread begins elsewhere: half a round of each thread might be enough, two rounds are
+    // safe.
     while read < 2.0 * count as f64 {
         let asked = wrk(stage, server, size, CONNECTIONS)?;
         read += asked.rate * asked.seconds;
@@ -325,20 +329,20 @@ fn warm(stage: &Stage, server: &Server, size: u64, count: u64) -> Result<(), Str
     Ok(())
 }
 
-/// What became of a run of wrk.
+/// Results of a run of wrk.
 struct WrkRun {
     seconds: f64,
-    /// Answers per second.
+    /// Responses per second.
     rate: f64,
     p99_us: f64,
-    /// Of the server, for each answer.
+    /// CPU time of the server per response, in microseconds.
     cpu_us: f64,
 }
 
-/// What wrk's script printed. Every answer must be good.
+/// Runs wrk and parses the output of its script. Every response must be good.
 fn wrk(stage: &Stage, server: &Server, size: u64, connections: u32) -> Result<WrkRun, String> {
     let mut command = Command::new("wrk");
-    // It takes whole seconds.
+    // wrk accepts whole seconds only.
     command.arg(format!("-d{}s", stage.seconds.ceil().max(1.0)));
     command.arg(format!("-t{THREADS}")).arg(format!("-c{connections}"));
     command

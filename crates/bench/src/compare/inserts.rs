@@ -1,4 +1,4 @@
-//! Inserts at a rate: what of them is found afterwards, and what they cost the device.
+//! Inserts at a fixed rate: the share found afterwards, and the bytes written to the device.
 
 use zonal_base::Bytes;
 
@@ -7,20 +7,20 @@ use super::children::number;
 use super::samples::{Goal, Row, Samples};
 use super::steps::{FOYER, FOYER_4K, MIB, ZONAL, ZONAL_4K, in_turns};
 
-/// What a disk is held to while a share of its bandwidth is measured: 1 GiB/s, a little less than the ZN540 writes
-/// (1146 MiB/s, docs/results/zn540.md).
+/// Write limit of the disk while a share of its bandwidth is measured: 1 GiB/s, a little less than
+/// the write rate of a ZN540 (1146 MiB/s, docs/results/zn540.md).
 const HELD: Bytes = Bytes::mib(1024);
 
 const AT_80: &str = "--mode insert --format --chunk 64KiB --value 64KiB --rate 80% --keys 0.75x";
 
-/// Inserts at 80 % of what the disk takes, ours and foyer's in turns.
+/// Inserts at 80 % of the disk's bandwidth, alternating between Zonal and foyer.
 #[derive(Default)]
 struct Inserts {
     found: Samples,
     foyer_found: Samples,
     rate: Samples,
     asked: Samples,
-    /// Of the write bandwidth after ours.
+    /// Share of the write bandwidth, measured after Zonal's run.
     share_after: Samples,
     refused: Samples,
     written: Samples,

@@ -1,9 +1,9 @@
-//! What the numbers were measured on.
+//! Description of the machine, for the page of results.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Name and value, in the order of the page.
+/// Name and value of each property, in the order of the page.
 pub(crate) fn describe(folder: &Path) -> Vec<(&'static str, String)> {
     let date = said_by("date", &["-u", "+%Y-%m-%d %H:%M UTC"]);
     let commit = said_by("git", &["describe", "--always", "--dirty", "--abbrev=12"]);
@@ -37,7 +37,7 @@ fn processor() -> String {
     format!("{} cores of {}", cores, field("/proc/cpuinfo", "model name"))
 }
 
-/// Of the deepest mount point above the folder.
+/// File system of the deepest mount point above the folder.
 fn file_system(folder: &Path) -> String {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let mounts = read("/proc/mounts");
@@ -52,7 +52,7 @@ fn first_word_with_digit(text: &str) -> String {
     word.unwrap_or_default().to_owned()
 }
 
-/// The first line that a program prints; nothing when there is no such program.
+/// First line that a program prints; empty without the program.
 fn said_by(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();

@@ -1,15 +1,15 @@
-//! nginx with its cache in slices: what a web server takes that verifies no signature and no checksum, and hands pages of
-//! the kernel's cache to the socket without a copy.
+//! nginx with a sliced cache: the cost of a web server that verifies no signature and no checksum,
+//! and sends pages of the page cache without a copy.
 
 use std::process::{Command, Stdio};
 
 use super::Stage;
 use super::http::{Server, free_address};
 
-/// How the page calls it.
+/// Label on the page.
 pub(super) const NAME: &str = "nginx slice, unsigned, from the page cache";
 
-/// The server that is asked, and behind it the one that has the files.
+/// The caching server, and the server of the files behind it.
 pub(super) struct Nginx {
     cache: Server,
     _origin: Server,
@@ -48,7 +48,7 @@ impl Nginx {
     }
 }
 
-/// One process, so that its CPU is all there is.
+/// A single process, so that its CPU time is complete.
 fn server(
     stage: &Stage,
     name: &'static str,

@@ -1,4 +1,4 @@
-//! The page of results.
+//! Page of results, in Markdown.
 
 use std::fmt::Write;
 
@@ -66,22 +66,22 @@ const BLOCK_NOT_CONCLUDED: &str = "\
 - Client and servers share the cores: over NBD a rate is as often a core's as a device's.
 ";
 
-/// What a page says in words.
+/// Texts of a page.
 pub(crate) struct Words {
-    /// Its title, and how it came to be.
+    /// Title, and how the page was written.
     pub(crate) introduction: &'static str,
-    /// What must not be read into it.
+    /// Limits of the measurement.
     pub(crate) not_concluded: &'static str,
 }
 
-/// Those about the cache.
+/// Texts of the cache page.
 pub(crate) const CACHE: Words = Words { introduction: INTRODUCTION, not_concluded: NOT_CONCLUDED };
 
-/// Those about the block device.
+/// Texts of the block-device page.
 pub(crate) const BLOCK: Words =
     Words { introduction: BLOCK_INTRODUCTION, not_concluded: BLOCK_NOT_CONCLUDED };
 
-/// Those about the endpoint.
+/// Texts of the endpoint page.
 pub(crate) const HTTP: Words =
     Words { introduction: HTTP_INTRODUCTION, not_concluded: HTTP_NOT_CONCLUDED };
 

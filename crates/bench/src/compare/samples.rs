@@ -1,6 +1,6 @@
-//! Samples, their medians and spread, and the rows that are made of them.
+//! Samples with median and spread, and the rows of the table.
 
-/// Repeated measurements of one thing, in the order in which they were taken.
+/// Repeated measurements of one value, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Samples {
     pub(crate) values: Vec<f64>,
@@ -17,7 +17,7 @@ impl Samples {
         sorted
     }
 
-    /// The middle; of an even number, the mean of the two in the middle. NaN of none.
+    /// Median; of an even number, the mean of the middle two. NaN without samples.
     pub(crate) fn median(&self) -> f64 {
         let sorted = self.sorted();
         let middle = sorted.len() / 2;
@@ -28,13 +28,13 @@ impl Samples {
         }
     }
 
-    /// Each over the one of `other` that was taken beside it.
+    /// Ratio of each sample to its neighbour in `other`.
     pub(crate) fn over(&self, other: &Self) -> Self {
         let pairs = self.values.iter().zip(&other.values);
         Self { values: pairs.map(|(ours, theirs)| ours / theirs).collect() }
     }
 
-    /// `12.3 (11.9 to 14.0)`.
+    /// `12.3 (11.9 to 14.0)`: median and range.
     pub(crate) fn text(&self) -> String {
         let sorted = self.sorted();
         match (sorted.first(), sorted.last()) {
@@ -47,7 +47,7 @@ impl Samples {
     }
 }
 
-/// Three digits that matter, or four.
+/// Formats three or four significant digits.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         n if 1000.0 <= n || n == 0.0 => format!("{value:.0}"),
@@ -58,31 +58,31 @@ pub(crate) fn short(value: f64) -> String {
     }
 }
 
-/// What a row must reach.
+/// Goal of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
-    /// So much, or more.
+    /// At least this value.
     AtLeast(f64),
-    /// So much, or less.
+    /// At most this value.
     AtMost(f64),
-    /// Of the median of pairwise ratios to the reference: so much, or more.
+    /// Median of the pairwise ratios to the reference: at least this value.
     RatioAtLeast(f64),
-    /// Of the median of pairwise ratios to the reference: so much, or less.
+    /// Median of the pairwise ratios to the reference: at most this value.
     RatioAtMost(f64),
-    /// Nothing: it is there to be known.
+    /// No goal, for information.
     None,
 }
 
-/// What stands beside our numbers.
+/// Reference value of a row.
 #[derive(Clone, Debug)]
 pub(crate) enum Reference {
-    /// Measured in turns with ours.
+    /// Measured in turns with Zonal.
     Measured(&'static str, Samples),
-    /// Said by somebody.
+    /// A published value.
     Said(&'static str),
 }
 
-/// One line of the table.
+/// Row of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) measure: String,
@@ -90,7 +90,7 @@ pub(crate) struct Row {
     pub(crate) reference: Reference,
     pub(crate) ours: Samples,
     pub(crate) goal: Goal,
-    /// Why it was not measured.
+    /// Reason why the row was not measured.
     pub(crate) failure: Option<String>,
 }
 
@@ -122,7 +122,7 @@ impl Row {
         }
     }
 
-    /// Whether the goal is reached; nothing without one.
+    /// True if the goal is reached; `None` without a goal.
     pub(crate) fn is_reached(&self) -> Option<bool> {
         let ratio = self.ratio().map_or(f64::NAN, |ratio| ratio.median());
         let ours = self.ours.median();
@@ -135,7 +135,7 @@ impl Row {
         }
     }
 
-    /// For a terminal.
+    /// Text for a terminal.
     pub(crate) fn line(&self) -> String {
         let verdict = match self.is_reached() {
             Some(true) => "reached",

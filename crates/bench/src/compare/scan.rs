@@ -1,4 +1,5 @@
-//! A reader of objects that nobody has read before, a range at a time, from one connection, as fast as it goes.
+//! Scan: reads objects that were never read before, range by range over one connection, as fast as
+//! possible.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -12,30 +13,30 @@ use tempfile::TempDir;
 use super::Stage;
 use super::http::BUCKET;
 
-/// Objects of the scan: 1 GB each, more than is read in a minute.
+/// Objects of the scan: 1 GB each, more than a minute of reading.
 const OBJECTS: u64 = 60;
 const OBJECT_BYTES: u64 = 1_000_000_000;
 
-/// Bytes asked for at a time, as boto3 does.
+/// Bytes per range, as boto3 requests them.
 const RANGE_BYTES: u64 = 8 << 20;
 
-/// Where the objects are: holes in a file system in memory, so that they take no room. Holes in one on a disk are
-/// zeroed by the kernel as far ahead as it reads, 8 MiB in 30 ms during which a kernel without preemption lets nobody
-/// else have the processor: a reader of warm objects would be measured waiting for that.
+/// Folder of the objects: sparse files in a memory file system, so that they take no space. On a
+/// disk, the kernel zeroes holes as far as it reads ahead, 8 MiB in 30 ms. A kernel without
+/// preemption blocks the processor meanwhile, which would delay the measured reader.
 const MEMORY: &str = "/dev/shm";
 
-/// The objects, and where in them the scan is.
+/// The objects, and the position of the scan.
 pub(super) struct Scan {
-    /// Goes with its files.
+    /// Removes the files on drop.
     _objects: TempDir,
     address: String,
-    /// Path and query for each object.
+    /// Path and query of each object.
     paths: Vec<String>,
     next: std::cell::Cell<u64>,
 }
 
 impl Scan {
-    /// Makes the objects. `signed` makes a path one that may be read.
+    /// Creates the objects. `signed` turns a path into a request target.
     pub(super) fn new(
         stage: &Stage,
         address: &str,
@@ -53,14 +54,14 @@ impl Scan {
         Ok(Self { _objects: objects, address: address.to_owned(), paths, next: 0.into() })
     }
 
-    /// Goes on with the scan while `work` is done. It must not have come to its end.
+    /// Continues the scan while `work` runs. An error if the scan reaches its end.
     pub(super) fn during<T>(&self, work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
         let (is_done, start) = (AtomicBool::new(false), self.next.get());
         let (address, paths) = (&*self.address, &*self.paths);
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| read(address, paths, start, &is_done));
             let outcome = work();
-            // It stands for nothing else in memory.
+            // The flag orders no other memory access.
             is_done.store(true, Ordering::Relaxed);
             let end = reader.join().map_err(|_| "the scan panicked")??;
             self.next.set(end);
@@ -69,7 +70,7 @@ impl Scan {
     }
 }
 
-/// Makes an object, and what it is found by; nothing may be left of an earlier one.
+/// Creates an object and its link, in place of older ones.
 fn make_object(object: &Path, link: &Path) -> std::io::Result<()> {
     File::create(object)?.set_len(OBJECT_BYTES)?;
     match std::fs::remove_file(link) {
@@ -78,7 +79,7 @@ fn make_object(object: &Path, link: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Reads from `start`, counted over all objects, until told to stop; returns where it is then.
+/// Reads from `start`, counted over all objects, until stopped. Returns the new position.
 fn read(address: &str, paths: &[String], start: u64, is_done: &AtomicBool) -> Result<u64, String> {
     let text = |error: std::io::Error| format!("the scan of {address}: {error}");
     let mut stream = BufReader::new(TcpStream::connect(address).map_err(text)?);

@@ -1,4 +1,4 @@
-//! The measurements without HTTP.
+//! Measurements without HTTP.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -14,13 +14,13 @@ use super::samples::{Goal, Row, Samples};
 pub(super) const ZONAL: ProgramFile = ProgramFile::whole("zonal");
 pub(super) const FOYER: ProgramFile = ProgramFile::whole("foyer");
 
-/// Half the default: 4 KiB values take long to fill a cache with.
+/// Half the default size: filling a cache with values of 4 KiB takes long.
 pub(super) const ZONAL_4K: ProgramFile = ProgramFile::sized("zonal-4k", Bytes::mib(2048));
 pub(super) const FOYER_4K: ProgramFile = ProgramFile::sized("foyer-4k", Bytes::mib(2048));
 
 pub(super) const MIB: f64 = 1048576.0;
 
-/// Runs two measurements in turns, the second first every other time.
+/// Runs two measurements in turns; every other time the second one first.
 pub(super) fn in_turns(
     pairs: u32,
     mut a: impl FnMut() -> Result<(), String>,
@@ -36,7 +36,7 @@ pub(super) fn in_turns(
 }
 
 impl Stage {
-    /// How a cache is filled once, before its hits are measured again and again.
+    /// Options of the fill before hits are measured repeatedly.
     pub(crate) fn fill_flags(flags: &str) -> String {
         format!("{flags} --mode hits --format --seconds 0.2 --segments 1 --warmup-seconds 0.2")
     }
@@ -76,7 +76,7 @@ pub(crate) fn hits_64k(stage: &Stage) -> Result<Vec<Row>, String> {
             Ok(())
         },
     )?;
-    // Turns of their own: three in a round would give each of them another neighbour.
+    // A separate alternation: with three measurements per round, each would have another neighbour.
     let mut beside_foyer = Samples::default();
     in_turns(
         stage.pairs,
@@ -109,7 +109,7 @@ pub(crate) fn hits_64k(stage: &Stage) -> Result<Vec<Row>, String> {
 
 pub(crate) fn hits_4k(stage: &Stage) -> Result<Vec<Row>, String> {
     const OURS: &str = "--chunk 4KiB --value 4KiB --dist uniform --tasks 64";
-    // foyer drops what comes faster than it writes: at a slower pace its cache fills.
+    // foyer drops inserts that are faster than its writes: its cache fills at a lower rate.
     const THEIRS: &str = "--value 4KiB --dist uniform --tasks 64 --prefill-rate 100MiB";
     let children = &stage.children;
     children.zonal(ZONAL_4K, &Stage::fill_flags(OURS))?;
@@ -146,7 +146,7 @@ pub(crate) fn reclaim(stage: &Stage) -> Result<Vec<Row>, String> {
         stage.seconds
     );
     let (mut with, mut without) = <(Samples, Samples)>::default();
-    // Each run has both halves; the fill between them takes most of its time.
+    // Each run measures both halves; the fill between them takes most of the time.
     for _ in 0..stage.pairs {
         let report = stage.children.zonal(ZONAL, &flags)?;
         with.push(number(&report, "/latency_us/flash_hit/p999")?);
@@ -174,7 +174,7 @@ pub(crate) fn range(stage: &Stage) -> Result<Vec<Row>, String> {
     ])
 }
 
-/// What a churn printed last, and how large its file was at most.
+/// Last output of a churn, and the largest size of its file.
 struct Churned {
     live: f64,
     inserted: f64,
@@ -182,7 +182,7 @@ struct Churned {
     taken: u64,
 }
 
-/// From the first line on, so much of the stream is written before the kill.
+/// Time from the first line to the kill: this much of the stream is written.
 const STREAM: Duration = Duration::from_millis(1500);
 
 pub(crate) fn kill(stage: &Stage) -> Result<Vec<Row>, String> {

@@ -1,7 +1,8 @@
-//! What 6 TiB of overwrites cost the models of drives: the length of an experiment with garbage collection.
+//! CPU time of the drive models for 6 TiB of overwrites, the length of an experiment with garbage
+//! collection.
 //!
-//! 1. The drive is filled, and overwritten until garbage collection has been at work for a while.
-//! 2. Rounds of overwrites are measured, each as what all 6 TiB would take. They agree if the rate is constant.
+//! 1. Fill the drive, and overwrite it until garbage collection is in a steady state.
+//! 2. Measure rounds of overwrites, each extrapolated to 6 TiB. They agree if the rate is constant.
 
 use zonal_base::{
     Blocks, Bytes, Contents, Lba, Nanos, Payload, Pool, PoolClass, Rng, Ticket, ZoneId, index,
@@ -16,30 +17,30 @@ use zonal_lab::bench::thread_cpu;
 
 use crate::compare::samples::{Goal, Row, Samples};
 
-/// All of an experiment.
+/// Length of the whole experiment.
 const EXPERIMENT: Bytes = Bytes::mib(6 << 20);
 
-/// CPU seconds that it may take.
+/// Goal for the CPU time, in seconds.
 const CPU_MAX: f64 = 120.0;
 
 const CHUNK: Blocks = Bytes::kib(64).blocks_ceil();
 
-/// Rounds that are measured of an experiment that is not run as a whole.
+/// Rounds, if the experiment is not run as a whole.
 const ROUNDS: u64 = 5;
 
-/// Commands that a host has under way on a conventional drive.
+/// Queue depth of a host on a conventional drive.
 const DEPTH: u64 = 32;
 
-/// Zones that a host writes to at once, one command in each.
+/// Zones with writes in flight, one write each.
 const ZONES_WRITTEN: u64 = 8;
 
-/// Someone who writes chunks: each lane has one command under way.
+/// Workload of chunk writes. Each lane has one command in flight.
 trait Writer {
     type Drive: ZonedDevice;
 
     fn drive(&mut self) -> &mut Self::Drive;
 
-    /// Gives the lane's next command to the drive. True when that writes a chunk.
+    /// Submits the lane's next command. True if it writes a chunk.
     fn begin(&mut self, now: Nanos, lane: u64, data: &Payload) -> Result<bool, String>;
 }
 
@@ -50,7 +51,7 @@ struct Host<W> {
     lanes: u64,
 }
 
-/// Chunks anywhere on a conventional drive: in order, then at random.
+/// Chunks anywhere on a conventional drive: sequential first, then random.
 struct Anywhere {
     drive: ConventionalDrive,
     chunks: u64,
@@ -58,16 +59,16 @@ struct Anywhere {
     rng: Rng,
 }
 
-/// Chunks zone after zone, each reset before it is written again.
+/// Chunks zone by zone; each zone is reset before it is written again.
 struct InZones {
     drive: ZonedDrive,
     geometry: Geometry,
-    /// Of each lane its zone, and the next block in it.
+    /// Zone and next block of each lane.
     lanes: Vec<(ZoneId, Blocks)>,
     zones_begun: u32,
 }
 
-/// The rows of all kinds of drives, each round so long.
+/// Rows of all kinds of drives, with rounds of this length.
 pub(super) fn rows(round: Bytes) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for profile in [
@@ -92,7 +93,7 @@ fn conventional(profile: ConventionalProfile, round: Bytes) -> Result<Vec<Row>, 
     let spare = profile.ftl.map_or(0, |ftl| places(ftl) / CHUNK.0 - chunks);
     let drive = ConventionalDrive::new(profile, OnReset::Nothing, 1, Box::new(DiscardMedium));
     let mut host = Host::new(Anywhere { drive, chunks, filled: 0, rng: Rng::new(1) }, DEPTH);
-    // The spare space is used up once before garbage collection begins.
+    // Garbage collection starts after the spare space has been used once.
     host.write(chunks + 2 * spare)?;
     let before = host.writer.drive.ftl_counters().copied();
     let costs = host.measure(round)?;
@@ -117,7 +118,7 @@ fn zoned(round: Bytes) -> Result<Row, String> {
     let drive = ZonedDrive::new(profile, 1, Box::new(DiscardMedium));
     let writer = InZones { drive, geometry, lanes: Vec::new(), zones_begun: 0 };
     let mut host = Host::new(writer, ZONES_WRITTEN);
-    // From here on every zone is reset before it is written.
+    // From here on, every zone is reset before it is written.
     host.write(u64::from(geometry.zone_count) * geometry.zone_capacity.0 / CHUNK.0)?;
     let costs = host.measure(round)?;
     let measure = format!("6 TiB of chunks of 64 KiB through zones that are reset, {name}");
@@ -133,7 +134,7 @@ impl<W: Writer> Host<W> {
         Self { writer, data, now: Nanos(0), lanes }
     }
 
-    /// CPU seconds for all of the experiment, as each round has it.
+    /// CPU seconds of the whole experiment, extrapolated from each round.
     fn measure(&mut self, round: Bytes) -> Result<Samples, String> {
         let round = round.min(EXPERIMENT);
         let mut costs = Samples::default();
@@ -146,7 +147,7 @@ impl<W: Writer> Host<W> {
         Ok(costs)
     }
 
-    /// Writes so many chunks.
+    /// Writes this many chunks.
     fn write(&mut self, chunks: u64) -> Result<(), String> {
         let (mut left, mut idle) = (chunks, (0..self.lanes).collect::<Vec<_>>());
         while 0 < left || idle.len() < index(self.lanes) {

@@ -1,4 +1,4 @@
-//! What a policy does at each hit, alone: the two questions that the cache asks it.
+//! Cost of a hit in the policy alone: the two calls of the cache.
 
 use zonal_base::{Bytes, Nanos, Rng, ZoneId, index, low_u32};
 use zonal_lab::bench::process_cpu;
@@ -6,12 +6,13 @@ use zonal_policy::{ChunkLocation, Layout, NAMES, PolicyTag, Spec};
 
 use crate::compare::samples::{Goal, Row, Samples};
 
-/// A seventh of a ZN540 with chunks of 64 KiB: more than a core's caches hold of any order.
+/// A seventh of a ZN540 with chunks of 64 KiB: larger than a core's caches for every policy's
+/// order.
 const ZONES: u32 = 128;
 const CHUNKS_PER_ZONE: u32 = 17_232;
 const CHUNK: Bytes = Bytes::kib(64);
 
-/// Hits of one round, uniform over all chunks.
+/// Hits of a round, uniform over all chunks.
 const HITS: u64 = 2_000_000;
 
 pub(super) fn rows(rounds: u32) -> Result<Vec<Row>, String> {
@@ -28,7 +29,7 @@ pub(super) fn rows(rounds: u32) -> Result<Vec<Row>, String> {
     Ok(rows.collect())
 }
 
-/// A policy of a flash that is full but for what is always busy.
+/// A policy on full flash, except for the zones that are always open.
 struct Full {
     policy: Box<dyn zonal_policy::Policy>,
     zones: u32,
@@ -53,7 +54,7 @@ impl Full {
         Self { policy, zones, marks, rng: Rng::new(1) }
     }
 
-    /// Nanoseconds of CPU for each.
+    /// CPU nanoseconds per hit.
     fn hit(&mut self) -> f64 {
         let start = process_cpu();
         let mut held = 0u64;
@@ -65,7 +66,7 @@ impl Full {
             held += u64::from(self.policy.holds(&place, mark));
             self.marks[at] = self.policy.on_access(&place, mark, Nanos(0));
         }
-        // It must have been asked.
+        // Prevents the optimizer from removing the call.
         std::hint::black_box(held);
         (process_cpu() - start).as_nanos() as f64 / HITS as f64
     }

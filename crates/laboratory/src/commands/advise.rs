@@ -1,4 +1,4 @@
-//! `zonal-lab advise`: which drive, policy, chunk size and spare space for a load that was recorded.
+//! `zonal-lab advise`: recommends drive, policy, chunk size and spare space for a recorded load.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
-//! `zonal-lab bench`: a workload on a device, in real time and without HTTP.
+//! `zonal-lab bench`: runs a workload on a device, in real time and without HTTP.
 //!
-//! The loops run on the shards' own threads, as the gateway's connections do, and ask for the bytes of a
-//! known version, as the gateway does after it has found the head. What is missing comes from an origin
-//! that makes it up at once.
+//! The loops run on the shards' threads, as the gateway's connections do, and read bytes of a known
+//! version, as the gateway does after it has found the head. Misses are answered by an origin that
+//! generates the data at once.
 
 mod origin;
 mod subject;
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     workload: bench::Settings,
 }
 
-/// What the numbers mean, for `--help`.
+/// Meaning of the figures, for `--help`.
 const HOW: &str = "\
 For example, zipf keys that are twice what the device holds, then hits from flash alone:
   zonal-lab bench --device 'file:bench?size=4GiB' --format --chunk 64KiB --value 64KiB --keys 2x --dist zipf:0.99
@@ -110,7 +110,7 @@ fn measure(args: Args) -> Result<Report, Failure> {
     })
 }
 
-/// What the device holds. Nothing is made yet.
+/// Capacity of the device. Creates nothing.
 fn capacity_of(device: &DeviceSpec) -> Result<Bytes, Failure> {
     let drive = Drive::open(device)?;
     let geometry = drive.geometry();
@@ -128,9 +128,9 @@ fn node_settings(args: &Args) -> NodeSettings {
             pinned_percent: 0,
             forgets_pins: false,
             buffers: BUFFER_BYTES,
-            // What is measured is what the workload asks for.
+            // Only requested data is measured.
             prefetch: Bytes(0),
-            // However long a drive takes, that is what is measured.
+            // Slow drives are measured, not isolated.
             patience: Nanos::secs(60),
             rejoin: zonal_host::PROBE_WINDOW,
         }],

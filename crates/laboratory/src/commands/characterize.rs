@@ -1,7 +1,8 @@
-//! `zonal-lab characterize`: what a drive costs, measured as a published study measured drives.
+//! `zonal-lab characterize`: measures the performance of a drive by the method of a published
+//! study.
 //!
-//! The drive is a model of one, in virtual time (the same seed prints the same report, on any machine), or a real
-//! one, which is written over.
+//! The drive is a model in virtual time, for which equal seeds give equal reports on any machine,
+//! or a real drive, which is overwritten.
 
 mod anywhere;
 mod real;
@@ -78,7 +79,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Those of the experiments of a drive that were asked for.
+    /// Selected experiments of a drive.
     fn chosen(&self, experiments: &[Experiment]) -> Result<Vec<Experiment>, Failure> {
         let is_chosen = |one: &&Experiment| self.only.is_empty() || self.only.contains(one);
         let chosen: Vec<_> = experiments.iter().filter(is_chosen).copied().collect();
@@ -115,7 +116,7 @@ fn measure(args: &Args) -> Result<Report, Failure> {
     let mut on_progress = |progress: &Progress| {
         if is_watched {
             let Progress { experiment, run, of } = progress;
-            // Over what was there before, to the end of the line.
+            // Overwrites the previous line on the terminal.
             eprint!("\r{experiment}: {run} of {of}\x1b[K");
         }
     };
@@ -163,7 +164,7 @@ fn measure_zoned(
         .map_err(Failure::work)
 }
 
-/// Of what write amplification is measured on: it does not depend on the size, only the time does.
+/// Size for measuring write amplification, which does not depend on the size. The time does.
 const AMPLIFIED: Bytes = Bytes::mib(16 << 10);
 const AMPLIFIED_ZONE: Blocks = Bytes::mib(1 << 10).blocks_ceil();
 
@@ -195,13 +196,13 @@ fn measure_conventional(
     if amplification.is_empty() {
         return Ok(report);
     }
-    // Its zones must leave nothing over: what is never written would be spare.
+    // The zones must cover the whole drive: unwritten blocks would act as spare space.
     let scaled = profile.clone().scaled_to(AMPLIFIED).with_zones_of(AMPLIFIED_ZONE);
     let amplified = run(scaled, settings.comparison, &amplification)?;
     report.points.extend(amplified.points);
     Ok(report)
 }
 
-/// What stands above the figures of a drive that nobody measured.
+/// Note above the figures of a drive that was not measured.
 const A_GUESS: &str =
     "a guess: nobody measured this drive; only its write amplification is compared";

@@ -1,4 +1,4 @@
-//! `zonal-lab make`: a trace of a made workload.
+//! `zonal-lab make`: writes a trace of a synthetic workload.
 
 use std::path::PathBuf;
 
@@ -69,10 +69,10 @@ pub(crate) struct Args {
     out: Output,
 }
 
-/// What WiredTiger's leaves have at most, unless told otherwise.
+/// WiredTiger's default for the largest leaf page.
 const PAGE: Bytes = Bytes::kib(32);
 
-/// A key and a pointer to a page.
+/// Size of a key and a page pointer.
 const ENTRY: Bytes = Bytes(64);
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {

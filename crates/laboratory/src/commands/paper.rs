@@ -1,4 +1,4 @@
-//! `zonal-lab paper`: a paper's experiments at full drive size in virtual time.
+//! `zonal-lab paper`: repeats the experiments of a paper at full drive size in virtual time.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Hours of work are not to end in nothing to look at: the folder is there before them.
+/// Creates the folder before hours of work, so that a bad path fails at once.
 fn check_plots(paper: Paper, choice: &Choice, args: &Args) -> Result<(), Failure> {
     let is_of_tables = choice.figures.is_empty() && !choice.tables.is_empty();
     match (paper.has_charts(), &args.plots) {

@@ -1,4 +1,4 @@
-//! `zonal-lab run`: the experiments of a file.
+//! `zonal-lab run`: runs the experiments of a file.
 
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,7 @@ fn run_all<E: Shown>(args: &Args, title: String, experiments: Vec<E>) -> Result<
         commit: COMMIT.into(),
     };
     let done = campaign.run(&Progress::on_terminal()).map_err(|error| match error {
-        // A trace that breaks off, too: it is only read while it is asked for.
+        // Includes a trace that breaks off, which shows only while it is read.
         CampaignError::Experiment(why) => Failure::Request(why),
         CampaignError::Kept(why) => Failure::Work(why),
     })?;

@@ -1,4 +1,5 @@
-//! `zonal-lab sim`: histories of the cache or of a block device in virtual time, with crashes and faults; a seed finds each again.
+//! `zonal-lab sim`: runs histories of the cache or of a block device in virtual time, with crashes
+//! and faults. A seed reproduces each.
 
 mod kind;
 mod summary;
@@ -52,7 +53,7 @@ pub(crate) struct Args {
 
 const NOT_NAMED: &str = "name --seed N for one history, or --seeds A..B for many (see --help)";
 
-/// `A..B`
+/// Range of seeds, `A..B`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seeds(Range<u64>);
 
@@ -117,7 +118,7 @@ fn run_traced<H: Kind>(
     Ok(outcome.map(|report| vec![report]))
 }
 
-/// Each thread takes the next seed; the first violation ends all.
+/// Each thread takes the next seed. The first violation ends all threads.
 fn run_all<H: Kind>(
     seeds: Range<u64>,
     options: &H::Options,
@@ -140,7 +141,7 @@ fn run_all<H: Kind>(
                 (Ok(_), Err(violation)) => *so_far = Err(violation),
                 (Err(_), _) => (),
             }
-            // Looked at last: each thread has time for one, however little there is.
+            // Checked last, so that each thread runs at least one history.
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return;
             }

@@ -1,4 +1,4 @@
-//! `zonal-lab trace`: how often policies miss on a trace, and what they write.
+//! `zonal-lab trace`: replays a trace on cache policies, and reports misses and bytes written.
 
 use std::path::PathBuf;
 

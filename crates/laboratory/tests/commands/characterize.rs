@@ -1,4 +1,4 @@
-//! `zonal-lab characterize`: the shape of its report, and refusals.
+//! `zonal-lab characterize`: structure of its report, and refusals.
 
 use serde_json::Value;
 
@@ -38,7 +38,8 @@ fn only_what_is_asked_for_is_measured_and_every_drive_has_its_own() {
     check_failure(folder.path(), &other, (2, said));
 }
 
-/// Opening and closing alone: the whole takes a quarter of an hour at the least. `make test-zoned` names the drive.
+/// Only opening and closing of zones: a whole run takes at least a quarter of an hour. `make
+/// test-zoned` names the drive.
 #[test]
 fn a_zoned_drive_under_a_real_kernel_is_measured() {
     let Ok(path) = std::env::var("ZONAL_TEST_ZONED_DEVICE") else {

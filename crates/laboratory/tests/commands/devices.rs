@@ -1,4 +1,4 @@
-//! Devices that `zonal-lab bench` refuses, with one line that says why; what they hold stays.
+//! Devices that `zonal-lab bench` refuses with one line. Their contents stay.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

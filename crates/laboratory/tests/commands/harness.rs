@@ -1,4 +1,4 @@
-//! Runs `zonal-lab` in a folder of a test's own.
+//! Test harness: runs `zonal-lab` in a folder per test.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A folder for one test. It lies beside the build, on a disk: a temporary folder is often in memory.
+/// Folder of a test, beside the build on a disk: temporary folders are often in memory.
 pub(crate) fn folder() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -25,12 +25,13 @@ pub(crate) fn json(folder: &Path, words: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Checks that a command fails with `code`, prints nothing, and says one line that begins with `said`.
+/// Checks that a command fails with `code`, prints nothing on standard output, and ends with one
+/// error line that begins with `said`.
 #[track_caller]
 pub(crate) fn check_failure(folder: &Path, words: &[&str], (code, said): (i32, &str)) {
     let output = run(folder, words);
     let error = String::from_utf8(output.stderr).unwrap();
-    // Warnings may come before.
+    // Warnings may precede.
     let last = error.lines().last().unwrap_or_default();
     assert_eq!(output.status.code(), Some(code), "{words:?} said {error}");
     assert!(last.starts_with(&format!("zonal-lab: {said}")), "{words:?} said {error}");

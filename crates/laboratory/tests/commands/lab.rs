@@ -1,4 +1,5 @@
-//! `zonal-lab run`, `trace`, `paper`, `advise`, `make`: rows of a replay and its plot, experiments of a file, and refusals.
+//! `zonal-lab run`, `trace`, `paper`, `advise`, `make`: results of replays and experiments, plots,
+//! and refusals.
 
 use std::fs;
 
@@ -18,7 +19,7 @@ fn a_replay_says_what_each_policy_missed_and_wrote() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let row = |policy: &str, (capacity, unit): (u64, &str), (misses, missed_bytes): (u32, u32)| {
-        // Where objects count as one, each is of the mean size of 140 bytes.
+        // Objects without sizes count as the mean size, 140 bytes.
         let written = if unit == "objects" { misses * 140 } else { missed_bytes };
         json!({
             "policy": policy,
@@ -176,7 +177,7 @@ fn a_trace_beside_the_file_is_a_workload_and_one_that_breaks_off_fails_the_run()
     let results: Value = serde_json::from_slice(&output.stdout).unwrap();
     let outcome = &results["done"][0]["outcome"];
     assert_eq!((&outcome["gets"], &outcome["hits"]), (&json!(5), &json!(2)));
-    // From second 1 to second 5, and the answer.
+    // From second 1 to second 5, plus the answer.
     assert!((4.0..4.2).contains(&(outcome["took_ns"].as_f64().unwrap() / 1e9)), "{outcome}");
     fs::write(here.join("files/w.text-size"), "1 a 100\n2 b\n3 c x\n").unwrap();
     let said = "files/w.text-size, line 3, column 5: a size in bytes was expected instead of \"x\"";
@@ -280,7 +281,7 @@ fn a_made_workload_is_a_trace_that_is_read_again() {
         let output = run(here, &words);
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         let missed = report["rows"][0]["miss_ratio"].as_f64().unwrap();
-        // There is room for all: each object is missed once.
+        // All objects fit: each is missed once.
         assert!((0.001..0.45).contains(&missed), "{trace}: {missed}");
     }
     let check = |words: &[&str], failure| {

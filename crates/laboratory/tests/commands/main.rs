@@ -1,4 +1,4 @@
-//! `zonal-lab` as its users meet it: started with words, read by its output and its exit code.
+//! `zonal-lab` as its users start it: by its arguments, output and exit codes.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! `zonal-lab sim`: a seed is all that it takes to see a history again.
+//! `zonal-lab sim`: a seed reproduces a history.
 
 use crate::harness::{check_failure, folder, run};
 

@@ -1,4 +1,4 @@
-//! An origin that makes up what it is asked for.
+//! Origin that generates its objects.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use bytes::Bytes;
 use zonal_host::{Backend, BodyStream, BoxFuture, Head, ObjectName, OriginFault, OriginHead};
 use zonal_lab::Generator;
 
-/// Made at once: as much as a network hands over at most.
+/// Bytes generated at once: about as much as one read from a socket returns.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// The bucket of all keys.
+/// Bucket of all keys.
 const BUCKET: &str = "bench";
 
-/// The object of a key.
+/// Object name of a key.
 pub(super) fn object(key: u64) -> ObjectName {
     ObjectName::new(BUCKET, &format!("{key:016x}"))
 }
@@ -22,12 +22,12 @@ fn key(object: &ObjectName) -> Option<u64> {
     u64::from_str_radix(object.key(), 16).ok()
 }
 
-/// Every object that [`object`] names is there.
+/// Has every object that [`object`] names.
 pub(super) struct MadeUp(pub(super) Arc<Generator>);
 
 impl Backend for MadeUp {
     fn head(&self, _object: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>> {
-        // The loops bring their heads along.
+        // The loops know their heads, so the origin is never asked for one.
         Box::pin(async { Err(OriginFault::NotFound) })
     }
 

@@ -18,17 +18,17 @@ use zonal_lab::{Check, Generator};
 
 use super::origin::{MadeUp, object};
 
-/// Loops that wait to be started on one shard: as many as a run may have.
+/// Loops that may wait for their start on one shard: the largest number of a run.
 const STARTING_MAX: usize = 4096;
 
-/// A node, and the way to its threads.
+/// A node, and the channels to its threads.
 pub(super) struct NodeSubject {
     client: Client,
-    /// One for each shard.
+    /// One per shard.
     threads: Vec<mpsc::Sender<Work>>,
     settings: NodeSettings,
     capacity: Bytes,
-    /// Of every object: what the gateway would have found.
+    /// Head of every object, as the gateway would find it.
     head: Arc<Head>,
     generator: Arc<Generator>,
 }
@@ -95,7 +95,7 @@ impl Subject for NodeSubject {
     }
 
     fn place(&self, task: usize, work: Work) {
-        // A shard that ended drops the loop, and whoever waits for its end hears of it.
+        // A shard that ended drops the loop, which is reported where the loop is awaited.
         let _ = self.threads[task % self.threads.len()].try_send(work);
     }
 

@@ -1,11 +1,11 @@
-//! A conventional drive as it is: what is written may lie anywhere.
+//! Conventional drive without zones: writes may go to any block.
 
 use zonal_base::{Nanos, Ticket};
 use zonal_device::{Command, Completion, Geometry, ZonedDevice};
 use zonal_emulator::{BlockCommand, ConventionalDrive};
 use zonal_lab::characterize::CountsPrograms;
 
-/// A drive whose zones by agreement nobody keeps to.
+/// A drive whose zones by convention are ignored.
 pub(super) struct Anywhere(pub(super) ConventionalDrive);
 
 impl CountsPrograms for Anywhere {
@@ -44,7 +44,7 @@ impl ZonedDevice for Anywhere {
     }
 }
 
-/// The command that a full drive did not take.
+/// Command that a full drive returned.
 fn given_back(command: BlockCommand) -> Command {
     match command {
         BlockCommand::Read { lba, blocks, buffer } => Command::Read { lba, blocks, buffer },

@@ -1,4 +1,4 @@
-//! A real drive, in real time: what it takes to measure one, and to harm nobody.
+//! Measurement of a real drive, in real time, with protection of its data.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use zonal_lab::characterize::{
     CountsPrograms, Progress, READS_MAX, RealTime, Report, Settings, conventional, memory, zoned,
 };
 
-/// What stands above the figures.
+/// Note above the figures.
 const NOTE: &str = "real time: io_uring, the wake-up of a sleeping thread and everything else that this machine \
                     does are in each latency; the reference was measured by polling";
 
-/// Between two looks at a drive that owes an answer and does not wake its host.
+/// Interval between two polls of a drive that owes completions and does not wake its host.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Measures the drive itself: zones by agreement are not looked at, zones of its own are emptied before.
+/// Measures the drive. Zones by convention are ignored; zones of the drive are reset first.
 pub(super) fn measure(
     spec: &DeviceSpec,
     may_lose: bool,
@@ -25,7 +25,7 @@ pub(super) fn measure(
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Report, Failure> {
     confirm_data_loss(spec, may_lose)?;
-    // A file that was not there before is not there afterwards.
+    // A file that this command created is removed afterwards.
     let drive = Drive::open(spec).and_then(Drive::claim)?;
     let memory = memory();
     let options = ShardOptions { shard: 0, shard_count: 1, queue_depth: READS_MAX, pool: &memory };
@@ -45,7 +45,7 @@ pub(super) fn measure(
     report.map_err(Failure::work)
 }
 
-/// Empties every zone of a drive that keeps its zones itself.
+/// Resets all zones of a zoned drive.
 fn empty(device: &mut HostDevice) -> Result<(), zonal_device::DeviceError> {
     let count = device.geometry().zone_count;
     let report = ask(device, Command::Report { first: ZoneId(0), count })?;
@@ -56,7 +56,7 @@ fn empty(device: &mut HostDevice) -> Result<(), zonal_device::DeviceError> {
     Ok(())
 }
 
-/// One command on a device that has nothing else to do.
+/// Runs one command on an idle device.
 fn ask(device: &mut HostDevice, command: Command) -> Completion {
     let taken = device.submit(Nanos(0), Ticket(0), command);
     assert!(taken.is_ok(), "nothing else is under way");
@@ -68,7 +68,7 @@ fn ask(device: &mut HostDevice, command: Command) -> Completion {
     }
 }
 
-/// A drive that does not tell how much it programs.
+/// A drive that does not report its NAND writes.
 struct Real(HostDevice);
 
 impl CountsPrograms for Real {

@@ -1,4 +1,4 @@
-//! Which drive a specification names.
+//! Drive under test, from its specification.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use zonal_emulator::{Model, Profile};
 use zonal_hostdev::{DeviceSpec, SpecError};
 use zonal_lab::characterize::Experiment;
 
-/// What is measured.
+/// Drive under test.
 #[derive(Clone, Debug)]
 pub(super) enum Device {
     Emulated(Emulated),
@@ -34,15 +34,15 @@ impl fmt::Display for Device {
     }
 }
 
-/// A drive that is a model.
+/// A drive model.
 #[derive(Clone, Debug)]
 pub(super) struct Emulated {
-    /// As it was written.
+    /// Specification as given.
     pub(super) name: String,
     pub(super) model: Model,
 }
 
-/// Fewer, and the runs across zones have nowhere to go.
+/// Minimum number of zones for runs across zones.
 const ZONES_MIN: u32 = 32;
 
 impl FromStr for Emulated {
@@ -66,19 +66,19 @@ impl FromStr for Emulated {
     }
 }
 
-/// An experiment by its name.
+/// Parses the name of an experiment.
 pub(super) fn experiment(text: &str) -> Result<Experiment, String> {
     let named = Experiment::ALL.into_iter().find(|experiment| experiment.name() == text);
     named.ok_or_else(|| format!("write {}", names(&Experiment::ALL)))
 }
 
-/// The names of experiments, for people.
+/// Names of experiments, for people.
 pub(super) fn names(experiments: &[Experiment]) -> String {
     let names: Vec<&str> = experiments.iter().map(|experiment| experiment.name()).collect();
     names.join(", ")
 }
 
-/// The same drive with as many zones as the options say.
+/// Cuts the drive to the number of zones in the options.
 fn cut(profile: &mut Profile, options: &str) -> Result<(), String> {
     for option in options.split('&').filter(|option| !option.is_empty()) {
         let zones = option.strip_prefix("zones=").and_then(|zones| zones.parse().ok());

@@ -1,4 +1,4 @@
-//! What can be simulated: the cache, or a block device.
+//! Kinds of histories: the cache, or a block device.
 
 use std::fmt::Display;
 
@@ -7,37 +7,37 @@ use zonal_sim::{History, Options, Report, Shrink, Violation, block};
 
 /// Histories of one kind.
 pub(super) trait Kind: Shrink + Display {
-    /// What a history is given besides its seed.
+    /// Options of a history besides its seed.
     type Options: Sync;
     type Report: HistorySummary + Send;
 
-    /// What stands in a command line to mean it.
+    /// Command-line switch of this kind.
     const SWITCH: &str;
 
     fn of_seed(seed: u64, options: &Self::Options) -> Self;
 
     fn play(&self) -> Result<Self::Report, Violation>;
 
-    /// With it comes what happened, line by line.
+    /// Runs the history with a trace of its events, one per line.
     fn play_traced(&self) -> (String, Result<Self::Report, Violation>);
 }
 
-/// What is told of a history that went well.
+/// Report of a history without a violation.
 pub(super) trait HistorySummary {
-    /// What many of them did together.
+    /// Totals of many histories.
     type Sums: Serialize;
 
-    /// All that happened, as one number.
+    /// Digest of all events.
     fn fingerprint(&self) -> u64;
 
-    /// Nanoseconds of virtual time.
+    /// Virtual time, in nanoseconds.
     fn lasted(&self) -> u64;
 
     fn sums(reports: &[Self]) -> Self::Sums
     where
         Self: Sized;
 
-    /// The same for people: one line.
+    /// One line for people.
     fn to_text(sums: &Self::Sums) -> String;
 }
 
@@ -79,7 +79,7 @@ impl Kind for block::History {
     }
 }
 
-/// What histories of the cache did.
+/// Totals of cache histories.
 #[derive(Debug, Serialize)]
 pub(super) struct OfCache {
     reads: u64,
@@ -90,7 +90,7 @@ pub(super) struct OfCache {
     zones_reset: u64,
 }
 
-/// What histories of a block device did.
+/// Totals of block-device histories.
 #[derive(Debug, Serialize)]
 pub(super) struct OfBlock {
     reads: u64,

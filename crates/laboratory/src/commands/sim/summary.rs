@@ -1,4 +1,4 @@
-//! What histories without a violation did, together.
+//! Summary of histories without a violation.
 
 use std::ops::Range;
 
@@ -9,9 +9,9 @@ use super::kind::HistorySummary;
 #[derive(Serialize)]
 pub(super) struct Summary<T: HistorySummary> {
     histories: usize,
-    /// The first seed for which there was no time. `null`: there was time for all.
+    /// First seed that was not run for lack of time; `null`: all were run.
     next_seed: Option<u64>,
-    /// All that happened, as one number: equal for equal seeds.
+    /// Digest of all events: equal for equal seeds.
     fingerprint: String,
     #[serde(flatten)]
     sums: T::Sums,
@@ -19,9 +19,9 @@ pub(super) struct Summary<T: HistorySummary> {
 }
 
 impl<T: HistorySummary> Summary<T> {
-    /// Requires: the reports are of the first ones of `seeds`.
+    /// Requires: the reports are of the first seeds of `seeds`.
     pub(super) fn of(seeds: Range<u64>, reports: &[T]) -> Self {
-        // The order in which threads finish does not matter to a sum.
+        // The sum does not depend on the order in which threads finish.
         let fingerprint =
             reports.iter().fold(0, |sum: u64, report| sum.wrapping_add(report.fingerprint()));
         let next_seed = seeds.start + reports.len() as u64;
@@ -30,7 +30,7 @@ impl<T: HistorySummary> Summary<T> {
             next_seed: seeds.contains(&next_seed).then_some(next_seed),
             fingerprint: format!("{fingerprint:016x}"),
             sums: T::sums(reports),
-            // Added up as nanoseconds: a sum of fractions depends on the order in which the threads were done.
+            // Summed as integers, because a sum of fractions depends on the order.
             virtual_seconds: reports.iter().map(T::lasted).sum::<u64>() as f64 / 1e9,
         }
     }

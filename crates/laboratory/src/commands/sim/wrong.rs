@@ -1,4 +1,4 @@
-//! What is told of a violation: all that it takes to see it again, and to understand it.
+//! Report of a violation: the commands that reproduce it, and the shrunk history.
 
 use std::fmt::Display;
 
@@ -9,27 +9,27 @@ use zonal_sim::{SHRINK_RUNS_MAX, Shrink, Shrunk, Violation};
 #[derive(Debug, Serialize)]
 pub(super) struct FailedSeed {
     seed: u64,
-    /// What the binary was built from.
+    /// Commit of the program.
     commit: &'static str,
     kind: String,
     what: String,
-    /// Virtual time at which it was seen.
+    /// Virtual time of the violation, in microseconds.
     at_us: u64,
     shrunk: Small,
 }
 
-/// The smallest history that goes wrong in the same way.
+/// Shrunk history that fails in the same way.
 #[derive(Debug, Serialize)]
 struct Small {
-    /// Steps and ends of lives.
+    /// Number of steps and ends of lives.
     step_count: usize,
-    /// Histories that were tried to get there.
+    /// Histories tried by the shrinking.
     runs: u32,
-    /// False: the effort came to its end before.
+    /// False if the effort ended before the minimum was found.
     is_minimal: bool,
     what: String,
     at_us: u64,
-    /// A line each.
+    /// One line per entry.
     history: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl FailedSeed {
         }
     }
 
-    /// `switch` is what stands in a command line to mean this kind of history.
+    /// `switch` is the command-line switch of this kind of history.
     pub(super) fn to_text(&self, switch: &str) -> String {
         let Self { seed, commit, kind, what, at_us, shrunk } = self;
         let Small { step_count, runs, history, .. } = shrunk;
