@@ -1,20 +1,21 @@
-//! What a drive costs: the experiments of a published characterization, on any device.
+//! Drive characterization: the experiments of a published study, on any device.
 //!
-//! The experiments are those of Doekemeijer et al., "Performance Characterization of NVMe Flash Devices
-//! with Zoned Namespaces (ZNS)", IEEE CLUSTER 2023, and of the interference study that followed it
-//! (SYSTOR 2024). What is measured is fixed beforehand by the tables under `crates/lab/reference`: each
-//! row is one run, each figure in it one [`Point`], and every table opens with the rule of its choice.
+//! The experiments are those of Doekemeijer et al., "Performance Characterization of NVMe Flash
+//! Devices with Zoned Namespaces (ZNS)", IEEE CLUSTER 2023, and of the interference study that
+//! followed (SYSTOR 2024). The tables under `crates/lab/reference` define the measurements: each
+//! row is one run, each figure in it one [`Point`]. Every table begins with the rule by which its
+//! rows were chosen.
 //!
-//! Read in this order: `clock` (how time passes), `load` (closed loops, limited in rate or not), `tally`,
-//! `ground` (which zones are empty or full), `bench` (a run on a device); `reference` (the tables); the
-//! experiments, one file each, under `experiments`; `report`, `table`, `plots`.
+//! Read in this order: `clock` (virtual or real time), `load` (closed loops, with or without a rate
+//! limit), `tally`, `ground` (empty and full zones), `bench` (a run on a device); `reference` (the
+//! tables); the experiments, one file each, under `experiments`; `report`, `table`, `plots`.
 //!
-//! What holds for every number:
+//! Properties of every number:
 //!
-//! - A latency is from the moment the host begins a command to the moment it has the answer. What the
-//!   host's own software takes is a [`Stack`], stated and added: the drive is not blamed for it.
-//! - Every run starts on a quiet drive and is measured after a warm-up, in steady state.
-//! - In virtual time equal seeds give equal reports.
+//! - A latency is the time from the start of a command on the host to its completion on the host.
+//!   The time of the host's own software is a [`Stack`], stated separately and added.
+//! - Every run starts on an idle drive, and is measured in steady state after a warm-up.
+//! - In virtual time, equal seeds give equal reports.
 
 mod bench;
 mod clock;

@@ -1,11 +1,11 @@
-//! Traces of requests, replayed on what decides which of them are hits.
+//! Trace replay: runs request traces through cache policies and counts hits and flash writes.
 //!
-//! A [`Trace`] is a file in one of the [`Format`]s; a [`Contender`] is a policy with room for so much; [`replay()`] runs
-//! one through the other. No device is involved and no time passes.
+//! A [`Trace`] is a file in one of the [`Format`]s. A [`Contender`] is a policy with a capacity.
+//! [`replay()`] runs a trace through contenders. No device is involved and no time passes.
 //!
-//! Read in this order: `request`, `contender`, `replay`; `format`, `reader` (one file for each format);
-//! `flash` (zones without a device, for the policies of crate `policy`); `reference` (one file for each policy of
-//! others); `report`.
+//! Read in this order: `request`, `contender`, `replay`; `format`, `reader` (one file per format);
+//! `flash` (zones without a device, for the policies of crate `policy`); `reference` (one file per
+//! published policy); `report`.
 
 mod capacity;
 mod contender;

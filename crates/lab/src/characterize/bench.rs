@@ -1,4 +1,4 @@
-//! A device on the bench: what every experiment does with it.
+//! Test bench: a device under test, with the operations that all experiments share.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,16 +16,16 @@ use super::load::{Load, Outcome, Stream, Window};
 /// Why a device could not be characterized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The device refused what a drive takes.
+    /// The device refused a command that a drive must accept.
     Refused {
-        /// What it refused.
+        /// The refused command.
         what: &'static str,
-        /// Why.
+        /// Error of the device.
         error: DeviceError,
     },
     /// The device has too few zones for the experiments: take a larger one.
     TooFewZones,
-    /// More reads at once than there are buffers for.
+    /// More concurrent reads than read buffers.
     TooDeep,
 }
 
@@ -41,16 +41,16 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The largest command: 1 MiB, what the reference's writers under garbage collection send.
+/// Largest command: 1 MiB, as the reference's writers use under garbage collection.
 pub(super) const COMMAND_BLOCKS_MAX: Blocks = Blocks(256);
-/// Reads of one size in flight at once; the deepest run has 256.
+/// Largest number of reads of one size in flight; the deepest run has 256.
 pub const READS_MAX: u32 = 1024;
-/// Sizes of reads, in blocks: 4 KiB to 128 KiB.
+/// Sizes of reads in blocks: 4 KiB to 128 KiB.
 const READ_BLOCKS: [u64; 6] = [1, 2, 4, 8, 16, 32];
-/// How long the drive is left alone before a run: the reference's own pause (Doekemeijer et al., section III-E).
+/// Pause before a run: that of the reference (Doekemeijer et al., section III-E).
 const SETTLE: Nanos = Nanos::secs(1);
 
-/// The memory that the experiments need: what is read goes there.
+/// Read buffers for the experiments.
 #[must_use]
 pub fn memory() -> Pool {
     let read = |blocks| PoolClass { blocks: Blocks(blocks), count: READS_MAX };
@@ -59,7 +59,7 @@ pub fn memory() -> Pool {
     Pool::new(&classes, Box::new(|| ()))
 }
 
-/// A device, its time, and what lies on it.
+/// A device, its clock, and its contents.
 pub(super) struct Bench<'a, D, C> {
     pub(super) device: &'a mut D,
     pub(super) clock: &'a mut C,
@@ -83,7 +83,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         Ok(Self { device, clock, seed, rng: Rng::new(seed), ground, pool, data })
     }
 
-    /// Bytes to write: what they are does not matter.
+    /// Data to write; the contents do not matter.
     pub(super) fn data(&self, blocks: Blocks) -> Payload {
         self.data.slice(0..index(blocks.0) * BLOCK_BYTES)
     }
@@ -92,7 +92,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         self.pool.take(blocks).ok_or(Error::TooDeep)
     }
 
-    /// A place at random, aligned to the size of the read.
+    /// Random address, aligned to the size of the read.
     pub(super) fn place_to_read(&mut self, blocks: Blocks, zone: Option<usize>) -> Lba {
         let readable = &self.ground.readable;
         let number = zone.unwrap_or_else(|| index(self.rng.below(readable.len() as u64)));
@@ -101,7 +101,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         start + Blocks(self.rng.below(geometry.zone_capacity.0 / blocks.0) * blocks.0)
     }
 
-    /// One command on a device that has nothing else to do; how long it took.
+    /// Runs one command on an idle device. Returns its latency.
     pub(super) fn one(&mut self, what: &'static str, command: Command) -> Result<Nanos, Error> {
         let begun = self.clock.now();
         let refused = |error| Error::Refused { what, error };
@@ -121,7 +121,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         self.one("zone management", Command::Manage { zone, action })
     }
 
-    /// Writes blocks `from..to` of a zone, in large commands.
+    /// Writes blocks `from..to` of a zone with large commands.
     pub(super) fn fill(&mut self, zone: ZoneId, from: Blocks, to: Blocks) -> Result<(), Error> {
         let start = self.device.geometry().zone_start(zone);
         let mut at = from;
@@ -134,7 +134,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         Ok(())
     }
 
-    /// Writes the first blocks of a device that takes writes anywhere.
+    /// Writes the first blocks of a conventional device sequentially.
     pub(super) fn write_in_order(&mut self, span: Blocks) -> Result<(), Error> {
         let mut at = Blocks(0);
         while at < span {
@@ -152,7 +152,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         Ok(zone)
     }
 
-    /// Fills zones that will only be read.
+    /// Fills zones for reads.
     pub(super) fn make_readable(&mut self, count: usize) -> Result<(), Error> {
         while self.ground.readable.len() < count {
             let zone = self.fill_next()?;
@@ -161,7 +161,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         Ok(())
     }
 
-    /// Fills zones that the next run will reset.
+    /// Fills zones that the next run resets.
     pub(super) fn make_full(&mut self, count: usize) -> Result<(), Error> {
         while self.ground.full.len() < count {
             let zone = self.fill_next()?;
@@ -170,7 +170,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         Ok(())
     }
 
-    /// Empties what the last run used, and lets the drive come to rest.
+    /// Resets the zones of the last run, and lets the drive become idle.
     pub(super) fn tidy(&mut self) -> Result<(), Error> {
         let used: VecDeque<ZoneId> = std::mem::take(&mut self.ground.used);
         for zone in used {
@@ -181,7 +181,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         Ok(())
     }
 
-    /// Leaves the drive alone for a while.
+    /// Leaves the drive idle for this time.
     pub(super) fn rest(&mut self, span: Nanos) {
         let until = self.clock.now() + span;
         while self.clock.now() < until {
@@ -190,7 +190,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         }
     }
 
-    /// Runs streams on the quiet drive, and empties what they wrote.
+    /// Runs streams on the idle drive, and resets the zones that they wrote.
     pub(super) fn run(
         &mut self,
         streams: &[Stream],

@@ -1,4 +1,4 @@
-//! How time passes: a jump in virtual time, a wait in real time.
+//! Clock of an experiment: virtual time jumps to the next event, real time waits.
 
 use std::time::{Duration, Instant};
 
@@ -7,20 +7,20 @@ use zonal_device::ZonedDevice;
 
 use super::load::Stack;
 
-/// The time that a device lives in.
+/// Clock of a device under test.
 pub trait Clock<D> {
-    /// Now.
+    /// Current time.
     fn now(&self) -> Nanos;
 
-    /// Lets time pass until the device may have an answer, and at most until `until`.
-    /// `None`: the device owes an answer, and nothing else is due.
+    /// Lets time pass until the device may have a completion, but not beyond `until`. `None`: a
+    /// completion is due, and nothing else.
     fn pass(&mut self, device: &mut D, until: Option<Nanos>);
 
-    /// What of the host's share has to be added to what this clock shows.
+    /// Part of the host's time that this clock does not show and that must be added.
     fn unseen(&self, host: Stack) -> Stack;
 }
 
-/// Time of its own: it jumps to whatever comes next.
+/// Virtual time: jumps to the next event.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct VirtualTime {
     now: Nanos,
@@ -36,13 +36,13 @@ impl<D: ZonedDevice> Clock<D> for VirtualTime {
         self.now = next.unwrap_or(self.now).max(self.now);
     }
 
-    /// All of it: nothing but the device takes time.
+    /// All of it: in virtual time only the device takes time.
     fn unseen(&self, host: Stack) -> Stack {
         host
     }
 }
 
-/// The time of this machine.
+/// Real time.
 #[derive(Debug)]
 pub struct RealTime<W> {
     started: Instant,
@@ -50,8 +50,8 @@ pub struct RealTime<W> {
 }
 
 impl<W> RealTime<W> {
-    /// `wait` sends off what was submitted to the device and returns when it may have an answer, or
-    /// when the duration is over.
+    /// `wait` submits the queued commands, and returns when the device may have a completion or the
+    /// duration is over.
     #[must_use]
     pub fn new(wait: W) -> Self {
         Self { started: Instant::now(), wait }
@@ -74,7 +74,7 @@ impl<D: ZonedDevice, W: FnMut(&mut D, Duration)> Clock<D> for RealTime<W> {
         (self.wait)(device, span);
     }
 
-    /// Nothing: this host's own share is in what is measured.
+    /// Nothing: the measured times contain the host's own.
     fn unseen(&self, _host: Stack) -> Stack {
         Stack::default()
     }

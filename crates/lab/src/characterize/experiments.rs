@@ -1,6 +1,6 @@
-//! The experiments, and a whole characterization made of them.
+//! Experiments, and the whole characterization.
 //!
-//! A row of a table is a run; its streams, its window and the points that come of it are in the
+//! A row of a table is a run. Its streams, its window and its points are defined in the
 //! experiment's file.
 
 mod amplification;
@@ -23,31 +23,31 @@ use super::reference::Row;
 use super::tally::Tally;
 use super::{Comparison, Point, Report, Set, Statistic};
 
-/// A group of runs.
+/// Group of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Experiment {
-    /// Latency and throughput of writes, appends and reads by size, depth and zones.
+    /// Latency and throughput of writes, appends and reads, by size, queue depth and zones.
     IoGrid,
-    /// Reset and finish by occupancy.
+    /// Reset and finish, by zone occupancy.
     ZoneManagement,
-    /// Opening, closing, and the first I/O to a zone.
+    /// Explicit open, close, and the first I/O to a zone.
     OpenClose,
-    /// Reads beside a writer that is limited in rate.
+    /// Reads beside a rate-limited writer.
     ReadUnderWrites,
-    /// Mixed reads and writes by ratio and depth.
+    /// Mixed reads and writes, by ratio and queue depth.
     MixedRatio,
-    /// Reads beside a writer of another zone, in step with it.
+    /// Reads beside a writer of another zone, at a fixed ratio.
     Placement,
     /// I/O beside resets and finishes.
     Interference,
-    /// Throughput by the second while old data are given up for new ones.
+    /// Throughput per second while old data are overwritten (garbage collection).
     GarbageCollection,
-    /// What a drive without zones programs for each block that is written.
+    /// Write amplification of a conventional drive.
     WriteAmplification,
 }
 
 impl Experiment {
-    /// What a zoned drive has, in the order in which it runs.
+    /// Experiments of a zoned drive, in the order of the runs.
     pub const ZONED: [Self; 8] = [
         Self::IoGrid,
         Self::ZoneManagement,
@@ -59,7 +59,7 @@ impl Experiment {
         Self::GarbageCollection,
     ];
 
-    /// All there are.
+    /// All experiments.
     pub const ALL: [Self; 9] = [
         Self::IoGrid,
         Self::ZoneManagement,
@@ -72,7 +72,7 @@ impl Experiment {
         Self::WriteAmplification,
     ];
 
-    /// As it is written on a command line.
+    /// Name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -88,7 +88,8 @@ impl Experiment {
         }
     }
 
-    /// What a drive without zones has. The last wants a drive of its own: it fills it again and again.
+    /// Experiments of a conventional drive. The last one needs a drive of its own, because it fills
+    /// it repeatedly.
     pub const CONVENTIONAL: [Self; 3] =
         [Self::IoGrid, Self::ReadUnderWrites, Self::GarbageCollection];
 }
@@ -109,29 +110,29 @@ impl fmt::Display for Experiment {
     }
 }
 
-/// What to measure.
+/// Options of a characterization.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What to call the device.
+    /// Label of the device.
     pub device: String,
-    /// What the reader must know about it before any figure.
+    /// Note for the reader, above the figures.
     pub note: Option<&'static str>,
-    /// The fingerprint of the model that it is, if it is one.
+    /// Fingerprint of the drive model, if it is one.
     pub constants: Option<u64>,
-    /// Which model it is, for what is published about one model only.
+    /// Name of the model, for published figures about one model only.
     pub model: &'static str,
-    /// Of the places that are read.
+    /// Seed of the random addresses.
     pub seed: u64,
-    /// Whether to compare.
+    /// Reference of the comparison.
     pub comparison: Comparison,
-    /// Which experiments, in order.
+    /// Experiments, in order.
     pub experiments: Vec<Experiment>,
-    /// How much longer than by default each run is measured; shorter runs are less exact.
+    /// Length of each run, as a multiple of the default. Shorter runs are less exact.
     pub effort: f64,
 }
 
 impl Settings {
-    /// These experiments, compared with the reference drive.
+    /// Runs these experiments, compared with the reference drive.
     #[must_use]
     pub fn new(device: impl Into<String>, seed: u64, experiments: &[Experiment]) -> Self {
         Self {
@@ -147,28 +148,28 @@ impl Settings {
     }
 }
 
-/// A run is about to begin.
+/// Progress: a run is about to begin.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// Of this experiment.
+    /// Its experiment.
     pub experiment: Experiment,
-    /// Its number in the experiment, from 1.
+    /// Number of the run in the experiment, from 1.
     pub run: usize,
-    /// Runs in the experiment.
+    /// Number of runs of the experiment.
     pub of: usize,
 }
 
-/// A device that can tell how much it programmed.
+/// A device that may count its NAND writes.
 pub trait CountsPrograms {
-    /// Blocks that the host wrote, and blocks that the flash programmed, so far. `None`: it does not tell.
+    /// Blocks written by the host and blocks programmed to flash, so far. `None`: not reported.
     fn written_and_programmed(&self) -> Option<(u64, u64)>;
 }
 
-/// Measures a zoned device that reads into `memory` (see [`memory`](super::memory)). Requires: all its zones are
-/// empty; it is written to. What only a drive without zones has is left out.
+/// Measures a zoned device that reads into `memory` (see [`memory`](super::memory)). Requires: all
+/// its zones are empty; they are written. Experiments for conventional drives are left out.
 ///
 /// # Errors
-/// When the device refuses what a zoned drive takes, or has too few zones.
+/// The device refuses a command that a zoned device must accept, or has too few zones.
 pub fn zoned<D: ZonedDevice, C: Clock<D>>(
     (device, memory): (&mut D, Pool),
     clock: &mut C,
@@ -193,12 +194,12 @@ pub fn zoned<D: ZonedDevice, C: Clock<D>>(
     Ok(lab.report)
 }
 
-/// Measures a conventional drive. What only a zoned drive has is left out.
+/// Measures a conventional drive. Experiments for zoned drives are left out.
 ///
-/// `device` takes writes at any block (its zones are not looked at) and is empty.
+/// `device` accepts writes at any block (its zones are ignored), and is empty.
 ///
 /// # Errors
-/// When the device refuses such a write.
+/// The device refuses such a write.
 pub fn conventional<D: ZonedDevice + CountsPrograms, C: Clock<D>>(
     (device, memory): (&mut D, Pool),
     clock: &mut C,
@@ -219,7 +220,7 @@ pub fn conventional<D: ZonedDevice + CountsPrograms, C: Clock<D>>(
     Ok(lab.report)
 }
 
-/// A bench, and the report that is being written on it.
+/// A bench, and the report in progress.
 struct Lab<'a, D, C> {
     bench: Bench<'a, D, C>,
     settings: &'a Settings,
@@ -254,7 +255,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Lab<'a, D, C> {
         (self.on_progress)(&Progress { experiment, run: run + 1, of });
     }
 
-    /// A time or a count, scaled by the effort that was asked for.
+    /// Scales a time or count by the requested effort.
     fn scaled(&self, n: u64) -> u64 {
         super::load::whole(n as f64 * self.settings.effort).max(1)
     }
@@ -262,7 +263,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Lab<'a, D, C> {
     fn steady(&self, at_least: Nanos, count: u64) -> Window {
         let at_least = Nanos(self.scaled(at_least.0));
         let count = self.scaled(count);
-        // A stream that is slower than this says so by having few samples.
+        // A slower stream shows by its small number of samples.
         let at_most = Nanos(at_least.0 * 40);
         Window {
             warm_up: Nanos(at_least.0 / 2),
@@ -273,14 +274,14 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Lab<'a, D, C> {
         }
     }
 
-    /// Whether a run may keep so many zones active, and take `more` besides.
+    /// True if a run may keep `active` zones active, and use `more` zones besides.
     fn has_zones(&self, active: usize, more: u64) -> bool {
         let limit = self.bench.device.geometry().max_active_zones;
         let is_allowed = limit.is_none_or(|limit| active <= limit as usize);
         is_allowed && active + zonal_base::index(more) < self.bench.ground.empty.len()
     }
 
-    /// What was programmed for each block that was written since the device said `before`.
+    /// Write amplification since the counters were `before`.
     fn amplified_since(&self, before: Option<(u64, u64)>) -> Option<f64>
     where
         D: CountsPrograms,
@@ -295,7 +296,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Lab<'a, D, C> {
         self.report.skipped.push(run);
     }
 
-    /// Adds a point, unless the run gave no figure.
+    /// Adds a point, unless the run has no value for it.
     fn add(&mut self, of: Figure<'_>, value: Option<f64>) {
         let Some(value) = value else { return };
         let reference = match self.settings.comparison {
@@ -309,7 +310,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Lab<'a, D, C> {
     }
 }
 
-/// A point before it has its value.
+/// A point without its value.
 struct Figure<'a> {
     row: Row<'a>,
     id: String,
@@ -320,17 +321,17 @@ struct Figure<'a> {
     reference: Option<f64>,
 }
 
-/// Several figures of one row, under one name.
+/// Several figures of one row, with a common name.
 struct Figures<'a> {
     row: Row<'a>,
-    /// The front of every id.
+    /// Prefix of the ids.
     name: String,
     observation: u8,
     set: Set,
 }
 
 impl<'a> Figures<'a> {
-    /// One that the row has nothing about.
+    /// A figure that the row does not have.
     fn shown(&self, what: &str, unit: &'static str) -> Figure<'a> {
         Figure {
             row: self.row,
@@ -371,7 +372,7 @@ const SPDK: Stack = Stack { latency: Nanos(0), turnaround: Nanos(380) };
 /// of the study that the test set is from, and not rows of it.
 const PASSTHROUGH: Stack = Stack { latency: Nanos(3_800), turnaround: Nanos(600) };
 
-/// Zones that are read from: enough that no run reads one block twice in a row.
+/// Zones for reads: enough that no run reads one block twice in a row.
 const READABLE_ZONES: usize = 8;
 
 fn stream(work: Work, bytes: u64, depth: usize) -> Stream {
@@ -379,14 +380,14 @@ fn stream(work: Work, bytes: u64, depth: usize) -> Stream {
     Stream { work, blocks, depth, pace: Pace::Free, stack: SPDK }
 }
 
-/// `n` streams of the same kind, together.
+/// Merges the tallies of streams of the same kind.
 fn merged<'o>(outcomes: impl IntoIterator<Item = &'o Tally>) -> Tally {
     let mut sum = Tally::new();
     outcomes.into_iter().for_each(|tally| sum.merge(tally));
     sum
 }
 
-/// `4KiB`.
+/// Formats a size: `4KiB`.
 fn size(bytes: u64) -> String {
     Bytes(bytes).to_string()
 }

@@ -1,28 +1,28 @@
-//! Which zones of the device are empty, full, or in use by a run.
+//! Zone pool: the zones of the device that are empty, full, or in use by a run.
 
 use std::collections::VecDeque;
 
 use zonal_base::ZoneId;
 
-/// The zones, by what may be done with them next.
+/// Zones, by their next use.
 #[derive(Debug)]
 pub(super) struct Ground {
-    /// Written from end to end before the first run, and only read from then on.
+    /// Zones for reads: filled before the first run.
     pub(super) readable: Vec<ZoneId>,
-    /// To be written.
+    /// Empty zones, to be written.
     pub(super) empty: VecDeque<ZoneId>,
-    /// Written from end to end, to be reset by a run.
+    /// Full zones, to be reset by a run.
     pub(super) full: Vec<ZoneId>,
-    /// Written by this run, and no longer being written; oldest first.
+    /// Zones that this run has filled; oldest first.
     pub(super) used: VecDeque<ZoneId>,
 }
 
-/// A zone that a writer may go on with.
+/// Next zone of a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It is empty.
+    /// An empty zone.
     Empty(ZoneId),
-    /// No zone is empty any more: this one was written first and has to be reset before.
+    /// No zone is empty: the oldest full one, to be reset first.
     Again(ZoneId),
 }
 
@@ -32,9 +32,9 @@ impl Ground {
         Self { readable: Vec::new(), empty, full: Vec::new(), used: VecDeque::new() }
     }
 
-    /// Where a writer goes on when its zone, if it had one, is full.
+    /// Next zone of a writer whose zone, if any, is full.
     ///
-    /// Requires: more zones than writers, so that a zone which is written again was full long before.
+    /// Requires: more zones than writers, so that a reused zone was filled long before.
     pub(super) fn next(&mut self, filled: Option<ZoneId>) -> Option<Next> {
         let next = match self.empty.pop_front() {
             Some(zone) => Some(Next::Empty(zone)),
@@ -44,7 +44,7 @@ impl Ground {
         next
     }
 
-    /// An empty zone, which counts as used from now on.
+    /// Takes an empty zone, which counts as used from now on.
     pub(super) fn take_empty(&mut self) -> Option<ZoneId> {
         let zone = self.empty.pop_front()?;
         self.used.push_back(zone);

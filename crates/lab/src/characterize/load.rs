@@ -1,10 +1,11 @@
-//! Load on a device: closed loops of commands, as fast as they go, at a rate, or in step with others.
+//! Load generator: closed loops of commands, unlimited, at a rate, or at a ratio to another stream.
 //!
-//! 1. A slot of a stream is due: it takes its stream's next command (`turn`).
-//! 2. The command is submitted. A device that is full gives it back, and all wait for an answer.
-//! 3. The answer is counted when the window is open (`end`); after the host's own time the slot is due again.
-//! 4. The window opens after the warm-up and closes when it has lasted and the first stream has done
-//!    enough, or has nothing left to do. Then everything in flight is awaited.
+//! 1. A slot of a stream is due, and takes the stream's next command (`turn`).
+//! 2. The command is submitted. A full device returns it, and all slots wait for a completion.
+//! 3. The completion is counted if the window is open (`end`). After the host's own time the slot
+//!    is due again.
+//! 4. The window opens after the warm-up. It closes after its time, when the first stream has done
+//!    enough or has no more work. Then the commands in flight are awaited.
 
 mod turn;
 
@@ -19,45 +20,45 @@ use super::clock::Clock;
 use super::tally::Tally;
 use turn::{Doing, Turn, WritePosition};
 
-/// The host's share of a command's time, where the reference was measured.
+/// Host part of a command's time on the reference system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stack {
-    /// What it adds to the latency that the load generator reports.
+    /// Time that the host adds to the reported latency.
     pub latency: Nanos,
-    /// What it takes between an answer and the next command of the same slot.
+    /// Time between a completion and the next command of the same slot.
     pub turnaround: Nanos,
 }
 
-/// What a stream does again and again.
+/// Work of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Writes at the write pointer, zone after zone.
+    /// Writes at the write pointer, zone by zone.
     Write,
-    /// Appends, zone after zone.
+    /// Appends, zone by zone.
     Append,
-    /// Reads at random from this readable zone, or from all of them.
+    /// Random reads from this readable zone, or from all of them.
     Read(Option<usize>),
-    /// So many reads in a hundred commands; the others are appends to one of so many zones.
+    /// Reads, as a percentage of the commands. The others are appends to one of `zones` zones.
     Mixed { read_percent: u64, zones: usize },
     /// Resets of full zones, each once.
     Reset,
-    /// One block into an empty zone, then a finish; only the finish is counted.
+    /// Writes one block to an empty zone, then finishes the zone. Only the finish is counted.
     Finish,
-    /// Writes at random within a region of a device that takes them anywhere: every place once, then every
-    /// place once again in another order.
+    /// Random overwrites of a region of a conventional device: every block once, then every block
+    /// again in another order.
     Overwrite { first: Blocks, span: Blocks },
-    /// Writes at random over the first blocks of such a device, one as likely as the other.
+    /// Uniformly random writes to the first blocks of a conventional device.
     Scatter { span: Blocks },
 }
 
-/// When a stream's next command may begin.
+/// Pace of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Pace {
-    /// As soon as a slot is free.
+    /// Unlimited: a command per free slot.
     Free,
-    /// So many commands per second; what was missed is made up for.
+    /// Commands per second. Missed ones are made up for.
     PerSecond(f64),
-    /// So many commands for each one of another stream, which is looked at now and then.
+    /// Commands per command of another stream, checked at intervals.
     Follow { leader: usize, per_command: f64 },
 }
 
@@ -67,7 +68,7 @@ pub(super) enum Pace {
 /// with 5 us and 20 us, 354 with 50 us.
 const LOOK_EVERY: Nanos = Nanos::micros(20);
 
-/// A closed loop of `depth` commands.
+/// A closed loop with `depth` commands in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
     pub(super) work: Work,
@@ -77,37 +78,37 @@ pub(super) struct Stream {
     pub(super) stack: Stack,
 }
 
-/// When a run is measured.
+/// Measurement window of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) warm_up: Nanos,
-    /// Answers before the window may open.
+    /// Completions before the window may open.
     pub(super) warm_up_count: u64,
     pub(super) at_least: Nanos,
-    /// Answers to the first stream before the window may close.
+    /// Completions of the first stream before the window may close.
     pub(super) count: u64,
-    /// It closes then even if the first stream has not done as much.
+    /// Longest window, even if the first stream has done less.
     pub(super) at_most: Nanos,
 }
 
-/// What a stream did in the window.
+/// Results of a stream in the window.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) reads: Tally,
-    /// Everything that is not a read.
+    /// Commands other than reads.
     pub(super) others: Tally,
 }
 
 struct Running {
     stream: Stream,
     places: Vec<WritePosition>,
-    /// Commands that began or have their time to begin.
+    /// Commands that have begun or are scheduled.
     issued: u64,
-    /// Commands that overwrote something.
+    /// Commands that overwrote data.
     overwritten: u64,
     /// Slots that wait for a zone.
     parked: Vec<usize>,
-    /// Slots that wait for the stream that this one is in step with.
+    /// Slots that wait for the leading stream.
     behind: Vec<usize>,
     in_flight: usize,
     is_resetting: bool,
@@ -128,7 +129,7 @@ pub(super) struct Load<'a, 'b, D, C> {
     bench: &'a mut Bench<'b, D, C>,
     streams: Vec<Running>,
     slots: Vec<Slot>,
-    /// Slots by the time when they are due, then by the order in which they were told.
+    /// Slots by due time, then by the order of scheduling.
     due: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     told_count: u64,
     refused: Option<(usize, Command)>,
@@ -138,8 +139,8 @@ pub(super) struct Load<'a, 'b, D, C> {
     opened: Option<Nanos>,
     is_closed: bool,
     answered_count: u64,
-    /// A stream's next zone may be opened while commands to the last one are in flight: the limit on active
-    /// zones allows two for each stream.
+    /// A stream may open its next zone while commands to the last one are in flight: the active
+    /// zone limit allows two per stream.
     has_zones_to_spare: bool,
 }
 
@@ -171,10 +172,10 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
         load
     }
 
-    /// Runs until the window has closed and everything is answered.
+    /// Runs until the window has closed and all commands have completed.
     ///
     /// # Errors
-    /// When the device refuses what it must take.
+    /// The device refuses a command that it must accept.
     pub(super) fn run(mut self) -> Result<Vec<Outcome>, Error> {
         loop {
             let now = self.bench.clock.now();
@@ -215,7 +216,7 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
         self.is_closed |= first.slots_left == 0;
     }
 
-    /// The slot may begin its next command at `at`, or later if its stream's pace says so.
+    /// Schedules the slot's next command at `at`, or later by the stream's pace.
     fn tell(&mut self, slot: usize, at: Nanos) {
         let number = self.slots[slot].stream;
         let running = &self.streams[number];
@@ -324,14 +325,14 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
         Ok(())
     }
 
-    /// The slots that wait for a zone look again.
+    /// Lets the slots that wait for a zone retry.
     fn unpark(&mut self, now: Nanos, stream: usize) {
         for slot in std::mem::take(&mut self.streams[stream].parked) {
             self.push(slot, now);
         }
     }
 
-    /// A zone was reset for a stream that had none left: its slots go on.
+    /// A zone was reset for a stream without zones: its slots continue.
     fn made_room(&mut self, now: Nanos, stream: usize, zone: ZoneId) {
         let running = &mut self.streams[stream];
         running.is_resetting = false;
@@ -365,7 +366,7 @@ impl Slot {
     }
 }
 
-/// The one place where a number in floating point becomes a whole one.
+/// The only conversion of a floating-point number to an integer.
 #[expect(clippy::cast_possible_truncation, reason = "saturates; a run lasts hours, not centuries")]
 pub(super) const fn whole(n: f64) -> u64 {
     n.round() as u64

@@ -1,4 +1,4 @@
-//! The figures of the paper, drawn from a report: the drive in grey, what was measured here in colour.
+//! Figures of the paper, drawn from a report: the reference drive in grey, this device in colour.
 
 mod figures;
 
@@ -11,7 +11,7 @@ use super::Report;
 /// Why a figure was not written.
 #[derive(Debug)]
 pub enum PlotError {
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     Folder(PathBuf, io::Error),
     /// The file cannot be written.
     File(PathBuf, String),
@@ -28,10 +28,10 @@ impl fmt::Display for PlotError {
 
 impl std::error::Error for PlotError {}
 
-/// Writes every figure that the report has points for, as SVG, and says which files they are.
+/// Writes all figures that the report has points for, as SVG. Returns their paths.
 ///
 /// # Errors
-/// When the folder cannot be made or a file not written.
+/// The folder cannot be created, or a file not written.
 pub fn write_plots(report: &Report, folder: &Path) -> Result<Vec<PathBuf>, PlotError> {
     std::fs::create_dir_all(folder).map_err(|why| PlotError::Folder(folder.to_owned(), why))?;
     let mut written = Vec::new();

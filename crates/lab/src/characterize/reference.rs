@@ -1,21 +1,22 @@
-//! The tables of the reference: which runs there are, and what the drive did in them.
+//! Reference tables: the runs, and the measured figures of the drive.
 //!
-//! The tables lie in `crates/lab/reference`; each opens with its source and the rule by which its rows were
-//! chosen. They are part of the program: a row is also the plan of a run, on whatever device.
+//! The tables are in `crates/lab/reference`. Each begins with its source and the rule by which its
+//! rows were chosen. They are compiled in, because a row also defines a run on any device.
 
 use std::str::FromStr;
 
-/// What the figures are compared with.
+/// Reference of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Comparison {
-    /// The same runs on a drive that was measured: a WD Ultrastar DC ZN540 1 TB, or the conventional drive beside it.
+    /// The same runs on a measured drive: a WD Ultrastar DC ZN540 1 TB, or the conventional drive
+    /// beside it.
     #[default]
     Measured,
-    /// Nothing: the device is measured, not judged.
+    /// No comparison.
     Nothing,
 }
 
-/// The capacity of a zone of the reference's drive in blocks of 4 KiB, for rows that name an occupancy by it.
+/// Zone capacity of the reference drive in blocks of 4 KiB, for rows with an occupancy in blocks.
 pub(super) const ZONE_BLOCKS: u64 = 275_712;
 
 macro_rules! table {
@@ -38,7 +39,7 @@ table!(conventional_read_under_writes, "conventional/read_under_writes.csv");
 table!(conventional_gc, "conventional/gc.csv");
 table!(write_amplification, "conventional/write_amplification.csv");
 
-/// Rows of text under named columns.
+/// Table: rows of text under named columns.
 #[derive(Debug)]
 pub(super) struct Table {
     file: &'static str,
@@ -46,7 +47,7 @@ pub(super) struct Table {
     rows: Vec<Vec<&'static str>>,
 }
 
-/// A row of a table.
+/// Row of a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row<'a> {
     table: &'a Table,
@@ -54,10 +55,11 @@ pub(super) struct Row<'a> {
 }
 
 impl Table {
-    /// Lines that begin with `#` are comments; the first other line names the columns; no quotes.
+    /// Lines that begin with `#` are comments. The first other line names the columns. Quotes are
+    /// not supported.
     ///
     /// # Panics
-    /// When the text is no such table: it is ours, so that is a bug.
+    /// The text is not such a table: a bug, because it is compiled in.
     fn parse(file: &'static str, text: &'static str) -> Self {
         let mut lines = text.lines().filter(|line| !line.starts_with('#'));
         let columns: Vec<&str> = lines.next().expect("a table has a head").split(',').collect();

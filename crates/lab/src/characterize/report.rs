@@ -1,32 +1,32 @@
-//! What was measured: points, each with the figure of the reference drive where there is one.
+//! Report of a characterization: points, each with the figure of the reference drive, if any.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// A device, measured. Its JSON is a contract: `{"device", "seed", "points": [{"id", "observation",
-/// "unit", "reference", "value"}]}`.
+/// Measured device. Its JSON is a stable interface: `{"device", "seed", "points": [{"id",
+/// "observation", "unit", "reference", "value"}]}`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// What the device was called.
+    /// Label of the device.
     pub device: String,
-    /// What the reader must know about it before any figure.
+    /// Note for the reader, above the figures.
     #[serde(skip)]
     pub note: Option<&'static str>,
-    /// The fingerprint of the model that it is, if it is one.
+    /// Fingerprint of the drive model, if it is one.
     #[serde(skip)]
     pub constants: Option<u64>,
-    /// Where its and our chance came from.
+    /// Seed of the random choices, of the model and the load.
     pub seed: u64,
-    /// How long the runs were, as a multiple of the default.
+    /// Length of the runs, as a multiple of the default.
     #[serde(skip)]
     pub effort: f64,
-    /// In the order in which they were measured.
+    /// Points, in the order of measurement.
     pub points: Vec<Point>,
-    /// Runs that this device has too few zones for, by name.
+    /// Runs that need more zones than the device has, by name.
     #[serde(skip)]
     pub skipped: Vec<String>,
-    /// MiB/s of each second under garbage collection, for the plot.
+    /// Throughput series under garbage collection, for the plot.
     #[serde(skip)]
     pub series: Vec<Series>,
 }
@@ -34,74 +34,74 @@ pub struct Report {
 /// One figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// What was measured, such as `write.4KiB.qd1.latency_us.mean`. Unique in a report.
+    /// Name of the measurement, such as `write.4KiB.qd1.latency_us.mean`. Unique in a report.
     pub id: String,
-    /// Which of the paper's observations it belongs to.
+    /// Number of the paper's observation.
     pub observation: u8,
-    /// Of both figures.
+    /// Unit of both figures.
     pub unit: &'static str,
-    /// What kind of figure it is.
+    /// Kind of the figure.
     #[serde(skip)]
     pub statistic: Statistic,
-    /// Whether the drive model may have been fitted to it.
+    /// Whether the drive model may be fitted to it.
     #[serde(skip)]
     pub set: Set,
-    /// Measured on the drive.
+    /// Value of the reference drive.
     #[serde(serialize_with = "rounded_option")]
     pub reference: Option<f64>,
-    /// The row of the table that the reference is from.
+    /// Row of the reference table.
     #[serde(skip)]
     pub source: String,
-    /// Measured here.
+    /// Value of this device.
     #[serde(serialize_with = "rounded")]
     pub value: f64,
 }
 
-/// What kind of figure a point is.
+/// Kind of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statistic {
-    /// A mean or a rate: held to the tolerance of means.
+    /// Mean or rate: held to the tolerance of means.
     Mean,
-    /// A median: shown, not scored.
+    /// Median: shown, not scored.
     Median,
     /// A 99th percentile.
     P99,
-    /// A standard deviation of a series: shown, not scored.
+    /// Standard deviation of a series: shown, not scored.
     Spread,
 }
 
-/// What a point may be used for.
+/// Use of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// A model may be fitted to it.
+    /// Models may be fitted to it.
     Fit,
-    /// Never fitted to.
+    /// Held out: models are never fitted to it.
     Test,
-    /// Says nothing about a model; shown only.
+    /// Shown only; says nothing about a model.
     Unscored,
 }
 
-/// MiB/s, second by second.
+/// Throughput per second, in MiB/s.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// What it is of.
+    /// Name of the series.
     pub name: String,
-    /// Of the writers.
+    /// Throughput of the writers.
     pub write_mib_s: Vec<f64>,
-    /// Of the readers.
+    /// Throughput of the readers.
     pub read_mib_s: Vec<f64>,
 }
 
-/// How many points of a kind are near enough.
+/// Number of points within the tolerance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Score {
-    /// Within the tolerance.
+    /// Points within the tolerance.
     pub within: usize,
-    /// With a reference.
+    /// Points with a reference.
     pub of: usize,
 }
 
-/// The summary of a comparison.
+/// Summary of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scores {
     /// Means and rates of the fit set.
@@ -112,25 +112,26 @@ pub struct Scores {
     pub test_means: Score,
 }
 
-/// Runs of the default length have 4,000 answers. A 99th percentile wants a thousand, ten of them above it.
+/// Runs of the default length have 4,000 completions. A 99th percentile needs a thousand, ten of
+/// them above it.
 const EFFORT_MIN: f64 = 0.25;
 
-/// Goal for means of the fit set: half of what published device models reach, and above the drive's own
-/// spread between runs.
+/// Tolerance for means of the fit set: half of what published device models reach, and above the
+/// drive's own spread between runs.
 const FIT_MEAN: f64 = 0.05;
-/// Goal for 99th percentiles of the fit set.
+/// Tolerance for 99th percentiles of the fit set.
 const FIT_P99: f64 = 0.20;
-/// Goal for means of the test set.
+/// Tolerance for means of the test set.
 const TEST_MEAN: f64 = 0.10;
 
 impl Point {
-    /// (here - drive) / drive; `None` without a reference.
+    /// (this device - reference) / reference; `None` without a reference.
     #[must_use]
     pub fn deviation(&self) -> Option<f64> {
         self.reference.filter(|drive| *drive != 0.0).map(|drive| (self.value - drive) / drive)
     }
 
-    /// How far it may be off; `None` where nothing is asked of it.
+    /// Tolerance; `None` if the point is not scored.
     #[must_use]
     pub const fn tolerance(&self) -> Option<f64> {
         match (self.set, self.statistic) {
@@ -141,7 +142,7 @@ impl Point {
         }
     }
 
-    /// Whether it is near enough; `None` where nothing is asked of it.
+    /// True within the tolerance; `None` if the point is not scored.
     #[must_use]
     pub fn is_within(&self) -> Option<bool> {
         Some(self.deviation()?.abs() <= self.tolerance()?)
@@ -149,13 +150,13 @@ impl Point {
 }
 
 impl Report {
-    /// Whether the runs were too short for percentiles, and for a write buffer to fill.
+    /// True if the runs were too short for percentiles, and for filling a write buffer.
     #[must_use]
     pub fn is_too_short(&self) -> bool {
         self.effort < EFFORT_MIN
     }
 
-    /// How many points are near enough.
+    /// Counts the points within the tolerance.
     #[must_use]
     pub fn scores(&self) -> Scores {
         let score = |set, statistic| {
@@ -186,7 +187,8 @@ impl fmt::Display for Scores {
     }
 }
 
-/// Decimals in JSON: a thousandth of a microsecond is more than any drive repeats.
+/// Rounding in JSON, in steps of 1e-4: a thousandth of a microsecond is more than any drive
+/// repeats.
 const DECIMALS: f64 = 1e4;
 
 fn rounded<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {

@@ -1,29 +1,29 @@
-//! A report as a person reads it: the summary, then *measured on the drive | here | deviation*, by observation.
+//! Report as text: the summary, then a table of reference, value and deviation by observation.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{Point, Report};
 
-/// Which points a table shows.
+/// Points that a table shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// All of them.
+    /// All points.
     All,
-    /// Those that are further off than they may be.
+    /// Points outside their tolerance.
     Misses,
 }
 
 /// A report to be displayed.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<'a> {
-    /// What was measured.
+    /// The report.
     pub report: &'a Report,
-    /// How much of it to show below the summary.
+    /// Points below the summary.
     pub detail: Detail,
 }
 
-/// What the paper observed, and what of a system it is a property of.
+/// Observations of the paper, and the part of the system that each is a property of.
 const OBSERVATIONS: [(u8, &str); 13] = [
     (1, "the LBA format matters (out of scope: blocks are 4 KiB here)"),
     (2, "SPDK is the fastest stack (host stage: its share is added to each run as stated)"),
@@ -129,7 +129,7 @@ fn line(f: &mut fmt::Formatter<'_>, point: &Point) -> fmt::Result {
     writeln!(f, "  {id:<58} {drive:>13} {here:>13} {unit:<5} {deviation}")
 }
 
-/// Four digits, or all before the point.
+/// Four significant digits, or all digits before the point.
 fn figure(value: f64) -> String {
     match value.abs() {
         1000.0.. => format!("{value:.0}"),

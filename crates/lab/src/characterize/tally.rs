@@ -1,11 +1,11 @@
-//! What a stream of commands did while it was measured.
+//! Tally: counts and latencies of a stream of commands within the window.
 
 use hdrhistogram::Histogram;
 use zonal_base::{Blocks, Nanos, index};
 
 /// Significant decimal digits of a latency: quantiles are right to one in a thousand.
 const DIGITS: u8 = 3;
-/// Seconds of a series that are kept; later ones are not. A run has at most 20 min of them.
+/// Longest series, in seconds; later ones are dropped. A run has at most 20 min.
 const SECONDS_MAX: usize = 3600;
 const SECOND: u64 = 1_000_000_000;
 const BLOCKS_PER_MIB: f64 = 256.0;
@@ -18,7 +18,7 @@ pub(super) struct Tally {
     blocks: Blocks,
     first: Nanos,
     last: Nanos,
-    /// Blocks in each second since the window was opened.
+    /// Blocks per second since the window opened.
     per_second: Vec<u64>,
 }
 
@@ -30,7 +30,7 @@ impl Tally {
         Self { latencies, latency_sum: Nanos(0), blocks: Blocks(0), first, last, per_second }
     }
 
-    /// A command of so many blocks was answered `at` so long after the window was opened.
+    /// Counts a completion of this many blocks, `at` after the window opened.
     pub(super) fn add(&mut self, at: Nanos, latency: Nanos, blocks: Blocks) {
         self.latencies.record(latency.0.max(1)).expect("it grows as it needs");
         self.latency_sum += latency;
@@ -44,7 +44,7 @@ impl Tally {
         self.per_second[second] += blocks.0;
     }
 
-    /// All that several streams did together.
+    /// Adds the tally of another stream.
     pub(super) fn merge(&mut self, other: &Self) {
         self.latencies.add(&other.latencies).expect("both grow as they need");
         self.latency_sum += other.latency_sum;
@@ -72,8 +72,8 @@ impl Tally {
         (0 < self.count()).then(|| self.latencies.value_at_quantile(quantile) as f64 / 1e3)
     }
 
-    /// Commands per second, between the first answer and the last: the ends of the window cut no
-    /// command in two, which matters where there are few.
+    /// Commands per second, between the first and the last completion, so that the ends of the
+    /// window cut no command. This matters for few commands.
     pub(super) fn per_second(&self) -> Option<f64> {
         let span = self.last.since(self.first);
         let intervals = self.count().checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! The harness on a device in memory whose latency is known to the nanosecond.
+//! Tests of the load generator, on a RAM device with a fixed latency.
 
 mod flat;
 
@@ -51,7 +51,7 @@ const WINDOW: Window = Window {
     at_most: Nanos::secs(10),
 };
 
-/// Runs streams beside four readable zones and, if asked for, full ones.
+/// Runs streams with four readable zones, and full ones if requested.
 fn run(device: &mut RamDevice, full: usize, streams: &[Stream], window: Window) -> Vec<Outcome> {
     let mut clock = VirtualTime::default();
     let mut bench = Bench::new((device, memory()), &mut clock, 1).unwrap();
@@ -101,7 +101,7 @@ fn a_rate_is_held_and_what_was_missed_is_made_up_for() {
     let slow = Stream { pace: Pace::PerSecond(500.0), ..stream(Work::Write, 4) };
     let window = Window { at_least: Nanos::secs(1), ..WINDOW };
     near(run(&mut ram(64), 0, &[slow], window)[0].others.per_second(), 500.0, 0.01);
-    // More than the device gives: as much as it gives.
+    // A rate above the device's: the device's rate results.
     let fast = Stream { pace: Pace::PerSecond(50_000.0), ..stream(Work::Write, 1) };
     near(run(&mut ram(64), 0, &[fast], window)[0].others.per_second(), 10_000.0, 0.05);
 }
@@ -138,7 +138,7 @@ fn resets_beside_writes_are_seen_and_end_with_the_full_zones() {
     let window =
         Window { warm_up: Nanos(0), warm_up_count: 1, at_least: Nanos(0), count: 99, ..WINDOW };
     let outcomes = run(&mut ram(64), 8, &[paced, stream(Work::Write, 1)], window);
-    // The first answer opens the window and is not in it.
+    // The first completion opens the window and is not counted.
     assert!((6..=8).contains(&outcomes[0].others.count()), "{}", outcomes[0].others.count());
     assert_eq!(outcomes[0].others.mean_us(), Some(100.0));
     near(outcomes[0].others.per_second(), 50.0, 0.01);
@@ -158,7 +158,7 @@ fn writers_go_round_in_zones_that_they_reset_themselves() {
     let mut device = ram(64);
     let window = Window { at_least: Nanos::millis(400), ..WINDOW };
     let outcomes = run(&mut device, 0, &[stream(Work::Append, 4); 2], window);
-    // 2 x 0.4 s at 40,000 a second: 32,000 blocks, of which 20 zones hold 1920.
+    // 2 x 0.4 s at 40,000 per second: 32,000 blocks, of which 20 zones hold 1920.
     let blocks: u64 = outcomes.iter().map(|outcome| outcome.others.count()).sum();
     assert!(20_000 < blocks, "{blocks}");
 }
@@ -170,7 +170,7 @@ fn every_zone_but_the_readable_ones_is_empty_after_a_run() {
     let mut clock = VirtualTime::default();
     let mut bench = Bench::new((&mut device, memory()), &mut clock, 1).unwrap();
     for zone in 4..24 {
-        // Writing from the front is refused unless the zone is empty.
+        // Writing from the start fails unless the zone is empty.
         bench.fill(ZoneId(zone), Blocks(0), Blocks(1)).unwrap();
         bench.manage(ZoneId(zone), zonal_device::ZoneAction::Reset).unwrap();
     }
@@ -229,7 +229,8 @@ fn every_row_of_the_tables_is_run_and_no_id_is_given_twice() {
     assert_eq!(ids.len(), report.points.len());
     let observations: BTreeSet<u8> = report.points.iter().map(|point| point.observation).collect();
     assert_eq!(observations, (3..=13).collect());
-    // Of the reads beside finishes two means: runs as short as these end with their first finish.
+    // Two means of the reads beside finishes only: runs as short as these end with their first
+    // finish.
     assert_eq!(report.scores().fit_means.of, 2 * 300 + 20 + 13 + 2);
 }
 
@@ -264,7 +265,8 @@ fn in_real_time_a_command_takes_the_time_that_the_device_takes() {
     assert!(LATENCY <= took, "{took}");
 }
 
-/// It was once at random with repetition, which leaves a drive less to collect in the end of a round and more in its middle.
+/// Random writes with repetition were a bug: they leave the drive less to collect at the end of a
+/// round, and more in its middle.
 #[test]
 fn every_place_of_a_region_is_overwritten_once_in_a_round_and_in_another_order_in_the_next() {
     let mut device = Flat::new(geometry());
@@ -341,7 +343,7 @@ fn scores_count_means_and_tails_by_set() {
     assert!(misses.contains("-6.0 % !"), "{misses}");
 }
 
-/// It stood below hundreds of rows, and what was too short to be measured looked like a bad drive.
+/// The note once stood below hundreds of rows, so that a run too short looked like a bad drive.
 #[test]
 fn the_summary_comes_first_and_says_when_the_runs_were_too_short() {
     let mut report = report(vec![point(Set::Fit, Statistic::Mean, 94.0)]);

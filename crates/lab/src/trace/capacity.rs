@@ -1,4 +1,4 @@
-//! How much room a contender has.
+//! Cache capacity of a trace replay: a number of objects or of bytes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,26 +6,26 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 use zonal_base::Bytes;
 
-/// Room for so many objects, or for so many bytes of them.
+/// Capacity of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
-    /// Every object counts as one, whatever its size.
+    /// Number of objects; every object counts as one, whatever its size.
     Objects(u64),
-    /// Objects count with their sizes.
+    /// Number of bytes; objects count with their sizes.
     Bytes(Bytes),
 }
 
-/// In what a capacity is counted.
+/// Unit of a capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Objects.
+    /// Objects of any size.
     Objects,
-    /// Bytes.
+    /// Bytes of objects.
     Bytes,
 }
 
 impl Capacity {
-    /// How much, without the unit.
+    /// The number without the unit.
     #[must_use]
     pub const fn amount(self) -> u64 {
         match self {
@@ -33,7 +33,7 @@ impl Capacity {
         }
     }
 
-    /// In what it is counted.
+    /// The unit of the number.
     #[must_use]
     pub const fn unit(self) -> Unit {
         match self {
@@ -42,7 +42,7 @@ impl Capacity {
         }
     }
 
-    /// How much of it an object of this size takes.
+    /// Share of the capacity that an object of `size` bytes takes.
     #[must_use]
     pub fn weight(self, size: u32) -> u64 {
         match self {
@@ -72,7 +72,7 @@ impl FromStr for Capacity {
 }
 
 impl fmt::Display for Capacity {
-    /// As it is read.
+    /// Writes the capacity as the parser reads it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Objects(objects) => write!(f, "{objects}"),

@@ -1,50 +1,51 @@
-//! What a trace is replayed on.
+//! Contender: the interface of a cache policy under trace replay, and its counters.
 
 use super::{Op, Request, Unit};
 
-/// What became of a read.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was cached.
+    /// The object was cached.
     Hit,
-    /// It was not.
+    /// The object was not cached.
     Miss,
 }
 
-/// What went to flash so far, in what the capacity is counted in: bytes, or objects where each counts as one.
+/// Flash writes so far, in the unit of the capacity: bytes, or objects where each counts as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlashBytes {
-    /// Written for the first time, after a miss. Denominator of write amplification.
+    /// First writes after a miss. Denominator of write amplification.
     pub filled: u64,
-    /// Written again to keep them, by reclaim or reinsertion. With `filled` the numerator of write amplification.
+    /// Rewrites by reclaim or reinsertion. With `filled`, the numerator of write amplification.
     pub moved: u64,
 }
 
-/// A policy with room for so much, on which a trace is replayed.
+/// A cache policy with a capacity, on which a trace is replayed.
 ///
-/// To plug one in: implement `read`, `invalidate` and `flash` (the rest is provided), and give it a name in
-/// [`make()`](super::make()). [`replay()`](super::replay()) counts requests, hits and bytes from what `read` returns; a contender
-/// keeps no such counters of its own. It is called by one thread at a time, with the requests in their order, and must
-/// be deterministic.
+/// To add a policy, implement `read`, `invalidate` and `flash` (the rest is provided), and name the
+/// policy in [`make()`](super::make()). [`replay()`](super::replay()) counts requests, hits and
+/// bytes from the results of `read`; a contender keeps no such counters. One thread at a time calls
+/// a contender, with the requests in order. A contender must be deterministic.
 pub trait Contender: Send {
-    /// One read, and what follows from it: after a miss the object is cached, or is not, as the policy has it.
+    /// Serves one read. After a miss the policy decides whether to cache the object.
     ///
-    /// The size of an object may differ from one request to the next, and may be larger than the whole room.
+    /// The size of an object may differ between requests and may exceed the capacity.
     fn read(&mut self, request: &Request) -> Outcome;
 
-    /// The object was written or deleted elsewhere: it must not be a hit at its next read.
+    /// Invalidates an object that was written or deleted at the origin: its next read must miss.
     fn invalidate(&mut self, id: u64);
 
-    /// What went to flash so far.
+    /// Flash writes so far.
     fn flash(&self) -> FlashBytes;
 
-    /// Whether [`Request::next`] must be there. It costs a pass over the trace and four bytes for each request.
+    /// Whether the policy reads [`Request::next`]. The positions cost one more pass over the trace
+    /// and four bytes per request.
     fn needs_future(&self) -> bool {
         false
     }
 
-    /// A run of requests, in their order. It is here so that the loop is compiled for each policy: one call through a
-    /// table for thousands of requests.
+    /// Runs requests in order. The default method is compiled per policy, so one dynamic call
+    /// covers thousands of requests.
     fn run(&mut self, requests: &[Request], tally: &mut Tally) {
         for request in requests {
             match request.op {
@@ -55,18 +56,18 @@ pub trait Contender: Send {
     }
 }
 
-/// What was counted while a trace was replayed on one contender.
+/// Counters of one contender over a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Reads.
+    /// Number of reads.
     pub requests: u64,
-    /// Reads that were hits.
+    /// Reads that hit.
     pub hits: u64,
-    /// Bytes of all reads.
+    /// Bytes requested by all reads.
     pub bytes: u64,
-    /// Bytes of the reads that were hits.
+    /// Bytes of the reads that hit.
     pub hit_bytes: u64,
-    /// What went to flash.
+    /// Flash writes.
     pub flash: FlashBytes,
 }
 

@@ -1,14 +1,14 @@
-//! A cache on flash, without a device: what a policy of crate `policy` makes of a trace.
+//! Flash cache model: runs a policy of crate `policy` over zones without a device.
 //!
-//! 1. A read that is not a hit goes to flash, at once or after its time on probation (`Flash`).
-//! 2. There it is written to the zone that is being filled, one record after the other, as in the log (`Log`).
-//! 3. When few zones are empty, the policy chooses a victim, and what it keeps of it is written to another
-//!    zone. One zone stays empty for that, if the policy ever writes again.
+//! 1. A missed read is written to flash at once, or after its time in the small queue (`Flash`).
+//! 2. The record is appended to the open zone, as in the log (`Log`).
+//! 3. When few zones are empty, the policy picks a victim, and the records it keeps are rewritten
+//!    to another zone. One zone stays empty for rewrites if the policy ever rewrites.
 //!
-//! On a drive that takes overwrites (`place=slots`) objects lie in slots instead, and nothing is written again
+//! On a drive that takes overwrites (`place=slots`), objects lie in slots and are never rewritten
 //! (`Chunks`, `Regions`).
 //!
-//! Memory to wait in, zones that are being filled, and the zone that stays empty are all part of the capacity.
+//! The small queue, the open zones and the zone kept empty all count towards the capacity.
 
 mod chunks;
 mod log;
@@ -30,20 +30,21 @@ use log::Log;
 use regions::Regions;
 use store::Store;
 
-/// See the module.
+/// Contender that places admitted objects in a [`Store`].
 pub(super) struct Flash<S> {
     capacity: Capacity,
     probation: Option<SmallQueue>,
     budget: Option<WriteBudget>,
-    /// By all reads so far.
+    /// Bytes of all reads so far.
     asked_for: Bytes,
     store: S,
 }
 
-/// The contender for such a policy.
+/// Builds the contender of a policy.
 ///
 /// # Errors
-/// When there is no room for so many zones or regions, for a policy that needs some of them to work, or for so much in each.
+/// When the zones or regions are fewer than the policy needs, or when the capacity of each is zero
+/// or too large.
 pub(super) fn make(spec: &Spec, room: Room) -> Result<Box<dyn Contender>, String> {
     let whole = Bytes(room.capacity.amount());
     let flash = whole.0 - spec.memory_of(whole).0;
@@ -120,7 +121,7 @@ impl<S: Store> Flash<S> {
     fn account(&self) -> Account {
         let FlashBytes { filled, moved } = self.store.written();
         let (asked_for, written) = (self.asked_for, Bytes(filled + moved));
-        // What a replay is made of earns nothing by time (`Spec::in_replay`).
+        // A replay has no time, so time adds no budget (`Spec::in_replay`).
         Account { asked_for, elapsed: Nanos(0), written }
     }
 }

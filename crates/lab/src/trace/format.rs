@@ -1,4 +1,4 @@
-//! How traces are written down, and how a file's name tells.
+//! Trace formats and compression: names, properties, and detection by file name or content.
 
 use std::fmt;
 use std::path::Path;
@@ -7,37 +7,37 @@ use std::str::FromStr;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How a trace is written down. The file of each format's reader says which columns it reads.
+/// Format of a trace. Each reader's file says which columns it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// libCacheSim's binary records.
+    /// Binary records of libCacheSim.
     OracleGeneral,
-    /// The `.lis` files of the authors of ARC.
+    /// `.lis` files of the ARC authors.
     Arc,
-    /// CacheLib's key-value or block csv.
+    /// Key-value or block csv of CacheLib.
     Cachelib,
-    /// Twitter's csv.
+    /// Csv of Twitter's in-memory caches.
     Twitter,
-    /// The block csv of Microsoft Research, Cambridge.
+    /// Block csv of Microsoft Research, Cambridge.
     Msr,
-    /// The block csv of the Storage Performance Council.
+    /// Block csv of the Storage Performance Council.
     Spc,
-    /// A line for each request: its object.
+    /// Text, one line per request: object id.
     Text,
-    /// A line for each request: its object, and that object's size.
+    /// Text, one line per request: object id and size.
     TextSize,
-    /// A little-endian number of 32 bits for each request.
+    /// One little-endian 32-bit object id per request.
     U32Le,
-    /// A big-endian number of 32 bits for each request.
+    /// One big-endian 32-bit object id per request.
     U32Be,
-    /// A little-endian number of 64 bits for each request.
+    /// One little-endian 64-bit object id per request.
     U64Le,
-    /// A big-endian number of 64 bits for each request.
+    /// One big-endian 64-bit object id per request.
     U64Be,
 }
 
 impl Format {
-    /// Every format, with the name by which it is asked for.
+    /// Every format with its name on the command line.
     pub const ALL: [(&'static str, Self); 12] = [
         ("oracleGeneral", Self::OracleGeneral),
         ("arc", Self::Arc),
@@ -53,7 +53,7 @@ impl Format {
         ("u64be", Self::U64Be),
     ];
 
-    /// Whether it says how large objects are.
+    /// Whether the format has object sizes.
     #[must_use]
     pub const fn has_sizes(self) -> bool {
         match self {
@@ -68,7 +68,7 @@ impl Format {
         }
     }
 
-    /// Whether it may say when a request was made.
+    /// Whether the format may have request times.
     #[must_use]
     pub const fn may_have_times(self) -> bool {
         match self {
@@ -83,8 +83,8 @@ impl Format {
         }
     }
 
-    /// The format that the name of a file says, without what it was compressed with: `x.oracleGeneral.bin.zst` is
-    /// `oracleGeneral`. Names that may mean several things mean none.
+    /// Detects the format by file name, ignoring the suffix of the compression:
+    /// `x.oracleGeneral.bin.zst` is `oracleGeneral`. Ambiguous names return `None`.
     #[must_use]
     pub fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
@@ -115,7 +115,7 @@ impl FromStr for Format {
 }
 
 impl fmt::Display for Format {
-    /// As it is read.
+    /// Writes the name that the parser reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name =
             Self::ALL.iter().find(|(_, format)| format == self).map_or("", |(name, _)| *name);
@@ -135,21 +135,21 @@ impl<'de> Deserialize<'de> for Format {
     }
 }
 
-/// What a file was compressed with.
+/// Compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// Nothing.
+    /// Uncompressed.
     Plain,
-    /// zstd.
+    /// Compressed with zstd.
     Zstd,
-    /// xz.
+    /// Compressed with xz.
     Xz,
-    /// gzip.
+    /// Compressed with gzip.
     Gz,
 }
 
 impl Packing {
-    /// What the first bytes of a file say; its name says nothing.
+    /// Detects the compression by the first bytes of a file. The file name does not count.
     #[must_use]
     pub const fn of_first_bytes(bytes: &[u8]) -> Self {
         match bytes {

@@ -1,17 +1,17 @@
-//! What comes next, for those who may know it.
+//! Next-access positions of a trace, for clairvoyant policies such as Belady's.
 
 use super::replay::BATCH;
 use super::spread::NumberMap;
 use super::{NEVER, Op, Request, Trace, TraceError};
 
-/// For each request of a trace, when the same object is read next.
+/// For each request of a trace, the position of the next read of the same object.
 #[derive(Debug, Default)]
 pub(super) struct Future {
     next: Vec<u32>,
 }
 
 impl Future {
-    /// Reads the trace once. It takes four bytes for each request, and some 30 for each object meanwhile.
+    /// Reads the whole trace once. Takes four bytes per request, and some 30 per object meanwhile.
     pub(super) fn of(trace: &Trace, on_progress: &dyn Fn(f64)) -> Result<Self, TraceError> {
         let mut reader = trace.open()?;
         let (mut next, mut last) = (Vec::new(), NumberMap::default());
@@ -42,7 +42,7 @@ impl Future {
         }
     }
 
-    /// Writes into a batch that begins at this position what comes next.
+    /// Sets the next positions in a batch that begins at `position`.
     pub(super) fn tell(&self, batch: &mut [Request], position: usize) {
         let known = self.next.get(position..).unwrap_or_default();
         for (request, next) in batch.iter_mut().zip(known) {

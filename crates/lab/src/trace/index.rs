@@ -1,37 +1,39 @@
-//! Slots by the names of their objects: open addressing, linear probing, 32 bits for each cell.
+//! Hash index: maps object names to slots with open addressing and 32-bit cells.
 //!
-//! A cell holds a slot, and above it as many bits of the name as there is room for: with 100,000 objects that are 15, so that
-//! one object in 32,768 is looked at in vain. Cells are made anew when a slot needs more bits than there were. The names themselves stay with the objects.
+//! Probing is linear. A cell holds a slot and, in the bits above it, as many bits of the name as
+//! fit. With 100,000 objects the tag has 15 bits, so one object in 32,768 is compared in vain. The
+//! index is rebuilt when a slot needs more bits than cells reserve. Names are stored with the
+//! objects, not here.
 
 use zonal_base::index as wide;
 
 use super::spread::NAME_BITS;
 
-/// Where an object stands.
+/// Number of an object's entry in the table that uses this index.
 type Slot = u32;
 
-/// Cells for each four objects: a load of 0.8.
+/// Cells per four objects: a load factor of 0.8.
 const CELLS_PER_4: usize = 5;
 
-/// Objects for which there are cells at least.
+/// Minimum number of objects the index has cells for.
 const OBJECTS_MIN: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Index {
-    /// 0: empty. Otherwise a slot and one, and a tag above it.
+    /// 0 is an empty cell. Otherwise slot plus one, with a name tag in the bits above.
     cells: Vec<u32>,
-    /// Bits of a cell that are the slot's.
+    /// Low bits of a cell that hold the slot.
     slot_bits: u32,
     count: usize,
-    /// Objects for which there are cells.
+    /// Objects that fit before the index grows.
     most: usize,
 }
 
 impl Index {
-    /// For so many objects, in as many slots; both may become more.
+    /// An index for `objects` objects in as many slots; both may grow.
     pub(super) fn for_objects(objects: usize) -> Self {
         let most = objects.max(OBJECTS_MIN);
-        // Slots go from 1 to `most`.
+        // Stored slots go from 1 to `most`.
         Self::with(most, usize::BITS - most.leading_zeros())
     }
 
@@ -39,7 +41,7 @@ impl Index {
         Self { cells: vec![0; most / 4 * CELLS_PER_4 + CELLS_PER_4], slot_bits, count: 0, most }
     }
 
-    /// `name` says which object stands in a slot.
+    /// Looks up an object. `name` returns the name of the object in a slot.
     pub(super) fn find(&self, wanted: u64, name: impl Fn(Slot) -> u64) -> Option<Slot> {
         let tag = self.tag(wanted);
         let mut at = self.home(wanted);
@@ -55,10 +57,11 @@ impl Index {
         }
     }
 
-    /// Requires: the object is not there yet, and its slot is no other's, and not the last of all.
+    /// Requires: the object is not in the index; no other object has the slot; the slot is not
+    /// `u32::MAX`.
     pub(super) fn insert(&mut self, wanted: u64, slot: Slot, name: impl Fn(Slot) -> u64) {
         if self.count == self.most {
-            // A quarter more, so that little lies idle.
+            // Grows by only a quarter, so that few cells stay unused.
             self.rebuild(self.most + self.most / 4, self.slot_bits, &name);
         }
         let slot_bits = u32::BITS - (slot + 1).leading_zeros();
@@ -86,14 +89,14 @@ impl Index {
         }
     }
 
-    /// Requires: the object is there, in this slot.
+    /// Requires: the object is in the index, in this slot.
     pub(super) fn remove(&mut self, wanted: u64, slot: Slot, name: impl Fn(Slot) -> u64) {
         let mut hole = self.home(wanted);
         while self.slot(self.cells[hole]) != slot {
             hole = self.after(hole);
         }
         self.count -= 1;
-        // What comes after moves up, unless it would stand before its home.
+        // Backward-shift deletion: later cells move up unless they would precede their home.
         let mut at = hole;
         loop {
             at = self.after(at);
@@ -128,13 +131,13 @@ impl Index {
         if from <= to { to - from } else { to + self.cells.len() - from }
     }
 
-    /// The low bits of the name: the high ones are in the place of the cell already.
+    /// Low bits of the name. The position of the cell already encodes the high bits.
     #[expect(clippy::cast_possible_truncation, reason = "bits of a name")]
     fn tag(&self, name: u64) -> u32 {
         name as u32 & u32::MAX.unbounded_shr(self.slot_bits)
     }
 
-    /// 0 where slots leave no room for tags.
+    /// 0 when the slot leaves no bits for a tag.
     const fn tag_of(&self, cell: u32) -> u32 {
         cell.unbounded_shr(self.slot_bits)
     }
@@ -149,7 +152,7 @@ mod tests {
     use super::super::spread::name;
     use super::*;
 
-    /// The object in a slot.
+    /// Name of the object in a slot.
     const fn name_of(slot: Slot) -> u64 {
         name(slot as u64 * 3 + 1)
     }

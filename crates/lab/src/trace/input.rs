@@ -1,4 +1,4 @@
-//! A trace's file: where its bytes come from, and what is wrong with them.
+//! Trace input: opens a trace file, decompresses it, and reports errors with their position.
 
 use std::fmt;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::reader::Reader;
 use super::{Format, Packing};
 
-/// A file of requests.
+/// A trace file and its format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     path: PathBuf,
@@ -18,36 +18,36 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Nothing is opened yet.
+    /// Names a trace. No file is opened yet.
     #[must_use]
     pub const fn new(path: PathBuf, format: Format) -> Self {
         Self { path, format }
     }
 
-    /// Where it is.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How it is written down.
+    /// Format of the records in the file.
     #[must_use]
     pub const fn format(&self) -> Format {
         self.format
     }
 
-    /// Opens it at its beginning.
+    /// Opens the trace at its beginning.
     ///
     /// # Errors
-    /// When there is no such file, or it cannot be read.
+    /// When the file does not exist or cannot be read.
     pub fn open(&self) -> Result<Reader, TraceError> {
         Ok(Reader::new(Input::open(&self.path)?, self.format))
     }
 
-    /// Length and checksum of the file as it lies on disk: what tells it from another of its name.
+    /// Length and CRC-32C of the file on disk, to detect another file under the same name.
     ///
     /// # Errors
-    /// When there is no such file, or it cannot be read.
+    /// When the file does not exist or cannot be read.
     pub fn mark(&self) -> Result<String, TraceError> {
         let fail = |why: io::Error| TraceError::unreadable(&self.path, &why);
         let mut file = File::open(&self.path).map_err(fail)?;
@@ -64,17 +64,17 @@ impl Trace {
     }
 }
 
-/// Where something is wrong.
+/// Position of an error in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ErrorPosition {
     File,
-    /// Line, and where in it, if that is known; counted from 1, after unpacking.
+    /// Line and, if known, byte column; both count from 1, after decompression.
     Line(u64, Option<usize>),
-    /// Counted from 0, after unpacking.
+    /// Byte offset from 0, after decompression.
     Byte(u64),
 }
 
-/// A trace cannot be read: where, and what was expected there.
+/// Trace error: the trace cannot be read. Names the position and what was expected there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceError {
     path: PathBuf,
@@ -107,17 +107,17 @@ impl fmt::Display for TraceError {
 
 impl std::error::Error for TraceError {}
 
-/// Bytes of a line at most: longer ones are no text.
+/// Maximum length of a line in bytes. Longer lines are taken as binary data.
 const LINE_MAX: u64 = 64 << 10;
 
-/// Bytes that are unpacked at a time.
+/// Buffer size in bytes of reads and of decompression.
 const BUFFER: usize = 256 << 10;
 
-/// The bytes of a trace, unpacked.
+/// Decompressed bytes of a trace.
 pub(super) struct Input {
     path: PathBuf,
     bytes: BufReader<Box<dyn Read + Send>>,
-    /// Of the file, as it lies on disk.
+    /// Size of the file on disk in bytes, compressed.
     file_bytes: u64,
     file_bytes_read: Arc<AtomicU64>,
     line: Vec<u8>,
@@ -157,13 +157,13 @@ impl Input {
         })
     }
 
-    /// How much of the file has been read: from 0 to 1.
+    /// Share of the file read so far, from 0 to 1.
     pub(super) fn done(&self) -> f64 {
         let read = self.file_bytes_read.load(Ordering::Relaxed);
         if self.file_bytes == 0 { 1.0 } else { read as f64 / self.file_bytes as f64 }
     }
 
-    /// The next line, without its end; `None` when there are no more.
+    /// Returns the next line without its line end, or `None` at the end of the file.
     pub(super) fn line(&mut self) -> Result<Option<&str>, TraceError> {
         self.line.clear();
         self.lines += 1;
@@ -185,13 +185,13 @@ impl Input {
         }
     }
 
-    /// Something is wrong in the line that was read last.
+    /// Error in the line that was read last.
     pub(super) fn in_line(&self, column: Option<usize>, why: String) -> TraceError {
         TraceError { path: self.path.clone(), place: ErrorPosition::Line(self.lines, column), why }
     }
 
-    /// Fills `records`, as far as there is something, with whole records of so many bytes, and says how many bytes
-    /// these are together; 0 when there are no more.
+    /// Fills `records` with whole records of `each` bytes as far as the file lasts. Returns the
+    /// bytes filled; 0 at the end of the file.
     pub(super) fn records(&mut self, records: &mut [u8], each: usize) -> Result<usize, TraceError> {
         let mut filled = 0;
         while filled < records.len() {
@@ -218,13 +218,13 @@ impl Input {
         TraceError { path: self.path.clone(), place, why }
     }
 
-    /// Something is wrong with the file as a whole.
+    /// Error of the file as a whole.
     pub(super) fn in_file(&self, why: String) -> TraceError {
         TraceError { path: self.path.clone(), place: ErrorPosition::File, why }
     }
 }
 
-/// A file, and how much of it has been read.
+/// A file reader that counts the bytes read.
 struct Counted {
     file: File,
     read: Arc<AtomicU64>,

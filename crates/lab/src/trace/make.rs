@@ -1,22 +1,23 @@
-//! Contenders by their names.
+//! Contender factory: builds a cache policy from its name for a trace replay.
 
 use zonal_policy::Spec;
 
 use super::{Capacity, Contender, flash, reference};
 
-/// What a contender is made of, besides its name.
+/// Capacity of a contender and the zones the capacity is divided into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// How much it may keep.
+    /// Capacity in objects or bytes.
     pub capacity: Capacity,
-    /// Zones over which that is spread, where there are zones.
+    /// Number of zones that share the capacity. Policies without zones ignore the number.
     pub zones: u32,
 }
 
-/// Makes the contender of this name, empty.
+/// Builds an empty contender by name.
 ///
 /// # Errors
-/// When nobody has this name, or the room is too little for the policy; the text says what to write instead.
+/// When the name is unknown, or the capacity is too small for the policy. The text suggests what to
+/// write instead.
 pub fn make(name: &str, room: Room) -> Result<Box<dyn Contender>, String> {
     if let Some((_, make)) = reference::ALL.iter().find(|(known, _)| *known == name) {
         return Ok(make(room.capacity));

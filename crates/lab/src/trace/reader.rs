@@ -1,13 +1,14 @@
-//! Requests out of the bytes of a file: a line or a record is a [`Run`] of requests.
+//! Trace parser: turns lines or records of a trace file into runs of requests ([`Run`]).
 //!
-//! What the formats have in common:
+//! Rules that all formats share:
 //!
-//! - A read is a request. What writes or deletes an object invalidates it, because a cache in front of an object store
-//!   does not see what was written; it counts neither as a request nor as a hit or a miss. (libCacheSim takes
-//!   every operation for a read; where that matters, the format's file says so.)
-//! - A number that says which object is taken as it is; a word is hashed to 64 bits.
-//! - Requests on block devices are cut into blocks, and each block is a request of its own: neighbours that overlap
-//!   would be different objects otherwise. The formats `arc`, `msr` and `spc` do that.
+//! - A read is a request. A write or delete invalidates the object, because a cache in front of an
+//!   object store does not see the written bytes. An invalidation counts neither as a request nor
+//!   as a hit or a miss. (libCacheSim counts every operation as a read; a format's file says where
+//!   that matters.)
+//! - A numeric object id is used as it is. A textual id is hashed to 64 bits.
+//! - Requests on block devices are cut into blocks, one request per block. Otherwise overlapping
+//!   ranges would be different objects. The formats `arc`, `msr` and `spc` do that.
 
 mod arc;
 mod cachelib;
@@ -24,12 +25,12 @@ use field::Wrong;
 use super::input::Input;
 use super::{Format, Request, TraceError};
 
-/// One or more requests that differ by their number at most.
+/// One or more requests that differ only by object id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     next: Request,
     left: u64,
-    /// What is added to the object's number from one request to the next.
+    /// Increment of the object id from one request to the next.
     step: u64,
 }
 
@@ -39,15 +40,15 @@ impl Run {
     }
 }
 
-/// A format with a line for each run.
+/// A text format with one run per line.
 trait Lines: Send {
-    /// The requests of a line; `None` if it is a header. The error says what was expected.
+    /// Parses one line; `None` for a header. The error says what was expected.
     fn parse<'a>(&mut self, line: &'a str) -> Result<Option<Run>, Wrong<'a>>;
 }
 
-/// A format with records of a fixed length, a request each.
+/// A binary format with records of a fixed length, one request each.
 struct Records {
-    /// Bytes of a record.
+    /// Length of a record in bytes.
     each: usize,
     parse: fn(&[u8]) -> Request,
     buffer: Vec<u8>,
@@ -58,11 +59,11 @@ enum Kind {
     Records(Records),
 }
 
-/// The requests of a trace, one after the other.
+/// Iterates over the requests of a trace.
 pub struct Reader {
     input: Input,
     kind: Kind,
-    /// What is left of a line.
+    /// Unread requests of the current line.
     run: Option<Run>,
 }
 
@@ -72,7 +73,7 @@ impl std::fmt::Debug for Reader {
     }
 }
 
-/// Records that are read at a time.
+/// Records per read.
 const RECORDS: usize = 4096;
 
 impl Reader {
@@ -96,16 +97,17 @@ impl Reader {
         Self { input, kind, run: None }
     }
 
-    /// How much of the file has been read: from 0 to 1.
+    /// Share of the file read so far, from 0 to 1.
     #[must_use]
     pub fn done(&self) -> f64 {
         self.input.done()
     }
 
-    /// Puts about `most` requests into `batch`, in place of what was there. Empty after that: there are no more.
+    /// Replaces the contents of `batch` with at most `most` requests, or slightly more in binary
+    /// formats. An empty batch marks the end of the trace.
     ///
     /// # Errors
-    /// When the file is not what its format says, or ends too early.
+    /// When the file does not match its format, or ends within a record.
     pub fn batch(&mut self, batch: &mut Vec<Request>, most: usize) -> Result<(), TraceError> {
         batch.clear();
         match &mut self.kind {
@@ -132,7 +134,7 @@ impl Reader {
         }
     }
 
-    /// Something is wrong with the trace as a whole.
+    /// Error of the trace as a whole.
     pub(crate) fn error(&self, why: String) -> TraceError {
         self.input.in_file(why)
     }

@@ -1,7 +1,7 @@
-//! Policies at the granularity of objects, as others published them: lines to compare with.
+//! Reference policies: published eviction policies at object granularity, for comparison.
 //!
-//! They know nothing of flash. What they write is counted as if each miss that they keep were one write of the
-//! object, and nothing were ever moved; so their write amplification is 1.
+//! They do not model flash. Each miss that a policy keeps counts as one write of the object, and
+//! nothing is moved. Their write amplification is therefore 1.
 
 mod arc;
 mod belady;
@@ -17,7 +17,7 @@ use kept::ObjectList;
 
 type Make = fn(Capacity) -> Box<dyn Contender>;
 
-/// Every policy, with its name.
+/// Every reference policy by name.
 pub(super) const ALL: [(&str, Make); 7] = [
     ("lru", |capacity| Box::new(ObjectList::<lru::Lru>::new(capacity))),
     ("fifo", |capacity| Box::new(ObjectList::<fifo::Fifo>::new(capacity))),

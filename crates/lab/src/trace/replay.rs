@@ -1,9 +1,9 @@
-//! A trace, through several contenders at once.
+//! Parallel trace replay: feeds one trace to several contenders on all cores.
 //!
-//! The trace is read and unpacked once. Each batch of requests is a piece of work for each contender, and whichever core is
-//! free takes the piece that is furthest behind; so all cores have something to do as long as there are
-//! contenders. A contender is in one hand at a time and sees every request in its order: what it returns does
-//! not depend on the number of cores.
+//! The trace is read and decompressed once. Each batch of requests is one task per contender. A
+//! free core takes the task that is furthest behind, so all cores are busy as long as there are
+//! contenders. One thread at a time runs a contender, and a contender sees every request in order.
+//! The result therefore does not depend on the number of cores.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -13,16 +13,17 @@ use super::future::Future;
 use super::reader::Reader;
 use super::{Contender, Request, Tally, Trace, TraceError};
 
-/// Requests that are read at a time: 768 KiB, which fit into a core's cache.
+/// Requests per batch: 768 KiB, which fit into a core's cache.
 pub(super) const BATCH: usize = 32 << 10;
 
-/// Batches that are kept: the fastest contender is that far ahead of the slowest at most. 6 MiB in all.
+/// Batches in memory, 6 MiB: the maximum lead of the fastest contender over the slowest.
 const WINDOW: usize = 8;
 
-/// Replays a trace on each contender, from its beginning, on all cores. Tallies are in the contenders' order.
+/// Replays a trace from its beginning on each contender, on all cores. Tallies are in the order of
+/// the contenders.
 ///
-/// Memory: 6 MiB and what the contenders take; if one of them needs the future, four bytes more for each request.
-/// `on_progress` is told how much is done, from 0 to 1, by whichever thread reads.
+/// Memory: 6 MiB plus the contenders; four more bytes per request if one of them needs the future.
+/// The reading thread calls `on_progress` with the share done, from 0 to 1.
 ///
 /// # Errors
 /// When the trace cannot be read to its end.
@@ -31,12 +32,12 @@ pub fn replay(
     contenders: Vec<Box<dyn Contender>>,
     on_progress: &(dyn Fn(f64) + Sync),
 ) -> Result<Vec<Tally>, TraceError> {
-    // Nobody would ever take what was read.
+    // Without contenders the window would never drain.
     if contenders.is_empty() {
         return Ok(Vec::new());
     }
     let needs_future = contenders.iter().any(|contender| contender.needs_future());
-    // Two passes are two halves of the way.
+    // With two passes, each counts as half of the progress.
     let (before, share) = if needs_future { (0.5, 0.5) } else { (0.0, 1.0) };
     let future = match needs_future {
         true => Future::of(trace, &|done| on_progress(done * before))?,
@@ -68,7 +69,7 @@ pub fn replay(
     stage.finish()
 }
 
-/// What all threads share.
+/// State shared by all threads.
 struct Stage<'a> {
     state: Mutex<State>,
     changed: Condvar,
@@ -77,23 +78,23 @@ struct Stage<'a> {
 
 struct State {
     seats: Vec<Seat>,
-    /// Batches that some contender has not taken yet.
+    /// Batches that at least one contender has not taken yet.
     window: VecDeque<Arc<Vec<Request>>>,
-    /// The number of the first batch in the window.
+    /// Number of the first batch in the window.
     first: usize,
-    /// `None` while somebody reads, and when there is no more.
+    /// `None` while a thread reads, and at the end of the trace.
     source: Option<Source>,
     error: Option<TraceError>,
-    /// The trace has been read to its end, or cannot be read further.
+    /// The trace has ended.
     is_over: bool,
     /// A contender panicked.
     is_abandoned: bool,
 }
 
 struct Seat {
-    /// Batches that this contender has taken.
+    /// Number of batches that this contender has taken.
     taken: usize,
-    /// `None` while it is at work.
+    /// `None` while a thread runs the contender.
     contender: Option<(Box<dyn Contender>, Tally)>,
 }
 
@@ -103,14 +104,14 @@ struct Source {
     position: usize,
 }
 
-/// A piece of work.
+/// A task of a worker thread.
 enum Piece {
     Read(Source),
     Run(usize, (Box<dyn Contender>, Tally), Arc<Vec<Request>>),
 }
 
 impl State {
-    /// What there is to do now; reading first, because everybody waits for it.
+    /// Next task. Reading comes first, because every contender waits for it.
     fn piece(&mut self) -> Option<Piece> {
         if self.window.len() < WINDOW
             && let Some(source) = self.source.take()
@@ -134,7 +135,7 @@ impl State {
 
     fn give_back(&mut self, at: usize, contender: (Box<dyn Contender>, Tally)) {
         self.seats[at].contender = Some(contender);
-        // A seat that is at work holds its own batch.
+        // A running contender holds its own reference to its batch.
         let behind = self.seats.iter().map(|seat| seat.taken).min().unwrap_or(self.first);
         self.window.drain(..behind - self.first);
         self.first = behind;
@@ -198,7 +199,7 @@ impl Stage<'_> {
     }
 }
 
-/// A contender that panics must not leave the other threads waiting for it.
+/// Panic guard: wakes the other threads when a contender panics, so that they stop waiting.
 struct Guard<'a, 'b>(&'a Stage<'b>);
 
 impl Drop for Guard<'_, '_> {

@@ -1,4 +1,4 @@
-//! A trace on several policies with several capacities: what is asked for, and the rows that come of it.
+//! Replay report: several policies at several capacities over one trace, one row each.
 
 mod plot;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{Capacity, Contender, Room, Tally, Trace, TraceError, Unit, make, replay};
 use crate::bench::Progress;
 
-/// A trace, and what it is replayed on. Everything about it has been checked but the trace itself.
+/// A trace and the contenders to replay it on. All arguments but the trace itself are validated.
 pub struct Comparison {
     trace: Trace,
     names: Vec<(String, Capacity)>,
@@ -24,10 +24,11 @@ impl fmt::Debug for Comparison {
 }
 
 impl Comparison {
-    /// Each policy with each capacity, the rows by capacity.
+    /// Combines each policy with each capacity. Rows are ordered by capacity.
     ///
     /// # Errors
-    /// When there is no such policy, or no room as it is asked for; the text says what to write instead.
+    /// When a policy is unknown, or a capacity does not suit a policy. The text suggests what to
+    /// write instead.
     pub fn new(
         trace: Trace,
         policies: &[String],
@@ -44,10 +45,10 @@ impl Comparison {
         Ok(Self { trace, names, contenders })
     }
 
-    /// Reads the trace to its end.
+    /// Replays the whole trace on all contenders.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the trace cannot be read.
     pub fn run(self, progress: &Progress) -> Result<Report, TraceError> {
         progress.begin("replay");
         let tallies = replay(&self.trace, self.contenders, &|done| progress.show_share(done))?;
@@ -57,24 +58,24 @@ impl Comparison {
     }
 }
 
-/// What was counted on one contender.
+/// Results of one contender.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// Name of the policy.
     pub policy: String,
-    /// How much room it had, in `unit`.
+    /// Capacity in `unit`.
     pub capacity: u64,
-    /// Objects or bytes.
+    /// Unit of the capacity: objects or bytes.
     pub unit: Unit,
-    /// Reads of the trace.
+    /// Number of reads in the trace.
     pub requests: u64,
-    /// Reads that were misses, of all reads.
+    /// Missed reads as a share of all reads.
     pub miss_ratio: f64,
-    /// Bytes of these, of the bytes of all reads.
+    /// Missed bytes as a share of all bytes read.
     pub byte_miss_ratio: f64,
-    /// Bytes that were written to flash, for each read. Where objects count as one, each is of the mean size.
+    /// Bytes written to flash per read. Where objects count as one, each has the mean size.
     pub flash_bytes_per_request: f64,
-    /// Bytes written to flash, for each that was written for the first time.
+    /// Bytes written to flash per byte written for the first time.
     pub write_amplification: f64,
 }
 
@@ -92,7 +93,7 @@ impl Row {
         }
     }
 
-    /// How much room it had, as it is written.
+    /// The capacity in the syntax of the command line.
     fn room(&self) -> String {
         match self.unit {
             Unit::Objects => Capacity::Objects(self.capacity).to_string(),
@@ -101,17 +102,17 @@ impl Row {
     }
 }
 
-/// A trace, replayed.
+/// Results of a trace replay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// Its file.
+    /// Path of the trace file.
     pub trace: String,
-    /// By capacity, and by policy within.
+    /// Rows, sorted by capacity, then in the order of the policies.
     pub rows: Vec<Row>,
 }
 
 impl fmt::Display for Report {
-    /// A table.
+    /// Writes a table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let requests = self.rows.first().map_or(0, |row| row.requests);
         writeln!(f, "{}: {requests} requests\n", self.trace)?;

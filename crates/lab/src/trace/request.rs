@@ -1,36 +1,38 @@
-//! What a trace consists of.
+//! Trace request: one read or invalidation of an object.
 
-/// What was asked for.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// A read. Only these are counted as requests.
+    /// A read. Only reads count as requests.
     Read,
-    /// The object was written or deleted: what is cached of it is stale. It counts neither as a hit nor as a miss.
+    /// The object was written or deleted: cached bytes are stale. Counts neither as a hit nor as a
+    /// miss.
     Invalidate,
 }
 
 /// A request of a trace, in 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Of the object. Equal numbers are equal objects, and that is all they say.
+    /// Object id. Equal ids are the same object; the value has no other meaning.
     pub id: u64,
-    /// Of the object, in bytes; [`SIZE_UNKNOWN`] where the format has no sizes.
+    /// Object size in bytes; [`SIZE_UNKNOWN`] where the format has no sizes.
     pub size: u32,
-    /// When, in seconds since an origin that the trace chose. 0 where the format has no time.
+    /// Request time in seconds since an origin that the trace chose. 0 where the format has no
+    /// time.
     pub time_s: u32,
-    /// The position among all requests, counted from 0, at which the same object is read next; [`NEVER`] if it is
-    /// not, or if it is invalidated before. It is there only when somebody [needs the
-    /// future](super::Contender::needs_future), and is [`NEVER`] otherwise.
+    /// Position, counted from 0, of the next read of the same object. [`NEVER`] if there is none,
+    /// or if an invalidation precedes it. Set only when a contender [needs the
+    /// future](super::Contender::needs_future), otherwise [`NEVER`].
     pub next: u32,
-    /// What was asked for.
+    /// Operation: read or invalidate.
     pub op: Op,
 }
 
-/// The size of objects in formats without sizes: 4 KiB, a block. Equal sizes are what such traces are replayed with elsewhere, too;
-/// which one it is changes nothing but the unit of what is written.
+/// Object size in formats without sizes: 4 KiB, a block. Other simulators replay such traces with
+/// equal sizes, too. The value changes only the unit of flash writes.
 pub const SIZE_UNKNOWN: u32 = 4096;
 
-/// The position of a request that does not come. Traces longer than that are refused where positions matter.
+/// Position of a read that never comes. Longer traces are refused where positions matter.
 pub const NEVER: u32 = u32::MAX;
 
 const _: () = assert!(size_of::<Request>() == 24);

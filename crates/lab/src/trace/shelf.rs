@@ -1,12 +1,13 @@
-//! Objects in lists, each with the ones that came or were renewed later behind it: what the reference policies are built on,
-//! and what lies in slots.
+//! LRU-ordered object lists in one compact table, shared by reference policies and slots.
 //!
-//! They stand in one table in the order of their names, each as near behind its place as there is room, so that a search
-//! ends where a name would have to stand. An object takes 6 bytes for 44 bits of its name, its list and its mark, and 4 for the
-//! time at which it became the newest of its list; 4 more for its size where capacities are bytes. Nine tenths of the table are filled. Where
-//! capacities are objects, all of it is taken at the beginning and nothing grows.
+//! Entries are sorted by name, each as close behind its home place as possible, so a search ends
+//! where the name would have to be. An entry takes 6 bytes for 44 bits of the name, the list and
+//! the mark, and 4 bytes for its time of insertion or renewal. Byte capacities add 4 bytes for the
+//! size. The table is filled to nine tenths. Where capacities are objects, it has its full size
+//! from the start and never grows.
 //!
-//! Who is the oldest of a list is found by looking at all objects, for the 96th part of the table at a time (`List`).
+//! The oldest entries of a list are found by scanning the table, a batch of a 96th of it at a time
+//! (`List`).
 
 use std::collections::VecDeque;
 
@@ -15,48 +16,48 @@ use zonal_base::{index as wide, low_u32};
 use super::Capacity;
 use super::spread::name;
 
-/// Where an object stands, until another one is added or removed.
+/// Position of an object in the table, valid until an object is added or removed.
 pub(super) type Slot = usize;
 
-/// Lists have numbers below this.
+/// Number of lists; list numbers are below it.
 const LISTS: usize = 4;
 
-/// When an object became the newest of its list: no two times are equal. 0 is before all.
+/// Time at which an object became the newest of its list. Times are unique; 0 precedes all.
 type Time = u32;
 
-/// The oldest objects of a list.
+/// A list, with a batch of its oldest objects in order.
 ///
-/// Those that left or were renewed meanwhile are still among them, and are known by their times.
+/// Objects that left or were renewed stay in the batch; their times reveal them as stale.
 #[derive(Debug)]
 struct List {
-    /// Of all of its objects together.
+    /// Total weight of the list's objects in units of the capacity.
     weight: u64,
-    /// In their order.
+    /// Oldest objects, the oldest first.
     oldest: VecDeque<(Time, Home)>,
-    /// All of the list stands in `oldest`, but for what is not younger than `after`.
+    /// Whether `oldest` holds every object of the list that is newer than `after`.
     is_whole: bool,
-    /// What was passed: whoever is not younger does not count as the first.
+    /// Time of the last passed object: entries up to it do not count as first.
     after: Time,
 }
 
-/// The place in the table behind which an object stands.
+/// Place in the table at or behind which an object is stored.
 type Home = u32;
 
-/// Objects, each of them in a list of the policy's choice, with a mark.
+/// Objects with a mark, each in a list that the policy chooses.
 #[derive(Debug)]
 pub(super) struct Shelf {
-    /// The upper 32 bits of names; [`GAP`] where nobody stands. The last is always a gap.
+    /// Upper 32 bits of names; [`GAP`] in empty places. The last entry is always a gap.
     uppers: Vec<u32>,
-    /// 12 bits more of names, above two for the list and two for the mark.
+    /// 12 more bits of the name, above two bits for the list and two for the mark.
     lowers: Vec<u16>,
-    /// 0 in gaps.
+    /// Insertion or renewal times; 0 in gaps.
     times: Vec<Time>,
-    /// Empty where every object counts as one.
+    /// Sizes in bytes; empty where every object counts as one.
     sizes: Vec<u32>,
     capacity: Capacity,
     homes: usize,
     count: usize,
-    /// Objects for which there is room.
+    /// Objects that fit before the table grows.
     most: usize,
     now: Time,
     lists: [List; LISTS],
@@ -69,19 +70,19 @@ const MARK_BITS: u32 = 2;
 const MARK_MAX: u16 = (1 << MARK_BITS) - 1;
 const LIST_MAX: u16 = (1 << LIST_BITS) - 1;
 
-/// Objects for which room is made at once at most: a capacity may be any number.
+/// Maximum number of objects allocated up front, because a capacity may be any number.
 const PREPARED_MAX: u64 = 64 << 20;
 
-/// Objects for which there is room at least.
+/// Minimum number of objects with room in the table.
 const ROOM_MIN: usize = 64;
 
-/// What part of the table is listed at a time: more takes memory, for fewer everything is looked at more often.
+/// Divisor of the batch size: larger batches take memory, smaller ones rescan more often.
 const LISTED: usize = 96;
 
-/// From so many places it is guessed who is to be listed.
+/// Sample size that estimates the age limit of a batch.
 const SAMPLE: usize = 2048;
 
-/// Places of which it is asked at once whether one of them is to be listed: what the compiler makes a few instructions of.
+/// Times compared per step, so that the compiler vectorizes the scan.
 const AT_ONCE: usize = 16;
 
 impl List {
@@ -89,7 +90,7 @@ impl List {
         Self { weight: 0, oldest: VecDeque::new(), is_whole: true, after: 0 }
     }
 
-    /// The table is another, or other objects count.
+    /// Drops the batch, because the table was rebuilt or other objects count.
     fn unlist(&mut self) {
         self.oldest.clear();
         self.is_whole = false;
@@ -97,7 +98,7 @@ impl List {
 }
 
 impl Shelf {
-    /// A shelf for so many objects at once, if capacities are objects.
+    /// Allocates `objects` entries up front if capacities are objects.
     pub(super) fn new(capacity: Capacity, objects: u64) -> Self {
         let objects = match capacity {
             Capacity::Objects(_) => wide(objects.min(PREPARED_MAX)),
@@ -125,10 +126,10 @@ impl Shelf {
         (self.uppers[at] == upper && self.lower(at) == lower).then_some(at)
     }
 
-    /// Requires: the object is not there yet. It is the newest of the list, and its mark is 0.
+    /// Adds an object as the newest of a list, with mark 0. Requires: the object is absent.
     pub(super) fn add(&mut self, id: u64, size: u32, list: u8) {
         if self.count == self.most {
-            // An eighth more, so that little lies idle.
+            // Grows by only an eighth, so that few entries stay unused.
             self.make_room_for(self.most + self.most / 8);
         }
         self.count += 1;
@@ -150,7 +151,7 @@ impl Shelf {
     pub(super) fn remove(&mut self, slot: Slot) {
         self.leave(slot);
         self.count -= 1;
-        // Those behind move up, as long as they stand behind their places.
+        // Backward shift: entries behind move up as long as they are displaced from their home.
         let is_displaced = |at: &Slot| self.uppers[*at] != GAP && self.home(*at) < *at;
         let end = (slot + 1..).find(|at| !is_displaced(at)).expect("the last is a gap");
         self.uppers.copy_within(slot + 1..end, slot);
@@ -163,18 +164,18 @@ impl Shelf {
         self.times[end - 1] = 0;
     }
 
-    /// Makes an object the newest of a list, the one in which it is or another. Its mark stays.
+    /// Makes an object the newest of a list, its own or another. The mark stays.
     pub(super) fn move_to(&mut self, slot: Slot, list: u8) {
         self.leave(slot);
         self.enter(slot, list);
     }
 
-    /// Of all objects of a list together.
+    /// Total weight of a list's objects.
     pub(super) const fn weight_of(&self, list: u8) -> u64 {
         self.lists[list as usize].weight
     }
 
-    /// What an object takes of the capacity.
+    /// Share of the capacity that an object takes.
     pub(super) fn weight(&self, slot: Slot) -> u64 {
         self.sizes.get(slot).map_or(1, |size| u64::from(*size))
     }
@@ -183,7 +184,7 @@ impl Shelf {
         (self.lowers[slot] >> MARK_BITS & LIST_MAX).to_le_bytes()[0]
     }
 
-    /// What the policy remembers of an object: up to 3.
+    /// The policy's mark on an object, up to 3.
     pub(super) fn mark(&self, slot: Slot) -> u8 {
         (self.lowers[slot] & MARK_MAX).to_le_bytes()[0]
     }
@@ -193,7 +194,7 @@ impl Shelf {
         self.lowers[slot] = self.lowers[slot] & !MARK_MAX | u16::from(mark);
     }
 
-    /// The oldest object of a list, of those that were not passed.
+    /// Oldest object of a list that was not passed.
     pub(super) fn first(&mut self, list: u8) -> Option<Slot> {
         loop {
             let of = &self.lists[list as usize];
@@ -210,7 +211,7 @@ impl Shelf {
         }
     }
 
-    /// The first of its list stays what it is, and the next one counts as the first.
+    /// Passes the first object of its list: the next one counts as first, the order stays.
     pub(super) fn pass(&mut self, slot: Slot) {
         let time = self.times[slot];
         let list = self.list(slot);
@@ -219,17 +220,17 @@ impl Shelf {
         of.oldest.pop_front();
     }
 
-    /// Who was passed counts again.
+    /// Undoes all passes of a list.
     pub(super) fn rewind(&mut self, list: u8) {
         let of = &mut self.lists[list as usize];
         of.after = 0;
         of.unlist();
     }
 
-    /// Where this name stands, or would have to.
+    /// Position of a name, or its insertion point.
     fn place(&self, upper: u32, lower: u16) -> Slot {
         let mut at = home(upper, self.homes);
-        // Gaps are higher than all.
+        // Wrapping makes gaps greater than all names.
         while self.uppers[at].wrapping_sub(1) < upper - 1 {
             at += 1;
         }
@@ -247,7 +248,7 @@ impl Shelf {
         home(self.uppers[at], self.homes)
     }
 
-    /// Whoever stands here moves on by one, and everybody behind up to the next gap.
+    /// Shifts the entries from here to the next gap by one place.
     fn open_gap(&mut self, at: Slot) {
         let gap = self.uppers[at..].iter().position(|upper| *upper == GAP);
         let gap = at + gap.expect("the last is a gap");
@@ -271,10 +272,10 @@ impl Shelf {
         }
     }
 
-    /// The same objects, in a larger table.
+    /// Moves all objects to a larger table.
     fn make_room_for(&mut self, most: usize) {
         let homes = most + most / 9;
-        // One more is the last gap; some more, and displaced objects need no new room at the end.
+        // One place for the last gap, the others for displaced entries at the end.
         let places = homes + ROOM_MIN;
         let sizes = match self.capacity {
             Capacity::Objects(_) => Vec::new(),
@@ -334,7 +335,7 @@ impl Shelf {
         behind.take_while(|at| self.home(*at) <= home as usize).find(|at| self.times[*at] == time)
     }
 
-    /// Lists those of a list that became the newest longest ago, after what was passed.
+    /// Refills the batch of a list with its oldest objects after the passed ones.
     fn look_for_oldest(&mut self, list: u8) {
         let after = self.lists[list as usize].after;
         let line = self.line(list, after);
@@ -358,7 +359,7 @@ impl Shelf {
         of.is_whole = line == Time::MAX;
     }
 
-    /// Up to which time about as many are listed as are to be.
+    /// Estimates the time up to which about one batch of objects is listed.
     fn line(&self, list: u8, after: Time) -> Time {
         let step = (self.uppers.len() / SAMPLE).max(1);
         let looked_at = self.uppers.len() / step;
@@ -373,7 +374,7 @@ impl Shelf {
     }
 
     fn tick(&mut self) -> Time {
-        // The last one is for whoever is listed up to the end of time.
+        // The last value is the upper limit of a batch without an age limit.
         if self.now == Time::MAX - 1 {
             self.count_anew();
         }
@@ -381,7 +382,7 @@ impl Shelf {
         self.now
     }
 
-    /// Times are counted from 1 again, in the order in which they are.
+    /// Renumbers times from 1 in their present order.
     fn count_anew(&mut self) {
         let places = (0..self.uppers.len()).filter(|at| self.uppers[*at] != GAP);
         let mut order: Vec<(Time, Slot)> = places.map(|at| (self.times[at], at)).collect();
@@ -399,13 +400,13 @@ impl Shelf {
 
 #[cfg(test)]
 impl Shelf {
-    /// Of all objects.
+    /// Weights of all objects.
     pub(super) fn weights(&self) -> impl Iterator<Item = u64> + '_ {
         let slots = (0..self.uppers.len()).filter(|at| self.uppers[*at] != GAP);
         slots.map(|at| self.weight(at))
     }
 
-    /// Panics when an object cannot be found, or the order is not that of the names.
+    /// Panics when an object cannot be found, or the entries are not sorted by name.
     pub(super) fn check(&self) {
         let slots: Vec<Slot> =
             (0..self.uppers.len()).filter(|at| self.uppers[*at] != GAP).collect();
@@ -418,7 +419,7 @@ impl Shelf {
     }
 }
 
-/// Two parts of a name, the first of which is no gap.
+/// Splits a name into two parts; the first is never a gap.
 fn halves(id: u64) -> (u32, u16) {
     let name = name(id);
     let [a, b, ..] = name.to_le_bytes();
@@ -439,7 +440,7 @@ mod tests {
 
     use super::*;
 
-    /// Objects, each with its list and its size, the oldest first.
+    /// Model: objects with list and size, the oldest first.
     #[derive(Default)]
     struct Model(Vec<(u64, u8, u32)>);
 

@@ -1,5 +1,5 @@
-//! What a drive without zones programs for each block that is written to it. It needs no clock: it depends on the map and
-//! the spare space alone.
+//! Write amplification of a conventional drive. It depends on the mapping and the spare space
+//! alone, so it needs no clock.
 
 use zonal_base::{Blocks, Bytes, Nanos};
 use zonal_device::ZonedDevice;
@@ -7,10 +7,10 @@ use zonal_device::ZonedDevice;
 use super::super::reference;
 use super::{Clock, CountsPrograms, Error, Figures, Lab, Row, Set, Window, Work, stream};
 
-/// In flight at once: what was written counts, not when.
+/// Commands in flight. Only the number of writes counts, not their time.
 const DEPTH: usize = 32;
-/// How often the space in use is written over before it is measured: from then on the model's figure moves by less
-/// than 1 %.
+/// Overwrites of the used space before the measurement: from then on the model's figure changes by
+/// less than 1 %.
 const WARM_UP_ROUNDS: u64 = 3;
 
 pub(super) fn run<D: ZonedDevice + CountsPrograms, C: Clock<D>>(
@@ -43,7 +43,7 @@ pub(super) fn run<D: ZonedDevice + CountsPrograms, C: Clock<D>>(
     Ok(())
 }
 
-/// Writes at random, as much as the span holds, so many times.
+/// Random writes, as many as the span has, repeated `rounds` times.
 fn overwrite<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
     bytes: u64,

@@ -1,4 +1,4 @@
-//! Write and read throughput by the second while old data are given up for new ones (observation 11, figure 6).
+//! Write and read throughput per second while old data are overwritten (observation 11, figure 6).
 
 use zonal_base::{Blocks, Bytes, Nanos, index};
 use zonal_device::ZonedDevice;
@@ -16,14 +16,15 @@ const WRITE_BLOCKS: u64 = Bytes(WRITE_BYTES).blocks_ceil().0;
 const WRITE_DEPTH: usize = 32;
 const READ_BYTES: u64 = 4 << 10;
 const READ_DEPTH: usize = 32;
-/// Zones that the writers of a zoned drive go round in: all have been written when the series begins.
+/// Zones that the writers of a zoned drive reuse in turn: all are written when the series begins.
 const RING_ZONES: usize = 40;
 const WARM_UP: Nanos = Nanos::secs(5);
-/// What each writer of a conventional drive writes over, and what is read beside them.
+/// Region that each writer of a conventional drive overwrites, and that is read meanwhile.
 const REGION: Bytes = Bytes::mib(100 << 10);
-/// Seconds of a zoned drive's series, which is even.
+/// Length of a zoned drive's series in seconds; the series is uniform.
 const ZONED_SECONDS: u64 = 100;
-/// Seconds of a conventional drive's series: as many as the reference has, for it is another one in every minute.
+/// Length of a conventional drive's series in seconds: that of the reference, because it changes
+/// every minute.
 const CONVENTIONAL_SECONDS: u64 = 1200;
 
 pub(super) fn zoned<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Result<(), Error> {
@@ -36,7 +37,7 @@ pub(super) fn zoned<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Res
             lab.skip(name);
             continue;
         }
-        // Nothing else is empty, so that each zone is reset before it is written again.
+        // No other zone is empty, so each zone is reset before it is written again.
         let ring = lab.bench.ground.empty.split_off(lab.bench.ground.empty.len() - RING_ZONES);
         let others = std::mem::replace(&mut lab.bench.ground.empty, ring);
         lab.bench.make_full(RING_ZONES)?;
@@ -63,11 +64,12 @@ pub(super) fn conventional<D: ZonedDevice + CountsPrograms, C: Clock<D>>(
         first: Blocks((writer as u64 + 1) * region),
         span: Blocks(region),
     };
-    // Nothing of the drive is spare that its maker did not mean to be.
+    // The whole drive is written: only the maker's spare space is left.
     lab.bench.write_in_order(drive)?;
     let table = reference::conventional_gc();
     let rows: Vec<Row<'_>> = table.rows().collect();
-    // The reference's runs follow many others of the same kind, these follow one: it is the same from then on.
+    // The reference's runs follow many others of the same kind, these follow one. The state is the
+    // same from then on.
     run(lab, rows[0], CONVENTIONAL_SECONDS, work)?;
     for (number, row) in rows.iter().enumerate() {
         lab.begin(number, rows.len());
@@ -82,7 +84,7 @@ pub(super) fn conventional<D: ZonedDevice + CountsPrograms, C: Clock<D>>(
     Ok(())
 }
 
-/// One series, behind a warm-up.
+/// One series, after a warm-up.
 fn run<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
     row: Row<'_>,

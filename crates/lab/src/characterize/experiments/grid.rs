@@ -1,4 +1,5 @@
-//! Writes, appends and reads by size, depth and zones (observations 3 to 8, figures 2 to 4 and 8).
+//! Writes, appends and reads, by size, queue depth and zones (observations 3 to 8, figures 2 to 4
+//! and 8).
 
 use zonal_base::Nanos;
 use zonal_device::ZonedDevice;
@@ -9,10 +10,10 @@ use super::{
     stream,
 };
 
-/// Long enough that the drive's write buffer is full where it ever is: a few MiB against the 1 % by which
-/// the narrowest overload of the grid exceeds the drive.
+/// Length of a run: enough to fill the drive's write buffer, a few MiB, at the narrowest overload
+/// of the grid, 1 %.
 const MEASURED: Nanos = Nanos::millis(500);
-/// Answers of the first stream at least.
+/// Minimum number of completions of the first stream.
 const SAMPLES: u64 = 4_000;
 
 pub(super) fn run<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Result<(), Error> {
@@ -20,7 +21,8 @@ pub(super) fn run<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Resul
     every_row(lab, &reference::io_grid())
 }
 
-/// Sequential writes alone: the reference has no others of such a drive, and its reads are those under a writer at rest.
+/// Sequential writes alone: the reference has no others of a conventional drive, and its reads are
+/// those beside an idle writer.
 pub(super) fn conventional<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
 ) -> Result<(), Error> {
@@ -70,7 +72,7 @@ fn record<D: ZonedDevice, C: Clock<D>>(
 ) {
     let tallies = outcomes.iter().flat_map(|outcome| [&outcome.reads, &outcome.others]);
     let tally = merged(tallies.filter(|tally| 0 < tally.count()));
-    // fio counts the submission in its mean and not in its percentiles.
+    // fio includes the submission in its mean, but not in its percentiles.
     let submission: f64 = row.value("slat_mean_us");
     let with_submission = |figure: Option<f64>| figure.map(|us| us + submission);
     let throughput = observation(row);
@@ -92,14 +94,14 @@ fn record<D: ZonedDevice, C: Clock<D>>(
     lab.add(of(throughput).figure("iops", "1/s", "iops"), tally.per_second());
 }
 
-/// `write.4KiB.qd1`, `append.8KiB.z4.qd16`.
+/// Id of a row: `write.4KiB.qd1`, `append.8KiB.z4.qd16`.
 fn name(op: &str, bytes: u64, zones: usize, depth: usize) -> String {
     let op = if op == "randread" { "read" } else { op };
     let zones = if 1 < zones { format!("z{zones}.") } else { String::new() };
     format!("{op}.{}.{zones}qd{depth}", size(bytes))
 }
 
-/// The observation of the paper that a row belongs to.
+/// Observation of the paper that a row belongs to.
 fn observation(row: Row<'_>) -> u8 {
     let (bytes, zones, depth): (u64, u32, u32) =
         (row.value("bs_bytes"), row.value("zones"), row.value("qd"));

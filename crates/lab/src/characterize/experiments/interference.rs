@@ -1,4 +1,5 @@
-//! I/O beside resets and finishes, and these beside I/O (observations 12 and 13, figure 7).
+//! I/O beside resets and finishes, and resets and finishes beside I/O (observations 12 and 13,
+//! figure 7).
 
 use zonal_base::Nanos;
 use zonal_device::ZonedDevice;
@@ -11,17 +12,17 @@ use super::{
 };
 
 const IO_BYTES: u64 = 8 << 10;
-/// Resets that a run back to back measures: their spread is below 10 %.
+/// Resets of a run without pauses: their spread is below 10 %.
 const RESETS: u64 = 60;
-/// Finishes that a run measures: each pads a whole zone, and they differ by a percent.
+/// Finishes of a run: each pads a whole zone, and they differ by a percent.
 const FINISHES: u64 = 4;
-/// Answers before the window opens, of any kind.
+/// Completions of any kind before the window opens.
 const WARM_UP: u64 = 4;
 /// Zones for the resets and finishes before the window opens, and as many for the end of the run.
 const SPARE: u64 = 8;
-/// No run back to back takes longer: 4 finishes beside 7 writers take 29 s.
+/// Longest window of a run without pauses: 4 finishes beside 7 writers take 29 s.
 const AT_MOST: Nanos = Nanos::secs(60);
-/// How long runs with a limit on the resets are measured: the I/O beside them matters then.
+/// Length of runs with a limited rate of resets, in which the I/O is measured.
 const LIMITED: Nanos = Nanos::secs(4);
 
 pub(super) fn run<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Result<(), Error> {
@@ -82,8 +83,8 @@ fn one<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>, row: Row<'_>) -> Re
     Ok(())
 }
 
-/// What reads and programs do to each other is fitted to the reads beside finishes; the rest is held out. Why:
-/// docs/decisions/reads-beside-programs.md.
+/// The model of interference between reads and programs is fitted to the reads beside finishes; all
+/// other points are held out. Why: docs/decisions/reads-beside-programs.md.
 fn set_of(row: Row<'_>) -> Set {
     match (row.text("management"), row.text("io")) {
         ("finish", "read") => Set::Fit,
@@ -91,7 +92,7 @@ fn set_of(row: Row<'_>) -> Set {
     }
 }
 
-/// How many resets or finishes a run measures.
+/// Number of resets or finishes that a run measures.
 fn management_count(row: Row<'_>) -> u64 {
     match (row.text("management"), row.text("pace")) {
         ("reset", "free") => RESETS,
@@ -100,8 +101,8 @@ fn management_count(row: Row<'_>) -> u64 {
     }
 }
 
-/// Back to back, the window is counted in resets or finishes: what they do to I/O is there all the time.
-/// At a limited rate it is a time, with as many resets as fall into it.
+/// Without pauses, the window is a number of resets or finishes, which affect the I/O all the time.
+/// At a limited rate it is a time, with as many resets as occur in it.
 fn window<D: ZonedDevice, C: Clock<D>>(lab: &Lab<'_, D, C>, row: Row<'_>, count: u64) -> Window {
     let (warm_up, at_most) = (Nanos::millis(200), AT_MOST);
     let free = Window { warm_up, warm_up_count: WARM_UP, at_least: Nanos(0), count, at_most };
@@ -112,7 +113,7 @@ fn window<D: ZonedDevice, C: Clock<D>>(lab: &Lab<'_, D, C>, row: Row<'_>, count:
     }
 }
 
-/// `write-on-reset.z2`, `reset-on-append.qd4.flow75`, `read-on-finish.alone`.
+/// Id of a run: `write-on-reset.z2`, `reset-on-append.qd4.flow75`, `read-on-finish.alone`.
 fn name(row: Row<'_>, jobs: usize, depth: usize) -> String {
     let source = row.text("source");
     let experiment = source.split_once("-interference").map_or(source, |(name, _)| name);
@@ -123,7 +124,7 @@ fn name(row: Row<'_>, jobs: usize, depth: usize) -> String {
     };
     match row.text("pace") {
         "free" => format!("{experiment}.{io}"),
-        // The I/O's share of the drive's time, in percent, as the study names its runs.
+        // Share of the I/O in the drive's time, in percent, as in the names of the study.
         _ => format!("{experiment}.{io}.flow{}", source.rsplit('_').next().unwrap_or_default()),
     }
 }

@@ -1,5 +1,5 @@
-//! What zone management costs: resets and finishes by occupancy (observation 10, figure 5), opening,
-//! closing, and the first I/O to a zone (observation 9).
+//! Zone management: resets and finishes by occupancy (observation 10, figure 5), explicit opens and
+//! closes, and the first I/O to a zone (observation 9).
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use zonal_device::{Command, ZoneAction, ZonedDevice};
 use super::super::reference;
 use super::{BLOCK, Clock, Error, Figures, Lab, Row, Set, Tally};
 
-/// Zones for each row: the reference has 2709, but their spread is below 5 %.
+/// Zones per row. The reference has 2709, but their spread is below 5 %.
 const ZONES: u64 = 200;
-/// Zones for each way of opening one.
+/// Zones per way of opening.
 const OPENED: u64 = 200;
-/// I/O to each of them while it is open.
+/// I/O to each zone while it is open.
 const IO_EACH: u64 = 20;
-/// The pause before a reset or a finish, which lets the drive write what it holds (section III-E).
+/// Pause before a reset or finish, in which the drive drains its write buffer (section III-E).
 const PAUSE: Nanos = Nanos::secs(1);
 
 pub(super) fn by_occupancy<D: ZonedDevice, C: Clock<D>>(
@@ -69,7 +69,7 @@ fn occupied<D: ZonedDevice, C: Clock<D>>(
     Ok(tally)
 }
 
-/// The same share of this device's zone; one block, and all but one, stay what they are.
+/// The same share of this device's zone. One block, and all but one, stay as they are.
 fn written_blocks(on_the_drive: u64, capacity: Blocks) -> Blocks {
     let left = reference::ZONE_BLOCKS - on_the_drive;
     Blocks(match (on_the_drive, left) {
@@ -102,7 +102,8 @@ pub(super) fn open_close<D: ZonedDevice, C: Clock<D>>(
     let table = reference::open_close();
     for row in table.rows() {
         let op = row.text("op");
-        // The drive's explicit opens are kept apart by what followed them, which they cannot know.
+        // The reference separates explicit opens by the command that followed, which cannot affect
+        // them.
         let (measured, name) = match op.strip_prefix("explicit_open") {
             Some(before) => {
                 ("open", format!("open.{}", before.replace(['(', ')', ' '], "-").trim_matches('-')))

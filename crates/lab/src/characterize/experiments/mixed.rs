@@ -1,4 +1,4 @@
-//! Reads and writes at once: mixed in one job by ratio, and in two jobs in step (observation 11).
+//! Mixed reads and writes: in one job by ratio, and in two jobs at a fixed ratio (observation 11).
 
 use zonal_base::Nanos;
 use zonal_device::ZonedDevice;
@@ -7,10 +7,11 @@ use super::super::reference;
 use super::{Clock, Error, Figures, Lab, Outcome, Pace, READABLE_ZONES, Row, Set, Work, stream};
 
 const BYTES: u64 = 4 << 10;
-/// Zones that a mixed job appends to: without a limit of its own, fio keeps as many open as the drive allows.
+/// Zones that a mixed job appends to: without a limit of its own, fio keeps as many open as the
+/// drive allows.
 const MIXED_ZONES: usize = 14;
 const MEASURED: Nanos = Nanos::secs(1);
-/// The rarest commands, one in a hundred at depth 1, come to 560.
+/// Length of a run: the rarest commands, one in a hundred at queue depth 1, occur 560 times.
 const MEASURED_MIXED: Nanos = Nanos::secs(4);
 const SAMPLES: u64 = 4_000;
 
@@ -57,7 +58,7 @@ pub(super) fn placement<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) ->
     Ok(())
 }
 
-/// Where the reads are: in one zone, or over several of them (`strip`).
+/// Zone of the reads: one zone, or several (`strip`).
 fn read_zone(place: &str) -> Option<usize> {
     (place != "strip").then_some(0)
 }

@@ -1,4 +1,4 @@
-//! Reads beside one sequential writer that is limited in rate (observation 11).
+//! Reads beside one rate-limited sequential writer (observation 11).
 
 use zonal_base::Nanos;
 use zonal_device::ZonedDevice;
@@ -9,7 +9,7 @@ use super::{Clock, Error, Figures, Lab, Pace, READABLE_ZONES, Row, Set, Work, st
 const READ_BYTES: u64 = 4 << 10;
 const WRITE_BYTES: u64 = 128 << 10;
 const WRITES_PER_MIB: f64 = 8.0;
-/// At the lowest rate 160 writes.
+/// Length of a run: 160 writes at the lowest rate.
 const MEASURED: Nanos = Nanos::secs(2);
 const SAMPLES: u64 = 4_000;
 

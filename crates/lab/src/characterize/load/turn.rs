@@ -1,4 +1,4 @@
-//! What a slot does when it is its turn.
+//! Turn of a slot: chooses the next command of its stream.
 
 use zonal_base::{Blocks, Lba, ZoneId, mix64};
 use zonal_device::{Command, ZoneAction, ZonedDevice};
@@ -9,21 +9,21 @@ use super::super::ground::Next;
 use super::{Load, Work};
 use crate::permutation::Permutation;
 
-/// Where a stream writes.
+/// Zone and position of a stream's writes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WritePosition {
     pub(super) zone: ZoneId,
     pub(super) written: Blocks,
 }
 
-/// What a slot's command in flight is for.
+/// Purpose of a slot's command in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Doing {
-    /// The stream's work.
+    /// Work of the stream.
     Io,
-    /// Resetting a zone that the stream will write again.
+    /// Reset of a zone that the stream will write again.
     Making(ZoneId),
-    /// The block that a zone gets before it is finished.
+    /// The block that is written before a finish.
     Touching(ZoneId),
     Finishing(ZoneId),
     Resetting(ZoneId),
@@ -40,12 +40,12 @@ impl Doing {
     }
 }
 
-/// What comes of a slot's turn.
+/// Result of a slot's turn.
 pub(super) enum Turn {
     Submit(Command),
     /// Wait until the stream has a zone again.
     Park,
-    /// There is nothing left to do.
+    /// No work is left.
     Stop,
 }
 
@@ -95,8 +95,8 @@ impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
         }
     }
 
-    /// Equal streams of equal benches go over a region in equal orders, run for run: so does the reference's load
-    /// generator, whose seeds are fixed.
+    /// Equal streams overwrite a region in the same order in every run, as in the reference, whose
+    /// load generator has fixed seeds.
     fn next_to_overwrite(&mut self, number: usize, first: Blocks, span: Blocks) -> Lba {
         let running = &mut self.streams[number];
         let places = span.0 / running.stream.blocks.0;
@@ -119,7 +119,7 @@ impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
         Ok(Turn::Submit(Command::Read { lba, blocks, buffer }))
     }
 
-    /// Goes on where the stream's last command ended, in the next zone if need be.
+    /// Continues after the stream's last command, in the next zone if necessary.
     fn write_on(&mut self, slot: usize) -> Turn {
         let number = self.slots[slot].stream;
         let capacity = self.bench.device.geometry().zone_capacity;
@@ -153,7 +153,7 @@ impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
         let geometry = *bench.device.geometry();
         let running = &mut streams[slots[slot].stream];
         let place = &mut running.places[at];
-        // The last write of a zone may be a short one.
+        // The last write of a zone may be short.
         let blocks = running.stream.blocks.min(geometry.zone_capacity - place.written);
         let WritePosition { zone, written } = *place;
         place.written += blocks;
@@ -165,7 +165,7 @@ impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
         })
     }
 
-    /// One of the `count` zones that a stream of mixed commands appends to.
+    /// One of the `count` zones of a mixed stream.
     fn places_of(&mut self, number: usize, count: usize) -> Result<usize, Error> {
         let Bench { device, rng, ground, .. } = &mut *self.bench;
         let capacity = device.geometry().zone_capacity;

@@ -1,4 +1,4 @@
-//! Which points make which figure.
+//! Points of each figure.
 
 use super::super::Report;
 use crate::chart::{Along, Chart, ChartLine};
@@ -9,7 +9,7 @@ const ZONES: [u32; 4] = [1, 2, 4, 8];
 const OCCUPANCIES: [&str; 8] =
     ["0pct", "one-block", "6.25pct", "12.5pct", "25pct", "50pct", "all-but-one-block", "100pct"];
 
-/// Every figure, those without points too.
+/// All figures, including those without points.
 pub(super) fn all(report: &Report) -> Vec<Chart> {
     let mut charts = vec![figure_2(report), figure_3(report)];
     charts.extend(figure_4(report));
@@ -20,7 +20,7 @@ pub(super) fn all(report: &Report) -> Vec<Chart> {
     charts
 }
 
-/// A line through the points with these ids, at 0, 1, 2, …
+/// Line through the points with these ids, at 0, 1, 2, ...
 fn line(report: &Report, name: &str, ids: impl IntoIterator<Item = String>) -> ChartLine {
     let mut line = ChartLine { name: name.into(), ..ChartLine::default() };
     for (place, id) in ids.into_iter().enumerate() {
@@ -109,7 +109,7 @@ fn figure_4(report: &Report) -> [Chart; 3] {
     [within, across, bandwidths]
 }
 
-/// IOPS of commands of this size as MiB/s.
+/// Converts IOPS of commands of this size to MiB/s.
 fn bandwidth(mut line: ChartLine, size: &str) -> ChartLine {
     let kib: f64 = size.trim_end_matches("KiB").parse().unwrap_or_default();
     for point in line.drive.iter_mut().chain(&mut line.here) {
@@ -196,7 +196,7 @@ fn figure_8(report: &Report) -> [Chart; 3] {
     ]
 }
 
-/// Throughput along x, latency along y.
+/// Throughput on the x axis, latency on the y axis.
 fn across(name: &str, report: &Report, ids: impl Fn(&str) -> [String; 4]) -> ChartLine {
     let xs = line(report, name, ids("iops"));
     let ys = line(report, name, ids("latency_us.mean"));

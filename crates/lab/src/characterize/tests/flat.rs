@@ -1,4 +1,4 @@
-//! A drive without bytes: one server, a fixed latency, and the zones' own rules.
+//! A drive without data: one server, a fixed latency, and the zone rules.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use zonal_device::{
 
 use super::super::CountsPrograms;
 
-/// What the server takes for a block; it serves one command at a time.
+/// Service time per block; one command at a time.
 const PER_BLOCK: Nanos = Nanos(3_000);
 const LATENCY: Nanos = Nanos::micros(10);
 
@@ -18,11 +18,11 @@ pub(super) struct Flat {
     free_at: Nanos,
     taken: u64,
     in_flight: BTreeMap<(Nanos, u64), (Ticket, Done)>,
-    /// Blocks.
+    /// Blocks written.
     written: u64,
-    /// Where they were written, if that may be anywhere.
+    /// Addresses of the writes, if recorded.
     pub(super) lbas: Vec<Lba>,
-    /// Writes may be anywhere: a conventional drive.
+    /// True for a conventional drive: writes may go anywhere.
     pub(super) takes_writes_anywhere: bool,
 }
 
@@ -78,7 +78,7 @@ impl Flat {
 }
 
 impl CountsPrograms for Flat {
-    /// It programs every block twice.
+    /// Reports a write amplification of two.
     fn written_and_programmed(&self) -> Option<(u64, u64)> {
         Some((self.written, 2 * self.written))
     }

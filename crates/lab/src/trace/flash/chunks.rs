@@ -1,17 +1,17 @@
-//! Objects in place, on a drive that takes overwrites: each takes slots of its own, and the one that was not read
-//! for longest goes.
+//! Slot store with LRU eviction, on a drive that takes overwrites.
 //!
-//! Where objects have sizes a slot has 4 KiB, and an object takes as many as it needs, wherever they are free: what it does not
-//! fill of its last is lost. Otherwise each object takes one slot. As any free slot is as good as another, they are only counted.
+//! With byte capacities a slot has 4 KiB, and an object takes as many free slots as it needs,
+//! anywhere; the unused rest of its last slot is lost. Otherwise each object takes one slot. All
+//! free slots are equal, so only their number is stored.
 
 use super::super::shelf::{Shelf, Slot};
 use super::super::{Capacity, FlashBytes};
 use super::store::Store;
 use zonal_base::{index, low_u32};
 
-/// See the module.
+/// Objects in slots, evicted in LRU order.
 pub(in crate::trace) struct Chunks {
-    /// What a slot holds.
+    /// Slot size in units of the capacity: 1 object, or 4096 bytes.
     slot: u64,
     count: u64,
     free: u64,
@@ -20,18 +20,18 @@ pub(in crate::trace) struct Chunks {
     filled: u64,
 }
 
-/// Slots at most: 8 TiB of them.
+/// Maximum number of slots: 8 TiB of 4 KiB.
 const SLOTS_MAX: u64 = (1 << 31) - 1;
 
-/// A block of most drives.
+/// Slot size in bytes: the block size of most drives.
 const SLOT_BYTES: u64 = 4096;
 
-/// The list in which all objects are.
+/// Number of the only list.
 const LIST: u8 = 0;
 
 impl Chunks {
     /// # Errors
-    /// When there is no room for a slot, or for too many.
+    /// When the capacity is less than a slot, or more than the maximum number of slots.
     pub(super) fn new(capacity: Capacity) -> Result<Self, String> {
         let slot = match capacity {
             Capacity::Objects(_) => 1,
@@ -55,7 +55,7 @@ impl Store for Chunks {
     fn read(&mut self, id: u64, len: u64) -> bool {
         let Some(object) = self.shelf.find(id) else { return false };
         if self.shelf.weight(object) != len {
-            // It will be written anew.
+            // The size changed: the object is written again.
             self.forget(object);
             return false;
         }
@@ -95,7 +95,7 @@ impl Store for Chunks {
 
 #[cfg(test)]
 impl Chunks {
-    /// Panics when a slot is lost or held twice.
+    /// Panics when a slot is lost or used twice.
     pub(super) fn check(&mut self) {
         let held = self.shelf.weights().map(|len| len.div_ceil(self.slot));
         assert_eq!(held.sum::<u64>() + self.free, self.count);

@@ -1,4 +1,4 @@
-//! Zones that are filled, read, and emptied again.
+//! Zone log model: appends to open zones and reclaims full ones by policy, without a device.
 
 use zonal_base::{Bytes, Nanos, ZoneId, index};
 use zonal_policy::{ChunkLocation, Layout, Policy, PolicyTag, Reinsertion, Spec, ZoneFacts};
@@ -9,20 +9,20 @@ use super::store::Store;
 use super::table::Table;
 use super::zone::{self, Zone};
 
-/// See the module.
+/// Zones with a policy, and the table that finds records in them.
 pub(in crate::trace) struct Log {
     policy: Box<dyn Policy>,
     zones: Vec<Zone>,
     zone_capacity: u64,
     table: Table,
     empty: Vec<ZoneId>,
-    /// Zones that only reclaim may take.
+    /// Empty zones reserved for rewrites by reclaim.
     kept_empty: usize,
-    /// What is being filled with what was missed, and with what is kept.
+    /// Open zone of each stream: fills and rewrites.
     open: [Option<ZoneId>; 2],
-    /// Full zones, by number.
+    /// Full zones, by zone number.
     sealed: Vec<ZoneFacts>,
-    /// Zones that were opened so far.
+    /// Number of times a zone was opened.
     opened: u64,
     now: Nanos,
     written: FlashBytes,
@@ -35,7 +35,7 @@ enum Stream {
 }
 
 impl Log {
-    /// Requires: at least [`Log::least_zones`], of 1 to [`zone::CAPACITY_MAX`].
+    /// Requires: at least [`Log::least_zones`] zones, each of 1 to [`zone::CAPACITY_MAX`].
     pub(super) fn new(spec: &Spec, zone_count: u32, zone_capacity: u64) -> Self {
         debug_assert!((1..=zone::CAPACITY_MAX).contains(&zone_capacity));
         let rewrites = u32::from(spec.rewrites());
@@ -59,7 +59,7 @@ impl Log {
         }
     }
 
-    /// Those that are busy, a victim, and one more so that there is a choice.
+    /// Minimum number of zones: the busy ones, a victim, and one more to choose from.
     pub(super) fn least_zones(spec: &Spec) -> u32 {
         3 + 2 * u32::from(spec.rewrites())
     }
@@ -84,7 +84,7 @@ impl Log {
         self.policy.on_forget(&place, mark);
     }
 
-    /// Nothing leads there any more.
+    /// Removes a record from the table, marks it dead, and returns its name.
     fn unlink(&mut self, (zone, number): (ZoneId, u32)) -> u64 {
         let of = self.zone(zone);
         of.kill(number);
@@ -104,7 +104,7 @@ impl Log {
         zones[index(zone.0.into())].place(zone, number)
     }
 
-    /// The open zone of the stream, if it has room, or a new one.
+    /// Returns the stream's open zone if the record fits, otherwise a new one.
     fn zone_for(&mut self, stream: Stream, len: u64) -> ZoneId {
         let open = self.open[stream as usize];
         let has_room =
@@ -133,8 +133,9 @@ impl Log {
         self.policy.on_sealed(zone, self.now);
     }
 
-    /// Empties zones until one may be filled. Where objects are not much smaller than zones, what is written again may take
-    /// as much room elsewhere, for ever: who has emptied as many zones as there are keeps nothing of the next.
+    /// Reclaims zones until one is free to fill. Where objects are nearly as large as zones,
+    /// rewrites may take as much room elsewhere for ever. After reclaiming as many zones as exist,
+    /// nothing more is rewritten.
     fn make_room(&mut self) {
         let mut emptied = 0;
         while self.empty.len() <= self.kept_empty {
@@ -173,12 +174,13 @@ impl Log {
 
 impl Store for Log {
     fn read(&mut self, id: u64, len: u64) -> bool {
-        // Not every trace has times, and those that have count seconds: a millisecond for each request.
+        // Time advances a millisecond per read: not every trace has times, and the others count
+        // seconds.
         self.now = Nanos(self.now.0 + 1_000_000);
         let Some(spot) = self.find(name(id)) else { return false };
         let (place, mark) = self.record(spot);
         if place.len.0 != len || !self.policy.holds(&place, mark) {
-            // It will be written anew.
+            // The size changed or the policy dropped the record: the object is written again.
             self.forget(spot);
             return false;
         }

@@ -1,7 +1,7 @@
-//! Regions in place, on a drive that takes overwrites: what was missed is written to the region that is being
-//! filled, one record after the other; when none is free, all of one region goes.
+//! Region store on a drive that takes overwrites: fills a region, evicts a whole region.
 //!
-//! An object that is larger than a region is not cached.
+//! Missed objects are appended to the open region. When no region is free, the oldest one is
+//! evicted with all its records. An object larger than a region is not cached.
 
 use zonal_base::{ZoneId, index};
 use zonal_policy::Promotion;
@@ -13,26 +13,26 @@ use super::store::Store;
 use super::table::Table;
 use super::zone::{self, Zone};
 
-/// See the module.
+/// Regions with their records, and the table that finds them.
 pub(in crate::trace) struct Regions {
     promotion: Promotion,
     slots: Slots,
-    /// The records of each region, by its slot.
+    /// Records of each region, by slot.
     records: Vec<Zone>,
     region: u64,
-    /// The one that is being filled.
+    /// Region being filled.
     open: Option<Slot>,
     table: Table,
     was_full: bool,
     filled: u64,
 }
 
-/// Regions at most: then half of the bits that name a record are left for its number in its region.
+/// Maximum number of regions: it leaves half of the 32 bits for a record's number in its region.
 const REGIONS_MAX: u32 = 1 << 16;
 
 impl Regions {
     /// # Errors
-    /// When the regions are too many, or have no room for anything.
+    /// When the regions are fewer than two or too many, or their size is zero or too large.
     pub(super) fn new(
         promotion: Promotion,
         capacity: Capacity,
@@ -72,7 +72,7 @@ impl Regions {
         self.table.remove(name, (zone, number), name_of);
     }
 
-    /// The region that is being filled, if it has room, or another one.
+    /// Returns the open region if the record fits, otherwise another one.
     fn region_for(&mut self, len: u64) -> Slot {
         let has_room = |slot: &Slot| self.records[*slot as usize].written() + len <= self.region;
         if let Some(open) = self.open.filter(has_room) {
@@ -105,7 +105,7 @@ impl Store for Regions {
         let Some(spot) = self.find(name(id)) else { return false };
         let (zone, number) = spot;
         if self.records[index(zone.0.into())].place(zone, number).len.0 != len {
-            // It will be written anew.
+            // The size changed: the object is written again.
             self.forget(spot);
             return false;
         }

@@ -1,18 +1,18 @@
-//! Where what is written lies.
+//! Store: the interface of the flash models that hold cached objects.
 
 use super::super::FlashBytes;
 
-/// Flash, or a drive without zones, with a policy. Lengths are in what the capacity is counted in.
+/// Flash zones or a drive without zones, with a policy. Lengths are in the unit of the capacity.
 pub(in crate::trace) trait Store: Send {
-    /// True when the object is there, in this length, and may be read.
+    /// Reads an object. True when it is stored with this length and the policy still holds it.
     fn read(&mut self, id: u64, len: u64) -> bool;
 
-    /// Requires: the object is not there. What does not fit is written nowhere.
+    /// Writes an object if it fits, otherwise does nothing. Requires: the object is absent.
     fn write(&mut self, id: u64, len: u64);
 
     fn forget_object(&mut self, id: u64);
 
-    /// True when no room is left that was never written.
+    /// True when all of the capacity was written at least once.
     fn was_full(&self) -> bool;
 
     fn written(&self) -> FlashBytes;

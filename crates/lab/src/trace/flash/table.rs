@@ -1,4 +1,4 @@
-//! From an object to the place of its record.
+//! Record table: maps object names to zone and record number.
 
 use zonal_base::ZoneId;
 
@@ -6,8 +6,8 @@ use super::super::index::Index;
 
 type Spot = (ZoneId, u32);
 
-/// See the module. Zone and number share 32 bits, the zone in the lower: so what is not needed for numbers is left
-/// to the index for its tags.
+/// Map from names to records. Zone and number share 32 bits, with the zone in the lower ones, so
+/// that bits unused by numbers are left to the index as tags.
 pub(super) struct Table {
     index: Index,
     zone_bits: u32,
@@ -23,13 +23,13 @@ impl Table {
         self.index.find(name, |slot| name_of(self.spot(slot))).map(|slot| self.spot(slot))
     }
 
-    /// Requires: the object is not there.
+    /// Requires: the object is absent.
     pub(super) fn insert(&mut self, name: u64, spot: Spot, name_of: impl Fn(Spot) -> u64) {
         let (slot, bits) = (self.slot(spot), self.zone_bits);
         self.index.insert(name, slot, |slot| name_of(spot_of(slot, bits)));
     }
 
-    /// Requires: the object is there.
+    /// Requires: the object is present.
     pub(super) fn remove(&mut self, name: u64, spot: Spot, name_of: impl Fn(Spot) -> u64) {
         let (slot, bits) = (self.slot(spot), self.zone_bits);
         self.index.remove(name, slot, |slot| name_of(spot_of(slot, bits)));

@@ -1,4 +1,4 @@
-//! Policies on zones against simpler things that they must equal, and what holds after every step.
+//! Tests of the flash model: equivalence with reference policies, and invariants at every step.
 
 use proptest::prelude::*;
 use zonal_base::Rng;
@@ -22,7 +22,7 @@ fn flash(spec: &str, capacity: Capacity, zones: u32) -> Box<dyn Contender> {
     contender(spec, capacity, zones).unwrap()
 }
 
-/// Misses on zipf 0.99 over 20,000 objects.
+/// Misses on a Zipf 0.99 workload of 20,000 objects.
 fn zipf_misses(contender: &mut dyn Contender) -> u32 {
     const REQUESTS: u32 = 300_000;
     let draw = Draw::new(Distribution::Zipf { theta: 0.99 }, 20_000, 1);
@@ -31,7 +31,7 @@ fn zipf_misses(contender: &mut dyn Contender) -> u32 {
     (0..REQUESTS).map(|_| u32::from(is_missed())).sum()
 }
 
-/// Misses of some contenders there.
+/// Zipf misses of several contenders.
 fn misses<const N: usize>(contenders: [Box<dyn Contender>; N]) -> [u32; N] {
     contenders.map(|mut contender| zipf_misses(contender.as_mut()))
 }
@@ -67,7 +67,7 @@ fn chunk_lru_in_place_is_lru() {
 
 #[test]
 fn region_fifo_in_place_is_within_0_3_points_of_fifo() {
-    // Three objects to a region.
+    // Three objects per region.
     let [regions, objects] =
         misses([on_zones("region-fifo?place=slots", 9600, 50), on_objects("fifo", 9600)]);
     assert!(regions.abs_diff(objects) < 900, "{regions} and {objects} misses of 300000");
@@ -175,8 +175,8 @@ fn reclaim_gains_something_when_records_leave_much_of_a_zone_free() {
     }
 }
 
-/// What is valid of the emptiest zones are objects of which no two fit into one: of this trace they are written from zone to zone,
-/// unless that ends.
+/// The live data of the emptiest zones are objects of which no two fit into one zone. Without a
+/// limit, this trace rewrites them from zone to zone for ever.
 #[test]
 fn reclaim_ends_when_objects_are_nearly_as_large_as_zones() {
     const SEED: u64 = 13;
@@ -195,13 +195,13 @@ fn reclaim_ends_when_objects_are_nearly_as_large_as_zones() {
 }
 
 fn step() -> impl Strategy<Value = (u64, u32, bool)> {
-    // Sizes up to more than a zone takes; one step in ten invalidates.
+    // Sizes exceed a zone at times; one step in ten invalidates.
     (0..60u64, prop_oneof![9 => 1..40u32, 1 => 40..400u32], prop::bool::weighted(0.1))
 }
 
 type Steps = [(u64, u32, bool)];
 
-/// Takes all steps, and checks the store after each.
+/// Runs all steps and checks the store after each.
 fn walk<S: Store>(spec: &str, room: Room, store: S, (steps, check): (&Steps, fn(&mut S))) {
     let mut flash = Flash::new(&spec.parse().unwrap(), room, store);
     for (id, size, is_invalidation) in steps {

@@ -1,28 +1,28 @@
-//! The records of a zone.
+//! Zone model: the records of one zone of the simulated flash cache.
 
 use zonal_base::{Bytes, ZoneId, index, low_u32};
 use zonal_policy::{ChunkLocation, PolicyTag, ZoneFacts};
 
 use super::super::spread::NAME_BITS;
 
-/// See the module. 11 bytes for each record, or 7 where all have a length of one.
+/// Records of a zone: 11 bytes each, or 7 while every record has length 1.
 #[derive(Default)]
 pub(super) struct Zone {
     names: Vec<Packed>,
-    /// Where each record begins. Empty until one is longer than one: until then its number says it.
+    /// Offset of each record. Empty while every record has length 1: the number is the offset then.
     offsets: Vec<u32>,
-    /// Mark, and whether it is dead.
+    /// Policy tag of each record, or `DEAD`.
     states: Vec<u8>,
     written: u64,
     sequence: u64,
 }
 
-/// A name.
+/// A 48-bit object name.
 type Packed = [u8; NAME_BITS as usize / 8];
 
 const DEAD: u8 = 1 << 7;
 
-/// What offsets of 32 bits reach.
+/// Largest zone capacity that 32-bit offsets can address.
 pub(super) const CAPACITY_MAX: u64 = 1 << 32;
 
 impl Zone {
@@ -66,7 +66,7 @@ impl Zone {
         self.written
     }
 
-    /// The name of its object.
+    /// Name of the record's object.
     pub(super) fn name(&self, number: u32) -> u64 {
         let [a, b, c, d, e, f] = self.names[number as usize];
         u64::from_le_bytes([a, b, c, d, e, f, 0, 0])

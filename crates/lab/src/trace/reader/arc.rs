@@ -1,6 +1,7 @@
-//! `arc`, the `.lis` files of Megiddo and Modha: `start count ignored sequence`, in pages of 512 bytes.
+//! Trace format `arc`: the `.lis` files of the ARC authors, in pages of 512 bytes.
 //!
-//! Each line is `count` requests, for the pages `start` to `start + count - 1`.
+//! Columns: `start count ignored sequence`. Each line is `count` requests, for the pages `start` to
+//! `start + count - 1`.
 
 use super::super::{NEVER, Op, Request};
 use super::field::Wrong;

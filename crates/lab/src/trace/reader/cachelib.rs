@@ -1,19 +1,20 @@
-//! `cachelib`, the csv of Meta's caches. The first line names the columns; both orders of the key-value traces are read, and
-//! the block traces.
+//! Trace format `cachelib`: csv of Meta's key-value and block caches.
 //!
-//! Key-value (`key`, `op`, `size`, `op_count`, `key_size`, `op_time`): `GET` and `GET_LEASE` are requests, of key and
-//! value together, each of them `op_count` times. `DELETE` invalidates. `SET` is passed over: it is how the recorded cache was
-//! filled after a miss, and here a miss fills. The value's size is 0 in a `GET` that the recorded cache missed, and
-//! stays so.
+//! The first line names the columns; both column orders of the key-value traces are read.
 //!
-//! Block (`block_id`, `io_size`, `io_offset`, `op_name`): what begins with `get` is a request of `io_size` bytes for
-//! the whole block, what begins with `put` or `delete` invalidates it.
+//! Key-value (`key`, `op`, `size`, `op_count`, `key_size`, `op_time`): `GET` and `GET_LEASE` are
+//! requests of key plus value, each repeated `op_count` times. `DELETE` invalidates. `SET` is
+//! skipped, because the recorded cache filled with it after a miss, and here a miss fills. The
+//! value's size is 0 in a `GET` that missed in the recorded cache, and stays 0.
+//!
+//! Block (`block_id`, `io_size`, `io_offset`, `op_name`): operations that begin with `get` request
+//! `io_size` bytes of the block. Operations that begin with `put` or `delete` invalidate the block.
 
 use super::super::{NEVER, Op, Request};
 use super::field::Wrong;
 use super::{Lines, Run, field};
 
-/// Where the columns are, after the first line.
+/// Parser state: the column positions, known after the first line.
 #[derive(Default)]
 pub(super) struct Cachelib {
     columns: Option<Columns>,
@@ -23,7 +24,7 @@ struct Columns {
     id: usize,
     op: usize,
     size: usize,
-    /// Of the key. Blocks have none that counts.
+    /// Column of the key size. Block traces have none that counts.
     key_size: Option<usize>,
     count: Option<usize>,
     time: Option<usize>,

@@ -1,9 +1,9 @@
-//! Columns of a line.
+//! Field parsers: numbers, times, sizes and object ids from the columns of a text trace.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::str::FromStr;
 
-/// What was expected of a line, and the part of it that is something else.
+/// Parse error: what was expected, and the text found instead.
 #[derive(Debug)]
 pub(super) struct Wrong<'a> {
     pub(super) why: String,
@@ -11,24 +11,24 @@ pub(super) struct Wrong<'a> {
 }
 
 impl<'a> Wrong<'a> {
-    /// Of a line as a whole.
+    /// Error of a line as a whole.
     pub(super) fn line(why: impl Into<String>) -> Self {
         Self { why: why.into(), part: None }
     }
 
-    /// Of a part of a line.
+    /// Error of a part of a line.
     pub(super) fn part(part: &'a str, why: String) -> Self {
         Self { why, part: Some(part) }
     }
 
-    /// Where the part begins in its line, in bytes, counted from 1.
+    /// Position of the part in its line: a byte column, counted from 1.
     pub(super) fn column(&self, line: &str) -> Option<usize> {
         let begin = self.part?.as_ptr().addr().checked_sub(line.as_ptr().addr())?;
         (begin <= line.len()).then_some(begin + 1)
     }
 }
 
-/// The next column, which is `what`.
+/// Returns the next column. `what` names the column in the error.
 pub(super) fn next<'a>(
     columns: &mut impl Iterator<Item = &'a str>,
     what: &str,
@@ -37,19 +37,19 @@ pub(super) fn next<'a>(
     column.ok_or_else(|| Wrong::line(format!("the line ends where {what} was expected")))
 }
 
-/// A number, which is `what`.
+/// Parses a number. `what` names the number in the error.
 pub(super) fn number<'a, T: FromStr>(text: &'a str, what: &str) -> Result<T, Wrong<'a>> {
     let wrong = |_| Wrong::part(text, format!("{what} was expected instead of {text:?}"));
     text.trim().parse().map_err(wrong)
 }
 
-/// Seconds, of a time in seconds that may have a fraction or be out of our range.
+/// Parses a time in seconds. Fractions are cut off; values out of range saturate.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped by `as`")]
 pub(super) fn seconds(text: &str) -> Result<u32, Wrong<'_>> {
     number(text, "a time in seconds").map(|seconds: f64| seconds as u32)
 }
 
-/// An object: a number as it is, a word hashed.
+/// Object id: a number as it is, a word hashed.
 pub(super) fn object(text: &str) -> u64 {
     let text = text.trim();
     text.parse().unwrap_or_else(|_| {
@@ -59,15 +59,15 @@ pub(super) fn object(text: &str) -> u64 {
     })
 }
 
-/// A size. What does not fit into 32 bits is as large as it can be.
+/// Size in bytes. Sizes above 32 bits saturate.
 pub(super) fn size(text: &str) -> Result<u32, Wrong<'_>> {
     number(text, "a size in bytes").map(|size: u64| u32::try_from(size).unwrap_or(u32::MAX))
 }
 
-/// Bytes of the blocks into which requests on block devices are cut.
+/// Block size in bytes into which requests on block devices are cut.
 pub(super) const BLOCK_SIZE: u32 = 4096;
 
-/// The first block of a run of bytes, and how many blocks it touches; at least one.
+/// First block of a byte range, and the number of blocks it touches, at least 1.
 pub(super) const fn blocks(offset: u64, bytes: u64) -> (u64, u64) {
     const BLOCK: u64 = BLOCK_SIZE as u64;
     let first = offset / BLOCK;

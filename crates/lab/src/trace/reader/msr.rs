@@ -1,7 +1,8 @@
-//! `msr`, the block csv of Microsoft Research, Cambridge: `time,host,disk,type,offset,size,response time`.
+//! Trace format `msr`: block csv of Microsoft Research, Cambridge.
 //!
-//! Times are Windows' (100 ns since 1601), and are counted here from the first line. A `Read` is a request for each block of
-//! 4 KiB that it touches, a `Write` invalidates them.
+//! Columns: `time,host,disk,type,offset,size,response time`. Times are Windows file times (100 ns
+//! since 1601), counted here from the first line. A `Read` is one request per 4 KiB block that it
+//! touches. A `Write` invalidates these blocks.
 
 use super::super::{NEVER, Op, Request};
 use super::field::Wrong;
@@ -9,11 +10,11 @@ use super::{Lines, Run, field};
 
 #[derive(Default)]
 pub(super) struct Msr {
-    /// The time of the first line.
+    /// Time of the first line in units of 100 ns.
     origin: Option<u64>,
 }
 
-/// 100 ns in a second.
+/// Time units of 100 ns per second.
 const TICKS: u64 = 10_000_000;
 
 impl Lines for Msr {
@@ -35,7 +36,7 @@ impl Lines for Msr {
         let offset = field::number(field::next(&mut columns, "an offset")?, "an offset in bytes")?;
         let bytes = field::number(field::next(&mut columns, "a size")?, "a size in bytes")?;
         let (first, left) = field::blocks(offset, bytes);
-        // Two disks, or two hosts, meet nowhere: their blocks begin at places that are far apart.
+        // Disks and hosts do not overlap: the hash puts their first blocks far apart.
         let id = field::object(&format!("{host} {disk}")).wrapping_add(first);
         let seconds = time.saturating_sub(origin) / TICKS;
         let time_s = u32::try_from(seconds).unwrap_or(u32::MAX);

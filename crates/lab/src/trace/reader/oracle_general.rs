@@ -1,7 +1,8 @@
-//! `oracleGeneral`, libCacheSim's own: little-endian records of 24 bytes, packed.
+//! Trace format `oracleGeneral` of libCacheSim: packed little-endian records of 24 bytes.
 //!
-//! `u32` seconds, `u64` object, `u32` size in bytes, `i64` position of the object's next request. The last is not
-//! used: where the future matters, it is found out from the trace itself, in all formats alike.
+//! Fields: `u32` seconds, `u64` object, `u32` size in bytes, `i64` position of the object's next
+//! request. The last field is ignored: next positions are computed from the trace itself, in all
+//! formats alike.
 
 use super::super::{NEVER, Op, Request};
 

@@ -1,4 +1,6 @@
-//! `u32le`, `u32be`, `u64le`, `u64be`: a number for each request, the object. There is no time, and no size.
+//! Trace formats `u32le`, `u32be`, `u64le`, `u64be`: one object id per request.
+//!
+//! These formats have neither times nor sizes.
 
 use super::super::{NEVER, Op, Request, SIZE_UNKNOWN};
 

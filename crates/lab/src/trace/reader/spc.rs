@@ -1,7 +1,7 @@
-//! `spc`, the block csv of the Storage Performance Council: `unit,block,size,operation,time`, perhaps more.
+//! Trace format `spc`: block csv of the Storage Performance Council.
 //!
-//! Blocks have 512 bytes, sizes are in bytes. `r` is a request for each block of 4 KiB that it touches, `w` invalidates
-//! them.
+//! Columns: `unit,block,size,operation,time`, and perhaps more. Blocks have 512 bytes; sizes are in
+//! bytes. `r` is one request per 4 KiB block that it touches. `w` invalidates these blocks.
 
 use super::super::{NEVER, Op, Request};
 use super::field::Wrong;
@@ -11,7 +11,7 @@ pub(super) struct Spc;
 
 const SECTOR: u64 = 512;
 
-/// Blocks of one unit before those of the next: 16 EiB of blocks of 4 KiB for all of them together.
+/// Distance between the first blocks of two units; all units together span 16 EiB of 4 KiB blocks.
 const UNIT: u64 = 1 << 44;
 
 impl Lines for Spc {

@@ -1,7 +1,7 @@
-//! `text` and `text-size`: a line for each request, its columns apart by blanks or commas.
+//! Trace formats `text` and `text-size`: one request per line, columns split by blanks or commas.
 //!
-//! `text` is `object`, or `time object`; `text-size` is `object size`, or `time object size`. A time is in seconds
-//! (files that have a sequence number there are taken at their word).
+//! `text` is `object`, or `time object`. `text-size` is `object size`, or `time object size`. Times
+//! are in seconds; a sequence number in that column is read as a time.
 
 use super::super::{NEVER, Op, Request, SIZE_UNKNOWN};
 use super::field::Wrong;

@@ -1,8 +1,9 @@
-//! `twitter`, the csv of Twitter's in-memory caches: `time,key,key size,value size,client,operation,ttl`.
+//! Trace format `twitter`: csv of Twitter's in-memory caches.
 //!
-//! `get` and `gets` are requests, of key and value together. `delete` invalidates. What stores (`set`, `add` and the like)
-//! is passed over: it is how the recorded cache was filled after a miss, and here a miss fills. The value's
-//! size is 0 in a `get` that the recorded cache missed, and stays so. Time to live is not looked at.
+//! Columns: `time,key,key size,value size,client,operation,ttl`. `get` and `gets` are requests of
+//! key plus value. `delete` invalidates. Stores (`set`, `add` and the like) are skipped, because
+//! the recorded cache filled with them after a miss, and here a miss fills. The value's size is 0
+//! in a `get` that missed in the recorded cache, and stays 0. The TTL is ignored.
 
 use super::super::{NEVER, Op, Request};
 use super::field::Wrong;

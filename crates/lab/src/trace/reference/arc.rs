@@ -1,8 +1,11 @@
-//! ARC (Megiddo and Modha, FAST 2003): what was asked for once and what was asked for again are two lists by recency, and
-//! the ghosts of both say which of them deserves more room.
+//! ARC eviction (Megiddo and Modha, FAST 2003): recency and frequency lists with ghosts.
 //!
-//! The paper's `p` is a real number here; it leaves open whether it is a whole one. Its rules are for pages
-//! of one size. By bytes they read: |T1| and so on are bytes, and as much leaves as must for the new object to fit.
+//! Objects read once and objects read again form two LRU lists. Hits on the ghosts of a list shift
+//! capacity to it.
+//!
+//! The paper's `p` is a real number here; the paper does not say whether it is an integer. The
+//! paper's rules assume pages of one size. With capacities in bytes, |T1| and the others are bytes,
+//! and as many objects leave as the new one needs.
 
 use super::super::shelf::{Shelf, Slot};
 use super::super::{Capacity, Contender, FlashBytes, Outcome, Request};
@@ -11,14 +14,14 @@ use super::super::{Capacity, Contender, FlashBytes, Outcome, Request};
 pub(super) struct Arc {
     capacity: Capacity,
     shelf: Shelf,
-    /// How much of the room `ONCE` should have.
+    /// Target size of list `ONCE`, in units of the capacity.
     target: f64,
     flash: FlashBytes,
 }
 
 const ONCE: u8 = 0;
 const AGAIN: u8 = 1;
-/// The ghosts are their names and sizes only.
+/// Ghosts: names and sizes only.
 const ONCE_GHOST: u8 = 2;
 const AGAIN_GHOST: u8 = 3;
 
@@ -45,7 +48,7 @@ impl Arc {
         self.shelf.remove(slot);
     }
 
-    /// The paper's REPLACE: one object becomes a ghost.
+    /// REPLACE of the paper: turns one object into a ghost.
     fn replace(&mut self, was_again_ghost: Again) {
         let once = self.weight(ONCE) as f64;
         let is_once_too_large = match was_again_ghost {
@@ -65,7 +68,7 @@ impl Arc {
         self.capacity.amount() < self.weight(ONCE) + self.weight(AGAIN) + weight
     }
 
-    /// A ghost was asked for: its list deserves more room.
+    /// Grows the target of the list whose ghost was read.
     fn adapt(&mut self, list: u8) {
         let (once, again) = (self.weight(ONCE_GHOST) as f64, self.weight(AGAIN_GHOST) as f64);
         self.target = match list {

@@ -1,8 +1,10 @@
-//! Belady's rule (1966), which knows the future: the object leaves that is asked for again the latest. What is not asked for
-//! again is not kept, though it takes room once, as if it had been. By bytes it is no bound, but a line to compare with.
+//! Belady's clairvoyant policy (1966): evicts the object whose next read is farthest away.
 //!
-//! An object is known here by the position at which it is asked for next: a request is a hit if its own position
-//! is one of these. So no number of an object is kept, and what is invalidated is never waited for.
+//! A missed object without a next read is not kept, though room is made for it as for the others.
+//! With capacities in bytes the result is no bound, only a line to compare with.
+//!
+//! An object is identified by the position of its next read: a request hits if its own position is
+//! in the set. So no object ids are stored, and an invalidated object never takes room.
 
 use std::collections::BinaryHeap;
 
@@ -14,19 +16,20 @@ use super::super::{Capacity, Contender, FlashBytes, NEVER, Outcome, Request};
 #[derive(Debug)]
 pub(super) struct Belady {
     capacity: Capacity,
-    /// What is cached, by its next request: numbers below 2^32, so that none is taken for another.
+    /// Cached objects by next position. Positions below 2^32 never collide.
     shelf: Shelf,
-    /// The next requests of what is cached, the latest first; and some that have been.
+    /// Next positions of cached objects, the latest first, and some stale ones.
     latest: BinaryHeap<u32>,
-    /// Of the request that comes.
+    /// Position of the next request in the trace.
     position: u32,
     flash: FlashBytes,
 }
 
-/// The list in which all objects are.
+/// Number of the only list.
 const LIST: u8 = 0;
 
-/// Next requests that have been may make up a fifth of the heap; below this many it does not matter.
+/// Stale positions in the heap below which it is not cleaned. Above, they may make up a fifth of
+/// it.
 const STALE_MIN: usize = 64;
 
 impl Belady {
@@ -50,13 +53,13 @@ impl Belady {
             self.latest.retain(|next| now <= *next);
         }
         if self.latest.len() == self.latest.capacity() {
-            // An eighth more, so that little lies idle.
+            // Grows by only an eighth, so that little memory stays unused.
             self.latest.reserve_exact(self.latest.len() / 8 + STALE_MIN);
         }
         self.latest.push(next);
     }
 
-    /// Takes out what is asked for at a position, and says how large it was.
+    /// Removes the object read at `position`, and returns its size.
     fn take(&mut self, position: u32) -> Option<u32> {
         let slot = self.shelf.find(position.into())?;
         let size = low_u32(index(self.shelf.weight(slot)));
@@ -64,7 +67,8 @@ impl Belady {
         Some(size)
     }
 
-    /// Those that have been are the least of all, and never come up while there is something to evict.
+    /// Evicts the object read latest. Stale positions are the smallest, so they never come up while
+    /// an object can be evicted.
     fn evict(&mut self) {
         let latest = self.latest.pop().and_then(|latest| self.take(latest));
         latest.expect("what is cached is in the heap");

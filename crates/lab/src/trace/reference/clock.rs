@@ -1,5 +1,6 @@
-//! Clock, also known as second chance: FIFO in which an object that was asked for since it came, or since it was spared
-//! last, is spared once more and becomes the newest.
+//! CLOCK eviction (second chance): FIFO that spares objects read since they were last examined.
+//!
+//! A spared object loses its mark and becomes the newest.
 
 use super::super::shelf::{Shelf, Slot};
 use super::kept::{LIST, Order};

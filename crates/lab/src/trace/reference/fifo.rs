@@ -1,4 +1,4 @@
-//! First in, first out: the oldest object leaves, however often it was asked for.
+//! FIFO eviction: the oldest object leaves, however often it was read.
 
 use super::super::shelf::{Shelf, Slot};
 use super::kept::{LIST, Order};

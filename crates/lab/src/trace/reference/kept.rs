@@ -1,25 +1,26 @@
-//! What the policies with a single list have in common: an object is kept after each miss, and the policy says which
-//! one leaves for it.
+//! Single-list cache shared by LRU, FIFO, CLOCK and SIEVE.
+//!
+//! Every missed object that fits is cached; the policy picks the victims that make room.
 
 use super::super::shelf::{Shelf, Slot};
 use super::super::{Capacity, Contender, FlashBytes, Outcome, Request};
 
-/// Which object leaves.
+/// Eviction order of a single list.
 pub(super) trait Order: Default + Send {
-    /// The object in this slot was a hit.
+    /// Notes a hit on the object in this slot.
     fn hit(&mut self, shelf: &mut Shelf, slot: Slot);
 
-    /// The object that leaves next; `None` when there is none.
+    /// Next victim; `None` when the list is empty.
     fn victim(&mut self, shelf: &mut Shelf) -> Option<Slot>;
 
-    /// An object has left, chosen or not.
+    /// Called after an object left, as a victim or by invalidation.
     fn left(&mut self, _shelf: &mut Shelf) {}
 }
 
-/// The list in which they are.
+/// Number of the only list.
 pub(super) const LIST: u8 = 0;
 
-/// Objects in one list.
+/// A cache of objects in one list.
 #[derive(Debug)]
 pub(super) struct ObjectList<O> {
     capacity: Capacity,

@@ -1,4 +1,4 @@
-//! Least recently used: the object leaves that was not asked for the longest.
+//! LRU eviction: the least recently read object leaves.
 
 use super::super::shelf::{Shelf, Slot};
 use super::kept::{LIST, Order};

@@ -1,12 +1,14 @@
-//! S3-FIFO (Yang and others, SOSP 2023): three queues, first in, first out.
+//! S3-FIFO eviction (Yang and others, SOSP 2023): a small, a main and a ghost FIFO queue.
 //!
-//! 1. What is new waits in a small queue, a tenth of the room. If it was asked for twice while it waited it goes on to the
-//!    main queue, otherwise only its number is kept, in a ghost queue that remembers as much as the main queue holds.
-//! 2. What misses and is in the ghost queue goes to the main queue at once.
-//! 3. In the main queue an object is spared as often as it was asked for, up to three times, and becomes the newest.
+//! 1. New objects enter the small queue, a tenth of the capacity. An object read twice there moves
+//!    on to the main queue. Otherwise only its name enters the ghost queue, which remembers as much
+//!    as the main queue holds.
+//! 2. A miss on a ghost inserts the object into the main queue at once.
+//! 3. The main queue spares an object once per read, up to three times, and makes it the newest.
 //!
-//! Until the room is full for the first time the small queue takes all of it, as the paper has it. Later versions of
-//! libCacheSim fill the main queue then; on traces that the cache holds a large part of, that differs by much.
+//! Until the cache is full for the first time, the small queue takes all of it, as in the paper.
+//! Later versions of libCacheSim fill the main queue then. The results differ by much on traces of
+//! which the cache holds a large part.
 
 use super::super::shelf::{Shelf, Slot};
 use super::super::{Capacity, Contender, FlashBytes, Outcome, Request};
@@ -15,18 +17,18 @@ use super::super::{Capacity, Contender, FlashBytes, Outcome, Request};
 pub(super) struct S3Fifo {
     capacity: Capacity,
     small_most: u64,
-    /// Each object in one of three lists; how often it was asked for is its mark.
+    /// Each object is in one of three lists; its mark counts its reads.
     shelf: Shelf,
     flash: FlashBytes,
 }
 
 const SMALL: u8 = 0;
 const MAIN: u8 = 1;
-/// Their names and sizes only.
+/// Ghosts: names and sizes only.
 const GHOSTS: u8 = 2;
-/// Hits that are remembered at most.
+/// Maximum of the hit counter.
 const HITS_MAX: u8 = 3;
-/// Hits that lead from the small queue to the main one.
+/// Hits that promote an object from the small to the main queue.
 const HITS_TO_MAIN: u8 = 2;
 
 impl S3Fifo {
@@ -35,13 +37,13 @@ impl S3Fifo {
         Self {
             capacity,
             small_most: room / 10,
-            // All that is cached, and ghosts.
+            // Cached objects and ghosts.
             shelf: Shelf::new(capacity, room + ghosts_most(room) + 1),
             flash: FlashBytes::default(),
         }
     }
 
-    /// Lets something leave, so that there is more room than before.
+    /// Evicts an object, or moves one to the ghost queue, to free capacity.
     fn make_room(&mut self) {
         let main_most = self.capacity.amount() - self.small_most;
         if main_most < self.shelf.weight_of(MAIN) || self.shelf.weight_of(SMALL) == 0 {
@@ -72,7 +74,7 @@ impl S3Fifo {
         }
     }
 
-    /// Makes a ghost of an object.
+    /// Turns an object into a ghost.
     fn remember(&mut self, slot: Slot) {
         let most = ghosts_most(self.capacity.amount());
         if most < self.shelf.weight(slot) {
@@ -86,7 +88,7 @@ impl S3Fifo {
     }
 }
 
-/// As much as the main queue holds, rounded down.
+/// Capacity of the ghost queue: that of the main queue, rounded down.
 const fn ghosts_most(room: u64) -> u64 {
     room - room.div_ceil(10)
 }

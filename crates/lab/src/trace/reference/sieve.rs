@@ -1,10 +1,12 @@
-//! SIEVE (Zhang and others, NSDI 2024): a hand goes from the oldest object to the newest and round again, spares what was
-//! asked for since it came by last, and takes the first that was not. Nothing is ever moved.
+//! SIEVE eviction (Zhang and others, NSDI 2024): a moving hand, no reordering on hits.
+//!
+//! The hand moves from the oldest object to the newest and around again. It spares objects read
+//! since its last visit and evicts the first object that was not.
 
 use super::super::shelf::{Shelf, Slot};
 use super::kept::{LIST, Order};
 
-/// The hand is at the first object of the list that was not passed.
+/// SIEVE state. The hand is at the first object of the list that was not passed.
 #[derive(Debug, Default)]
 pub(super) struct Sieve;
 
@@ -28,7 +30,7 @@ impl Order for Sieve {
     }
 
     fn left(&mut self, shelf: &mut Shelf) {
-        // Who comes next is newer than all that the hand has passed.
+        // Past the end the hand starts over: objects added later are newer than all passed ones.
         if shelf.first(LIST).is_none() {
             shelf.rewind(LIST);
         }

@@ -1,11 +1,11 @@
-//! A report, drawn: a panel for each figure, a line for each policy, capacities along the x axis.
+//! Replay plot: draws one panel per metric with one line per policy over the capacity.
 
 use std::path::Path;
 
 use super::{Report, Row};
 use crate::chart::{Along, Chart, ChartLine, write_panels};
 
-/// A figure of a row, by its name.
+/// A metric of a row, with its name.
 type Figure = (&'static str, fn(&Row) -> f64);
 
 const FIGURES: [Figure; 4] = [
