@@ -245,8 +245,8 @@ impl Request {
     }
 }
 
-/// Builds all tests and the binary as `cargo test` does: with the union of all features, so that
-/// nothing is built twice, and with the list of source files.
+/// Command that builds all tests and the binary as `cargo test` does: with the union of all
+/// features, so that nothing is built twice, and with the list of source files.
 pub(crate) fn build_tests(root: &Path) -> Command {
     cargo::command(root, "build", &["--all-targets"])
 }

@@ -1,11 +1,12 @@
-//! Which drive, policy, chunk size and spare space for a load that was recorded: measured, and then said in words.
+//! Advice: recommends drive, policy, chunk size and spare space for a recorded load, from
+//! measurements.
 //!
-//! 1. The trace is read once: how much it asks for, and of what (`survey`).
-//! 2. Policies, chunk sizes and capacities are replayed on it without a drive (`sweep`, `cut`): hits, requests to the
-//!    origin, bytes written.
-//! 3. The few that no other beats in both are run as a whole cache on the model of the drive, and the best of them
-//!    on its twin without zones (`finals`).
-//! 4. What follows from that is written down (`advice`, `report`).
+//! 1. Read the trace once: volume and kind of its requests (`survey`).
+//! 2. Replay policies, chunk sizes and capacities without a drive (`sweep`, `cut`): hits, origin
+//!    requests, bytes written.
+//! 3. Run the best of them (the Pareto front of the two) as a whole cache on the drive model, and
+//!    the best one on its conventional twin (`finals`).
+//! 4. Derive and print the recommendation (`advice`, `report`).
 
 mod advice;
 mod cut;
@@ -28,54 +29,54 @@ pub use finals::Final;
 pub use survey::Survey;
 pub use sweep::Replayed;
 
-/// What advice is asked for.
+/// Question to be answered.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The load.
     pub recorded: Recorded,
-    /// What objects have, where the trace has no sizes.
+    /// Size of every object, if the trace has no sizes.
     pub size: Bytes,
-    /// The drive that is thought of.
+    /// The intended drive.
     pub drive: Drive,
-    /// How much of it; `None`: all.
+    /// Share of the drive that the cache may use; `None`: all.
     pub capacity: Option<Bytes>,
-    /// Memory before flash.
+    /// DRAM tier, in bytes.
     pub dram: Bytes,
-    /// Gets that are under way together.
+    /// Gets in flight.
     pub tasks: usize,
-    /// To the first byte of an object.
+    /// Latency of the origin to the first byte.
     pub origin_latency: Nanos,
-    /// What the origin takes for a million requests, in dollars.
+    /// Price of a million origin requests, in dollars.
     pub price: f64,
-    /// Reads in a second; `None`: as the trace says.
+    /// Reads per second; `None`: the rate of the trace.
     pub reads_per_s: Option<f64>,
-    /// Drive writes per day, for five years, that the drive is rated for.
+    /// Rated drive writes per day (DWPD), for five years.
     pub dwpd: f64,
-    /// Equal seeds, equal advice.
+    /// Seed: equal seeds give equal advice.
     pub seed: u64,
-    /// Runs at the same time.
+    /// Number of parallel runs.
     pub at_once: usize,
-    /// What the program was built from.
+    /// Commit of the program.
     pub commit: String,
 }
 
-/// Zones that a cache needs for its policy to have a choice.
+/// Minimum number of zones for a policy to have a choice.
 const ZONES_MIN: u32 = 16;
 
-/// Zones, and stretches of drives without, are as large.
+/// Size of zones, and of the equivalent stretches of conventional drives.
 const ZONE: Bytes = Bytes::mib(1077);
 
-/// The drives that are compared.
+/// Drives to compare.
 #[derive(Clone, Copy, Debug)]
 struct Sides {
-    /// `None`: there is none of the kind.
+    /// `None`: there is no zoned one.
     zoned: Option<Drive>,
     conventional: Option<Drive>,
 }
 
 impl Question {
     /// # Errors
-    /// When it cannot be meant so; nothing was read but the trace's name and beginning.
+    /// The question makes no sense. Only the trace's name and beginning were read.
     fn check(&self) -> Result<(), String> {
         self.recorded.check()?;
         let zones = self.zones();
@@ -113,38 +114,38 @@ impl Question {
         Ok(())
     }
 
-    /// Reads the trace to its end.
+    /// Reads the whole trace.
     ///
     /// # Errors
-    /// When it cannot be, or asks for nothing.
+    /// The trace cannot be read, or has no requests.
     pub fn survey(&self, progress: &Progress) -> Result<Survey, String> {
         self.check()?;
         Survey::of(self, progress)
     }
 
-    /// Replays and runs. Equal questions to one program have equal answers.
+    /// Replays and runs. Equal questions to the same program have equal answers.
     ///
     /// # Errors
-    /// When a run failed.
+    /// A run failed.
     pub fn advise(&self, survey: Survey, progress: &Progress) -> Result<Advice, String> {
         let replayed = sweep::replay(self, &survey, progress)?;
         let finals = finals::run(self, &survey, &replayed, progress)?;
         Ok(Advice::new(self, survey, replayed, finals))
     }
 
-    /// Zones that the cache has, at full size.
+    /// Zones of the cache, at full size.
     fn zones(&self) -> u32 {
         let asked =
             self.capacity.map(|bytes| zonal_base::low_u32(zonal_base::index(bytes.0 / ZONE.0)));
         asked.unwrap_or_else(|| self.drive.zones())
     }
 
-    /// What it may fill, in bytes.
+    /// Capacity of the cache, in bytes.
     fn room(&self) -> Bytes {
         Bytes(u64::from(self.zones()) * ZONE.0)
     }
 
-    /// The drive that was named, and its twin. Of the measured drive there is one of either kind.
+    /// The named drive and its twin. Of the measured drive there is one of either kind.
     fn sides(&self) -> Sides {
         let named = |name: &str| name.parse::<Drive>().ok();
         let is_measured = [named("zn540"), named("sn540")].contains(&Some(self.drive));
@@ -162,5 +163,5 @@ impl Question {
     }
 }
 
-/// Sizes that objects may have where the trace has none.
+/// Allowed object sizes for traces without sizes.
 const CHUNKS_OF_ALL: std::ops::RangeInclusive<Bytes> = Bytes::kib(4)..=Bytes::mib(1);

@@ -1,13 +1,14 @@
-//! A cache under load in real time: closed loops of gets, and what they cost.
+//! Cache benchmark in real time: closed loops of gets, their latency, throughput and CPU time.
 //!
-//! Read in this order: `settings` (what the user asks for), `subject` (what a cache must offer), `modes` (the
-//! measurements, one file each), `phase` (the loop), `feed` (which key is next), `tally`, `window`, `report`.
+//! Read in this order: `settings` (flags of the user), `subject` (interface of a cache under
+//! test), `modes` (the measurements, one file each), `phase` (the loop of gets), `feed` (choice of
+//! the next key), `tally`, `window`, `report`.
 //!
-//! What holds for every number:
+//! Rules for every number:
 //!
 //! - A get ends with its last byte, checked; a wrong byte ends the run.
-//! - Every loop of a window has ended when its counters are read, so gets and counters fit each other.
-//! - CPU time is that of the whole process, the loops themselves included.
+//! - Every loop of a window has ended when its counters are read, so gets and counters agree.
+//! - CPU time is that of the whole process, including the loops.
 
 mod feed;
 mod modes;

@@ -1,4 +1,4 @@
-//! Charts: lines over named places or over time.
+//! Line charts, over categories or over time.
 
 use std::path::Path;
 
@@ -8,47 +8,47 @@ use plotters::prelude::{
 };
 use plotters::series::DashedLineSeries;
 
-/// A line to be drawn.
+/// A line of a chart.
 #[derive(Clone, Debug, Default)]
 pub struct ChartLine {
-    /// What it is called.
+    /// Name in the legend.
     pub name: String,
-    /// Measured on the drive.
+    /// Points measured on the drive.
     pub drive: Vec<(f64, f64)>,
-    /// Measured here.
+    /// Points measured here.
     pub here: Vec<(f64, f64)>,
 }
 
-/// What is written along the x axis.
+/// Labels of the x axis.
 #[derive(Clone, Debug)]
 pub enum Along {
-    /// These words, at 0, 1, 2, …
+    /// Categories, at 0, 1, 2, ...
     Places(Vec<String>),
     /// Numbers.
     Numbers,
 }
 
-/// A chart to be drawn.
+/// A chart.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// Of the file, without its ending.
+    /// File name, without its extension.
     pub file: &'static str,
-    /// Above it.
+    /// Title.
     pub title: &'static str,
-    /// Along the x axis.
+    /// Label of the x axis.
     pub x: &'static str,
-    /// Along the y axis.
+    /// Label of the y axis.
     pub y: &'static str,
-    /// What is written along the x axis.
+    /// Ticks of the x axis.
     pub along: Along,
-    /// What is drawn.
+    /// The lines.
     pub lines: Vec<ChartLine>,
 }
 
 const SIZE: (u32, u32) = (720, 440);
 const FONT: &str = "sans-serif";
-/// Told apart by people who see fewer colours (Okabe and Ito; their yellow
-/// is brown here, on white).
+/// Palette for colour-blind readers (Okabe and Ito; their yellow is brown here, for a white
+/// background).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -59,12 +59,12 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 0, 0),
     RGBColor(150, 75, 0),
 ];
-/// Room above the highest point.
+/// Factor of the y axis above the highest point.
 const HEADROOM: f64 = 1.08;
-/// More points than this are a curve; their marks would hide it.
+/// Largest number of points that are drawn with marks; more would hide the curve.
 const MARKS_MAX: usize = 40;
 
-/// Draws four charts as one file, two beside two. What they show falls from left to right, mostly.
+/// Draws four charts as one file, two by two. The legends fit lines that fall from left to right.
 pub(crate) fn write_panels(charts: &[Chart; 4], path: &Path) -> Result<(), String> {
     let root = SVGBackend::new(path, (SIZE.0 * 2, SIZE.1 * 2)).into_drawing_area();
     let panels = root.split_evenly((2, 2));
@@ -80,12 +80,12 @@ impl Chart {
         self.lines.iter().all(|line| line.here.is_empty())
     }
 
-    /// With the names of lines above them: what they show begins low, mostly.
+    /// Draws the chart with the legend above the lines, for lines that begin low.
     pub(crate) fn write(&self, path: &Path) -> Result<(), String> {
         self.write_with_names(SeriesLabelPosition::UpperLeft, path)
     }
 
-    /// With the names of lines below them, where they end high, or begin so if they stand for places.
+    /// Draws the chart with the legend below the lines, for lines that end high.
     pub(crate) fn write_with_names_below(&self, path: &Path) -> Result<(), String> {
         let position = match self.along {
             Along::Places(_) => SeriesLabelPosition::LowerLeft,

@@ -1,4 +1,4 @@
-//! Which keys are asked for: `zipf:0.99`, `ycsb-zipf:0.99`, `ycsb-scrambled` or `uniform`.
+//! Key distributions: `zipf:0.99`, `ycsb-zipf:0.99`, `ycsb-scrambled` or `uniform`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,26 +7,27 @@ use zonal_base::Rng;
 
 use crate::{Permutation, Scrambled, Ycsb, Zipf};
 
-/// How often each key is asked for.
+/// Popularity of the keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
     /// The key of rank k with probability proportional to 1 / k^theta.
     Zipf {
-        /// Above 0; the larger, the fewer keys matter.
+        /// Skew, above 0. A larger theta concentrates requests on fewer keys.
         theta: f64,
     },
-    /// As YCSB's generator has it, the most popular keys first.
+    /// YCSB's zipfian generator; the lowest keys are the most popular.
     YcsbZipf {
-        /// Between 0 and 1.
+        /// Skew, between 0 and 1.
         theta: f64,
     },
-    /// As YCSB's scrambled generator has it, with a theta of 0.99 that cannot be chosen: far more even than it says.
+    /// YCSB's scrambled generator, with its fixed theta of 0.99: far more uniform than its name
+    /// suggests.
     YcsbScrambled,
-    /// All keys alike.
+    /// All keys are equally popular.
     Uniform,
 }
 
-/// The largest theta: beyond it the first key is nearly all there is.
+/// Largest theta: beyond it, nearly all requests go to the first key.
 const THETA_MAX: f64 = 10.0;
 
 impl FromStr for Distribution {
@@ -52,7 +53,7 @@ impl FromStr for Distribution {
 }
 
 impl fmt::Display for Distribution {
-    /// As it is read.
+    /// Formats the distribution as it is parsed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Zipf { theta } => write!(f, "zipf:{theta}"),
@@ -63,7 +64,7 @@ impl fmt::Display for Distribution {
     }
 }
 
-/// Draws keys below a number.
+/// Generator of keys below a number.
 #[derive(Clone, Copy, Debug)]
 pub struct Draw {
     keys: u64,
@@ -72,7 +73,7 @@ pub struct Draw {
 
 #[derive(Clone, Copy, Debug)]
 enum Ranks {
-    /// Which key has which rank is the permutation's to say.
+    /// The permutation maps ranks to keys.
     Zipf(Zipf, Permutation),
     Ycsb(Ycsb),
     Scrambled(Scrambled),
@@ -94,13 +95,13 @@ impl Draw {
         Self { keys, ranks }
     }
 
-    /// Keys that there are.
+    /// Number of keys.
     #[must_use]
     pub const fn keys(&self) -> u64 {
         self.keys
     }
 
-    /// A key below [`Draw::keys`].
+    /// Draws a key below [`Draw::keys`].
     pub fn key(&self, rng: &mut Rng) -> u64 {
         match &self.ranks {
             Ranks::Zipf(zipf, permutation) => permutation.at(zipf.draw(rng) - 1),

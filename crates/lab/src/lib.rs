@@ -1,9 +1,10 @@
-//! Workloads, and what is measured while a cache or a drive runs them.
+//! Laboratory: workloads, and the measurements of a cache or a drive that runs them.
 //!
-//! Uses: `cache`, `shaper` and what they stand on. Knows nothing of: any real device, any cache of others (each is a
-//! [`bench::Subject`]), HTTP.
-//! Read in this order: `distribution`, `zipf`, `ycsb`, `cachebench`, `permutation`, `value`, `bench`; `characterize`; `trace`, `made`,
-//! `workload`; `simulated`, `jobs`, `experiment`, `paper`, `advise`.
+//! Uses: `cache`, `shaper` and their dependencies.
+//! Knows nothing of: real devices, other caches (each is a [`bench::Subject`]), HTTP.
+//! Read in this order: `distribution`, `zipf`, `ycsb`, `cachebench`, `permutation`, `value`,
+//! `bench`; `characterize`; `trace`, `made`, `workload`; `simulated`, `jobs`, `experiment`,
+//! `paper`, `advise`.
 
 pub mod advise;
 pub mod bench;

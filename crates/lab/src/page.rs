@@ -1,6 +1,6 @@
-//! What reports have in common: pages of HTML that need no other file.
+//! HTML pages of reports, in a single file each.
 
-/// A page: its title, what is written on it, and by what it was made.
+/// A page, with its title, its body, and the program that wrote it.
 pub(crate) fn page(title: &str, body: &str, made: &str) -> String {
     let title = escaped(title);
     format!(
@@ -11,7 +11,7 @@ pub(crate) fn page(title: &str, body: &str, made: &str) -> String {
     )
 }
 
-/// A table; the first row has the names of the columns.
+/// A table; the first row has the column names.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let row = |row: &Vec<String>, tag: &str| {
         let fields = row.iter().map(|field| format!("<{tag}>{}</{tag}>", escaped(field)));
@@ -22,12 +22,12 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     format!("<div class=\"wide\"><table>{}{rest}</table></div>\n", head.unwrap_or_default())
 }
 
-/// Figures, as their files have them.
+/// Figures, embedded as SVG.
 pub(crate) fn figures(figures: &[String]) -> String {
     figures.iter().map(|figure| format!("<figure>{figure}</figure>\n")).collect()
 }
 
-/// The same rows for people who read text: every column as wide as its widest field.
+/// A table as plain text, with aligned columns.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
@@ -50,7 +50,7 @@ pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The date, in UTC: the one thing in which two reports of the same runs differ.
+/// Today's date in UTC: the only difference between two reports of the same runs.
 fn today() -> String {
     // "Sun, 06 Nov 1994 08:49:37 GMT" without the time.
     httpdate::fmt_http_date(std::time::SystemTime::now())

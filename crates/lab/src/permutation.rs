@@ -1,15 +1,15 @@
-//! A seeded bijection of the numbers below n: popular keys must not be neighbours.
+//! Seeded permutation of the numbers below n, so that popular keys are not neighbours.
 
 use zonal_base::mix64;
 
 /// Rounds of the Feistel network: 4 leave no pattern that a cache could see.
 const ROUNDS: usize = 4;
 
-/// The numbers below n, in another order.
+/// A permutation of the numbers below n.
 #[derive(Clone, Copy, Debug)]
 pub struct Permutation {
     n: u64,
-    /// One for each round.
+    /// One key per round.
     keys: [u64; ROUNDS],
     /// Bits of each half of a number.
     half: u32,
@@ -26,11 +26,12 @@ impl Permutation {
         Self { n, keys, half: if half == 0 { 1 } else { half } }
     }
 
-    /// Where `i` goes. Requires: `i` is below n.
+    /// Image of `i`. Requires: `i` is below n.
     #[must_use]
     pub fn at(&self, i: u64) -> u64 {
         assert!(i < self.n);
-        // The network permutes the next power of four; what falls outside goes round again.
+        // The network permutes the next power of four; a result outside the range is permuted again
+        // (cycle walking).
         let mut i = self.network(i);
         while self.n <= i {
             i = self.network(i);

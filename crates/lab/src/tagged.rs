@@ -1,8 +1,8 @@
-//! What is written where nobody looks at the bytes but those who move them.
+//! Tagged payloads: contents for writes whose bytes are never checked.
 
 use zonal_base::{Blocks, Contents, Payload, Pool, PoolClass, Tag, index};
 
-/// So many blocks of tags, to be written as often as is wanted.
+/// Payload of this many blocks of tags, for repeated writes.
 pub(crate) fn tagged(blocks: Blocks) -> Payload {
     let class = PoolClass { blocks, count: 1 };
     let pool = Pool::holding(Contents::Tags, &[class], Box::new(|| ()));

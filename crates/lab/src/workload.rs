@@ -1,4 +1,4 @@
-//! What is asked of a cache: keys that are drawn, or the requests of a trace.
+//! Workload of a cache: drawn keys, or the requests of a trace.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,39 +12,39 @@ use zonal_base::{Bytes, mix64};
 use crate::Distribution;
 use crate::trace::{Format, Trace};
 
-/// What is asked for, and in which order.
+/// Requests and their order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
-    /// Keys, each get one of them.
+    /// Drawn keys, one per get.
     Drawn(Distribution),
-    /// The requests of a file.
+    /// Requests of a trace file.
     Recorded(Recorded),
 }
 
-/// The requests of a file, and how they are asked.
+/// Trace replay: a file, and how its requests are issued.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Recorded {
     /// The file.
     pub trace: PathBuf,
-    /// How it is written down, where its name does not say.
+    /// Format, if the file name does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
-    /// When each request is asked.
+    /// Pace of the requests.
     #[serde(default)]
     pub pace: Pace,
-    /// How many caches' users ask the same at the same time, each for objects of its own: a short trace fills a large
-    /// drive so.
+    /// Number of copies: user groups that issue the same requests at the same time, each for its
+    /// own objects. A short trace fills a large drive this way.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub copies: u32,
-    /// One object in so many is asked for, chosen by a hash of its number, and the others are passed over: a cache with as
-    /// small a part of the room hits as often, but for chance.
+    /// Sampling: one object in this many is requested, chosen by a hash of its number. A cache with
+    /// the same fraction of the space has the same hit ratio, except for chance.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub sample: u32,
-    /// Requests of the file, from its beginning; `None`: all.
+    /// Requests from the beginning of the file; `None`: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
-    /// Length and checksum of the file, so that what was run on another one is not taken for this one's.
+    /// Length and checksum of the file, so that results of another file are not reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<String>,
 }
@@ -58,37 +58,37 @@ const fn is_one(copies: &u32) -> bool {
     *copies == 1
 }
 
-/// Copies at most: their numbers have 16 bits.
+/// Largest number of copies: copy numbers have 16 bits.
 const COPIES_MAX: u32 = 1 << 16;
 
-/// Any number: the hash by which objects are chosen is nobody else's.
+/// Salt of the sampling hash, so that no other hash equals it.
 const SAMPLED: u64 = 0x5A4D_504C;
 
-/// When a request of a trace is asked.
+/// Pace of a trace replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Pace {
     /// As soon as a task is free.
     #[default]
     Full,
-    /// So many times as fast as it was recorded.
+    /// This many times the recorded speed.
     Times(f64),
 }
 
 impl Recorded {
-    /// All of a file, as fast as it goes.
+    /// The whole file, as fast as possible.
     #[must_use]
     pub const fn new(trace: PathBuf, format: Option<Format>) -> Self {
         Self { trace, format, pace: Pace::Full, copies: 1, sample: 1, requests: None, mark: None }
     }
 
-    /// The format: the one that was given, or the one that the name says.
+    /// The given format, or the one of the file name.
     #[must_use]
     pub fn known_format(&self) -> Option<Format> {
         self.format.or_else(|| Format::of_name(&self.trace))
     }
 
     /// # Errors
-    /// When it cannot be asked so; the text begins with the key.
+    /// The settings are invalid; the text begins with the key.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Some(format) = self.known_format() else {
             let name = self.trace.display();
@@ -109,30 +109,30 @@ impl Recorded {
         Ok(())
     }
 
-    /// A copy's objects are its own. `None`: the object is passed over.
+    /// Object number of a copy. `None`: the object is not sampled.
     pub(crate) const fn id_of(&self, id: u64, copy: u32) -> Option<u64> {
         let id = if copy == 0 { id } else { mix64(id ^ mix64(copy as u64)) };
-        // Not by the bits that caches sort by.
+        // Hashed, because caches sort by the bits of the number.
         let is_sampled = self.sample == 1 || mix64(id ^ SAMPLED).is_multiple_of(self.sample as u64);
         if is_sampled { Some(id) } else { None }
     }
 
-    /// Requires: a format that is known.
+    /// Requires: a known format.
     pub(crate) fn file(&self) -> Trace {
         let format = self.known_format().expect("checked");
         Trace::new(self.trace.clone(), format)
     }
 
-    /// What objects have without a size of their own, if the format has none.
+    /// Size of every object, if the format has no sizes.
     pub(crate) fn size_of_all(&self, chunk: Bytes) -> Option<Bytes> {
         let has_sizes = self.known_format().is_some_and(Format::has_sizes);
         (!has_sizes).then_some(chunk)
     }
 
-    /// The file is looked for in `folder`, unless its name begins at the root, and marked.
+    /// Finds the file in `folder`, unless its path is absolute, and records its checksum.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// The file cannot be read.
     pub fn find(&mut self, folder: &Path) -> Result<(), String> {
         self.trace = folder.join(&self.trace);
         self.mark = Some(self.file().mark().map_err(|error| error.to_string())?);
@@ -152,7 +152,7 @@ impl From<Distribution> for Workload {
 }
 
 impl fmt::Display for Workload {
-    /// As a column of a table has it.
+    /// Formats the workload for a table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Recorded { trace, pace, copies, .. } = match self {
             Self::Drawn(distribution) => return distribution.fmt(f),
@@ -200,7 +200,7 @@ impl<'de> Visitor<'de> for TextOrTable {
     }
 }
 
-/// Times as fast at most: faster is as fast as it goes.
+/// Largest speed-up. A larger one is as fast as possible.
 const TIMES_MAX: f64 = 1e6;
 
 impl FromStr for Pace {
@@ -217,7 +217,7 @@ impl FromStr for Pace {
 }
 
 impl fmt::Display for Pace {
-    /// As it is read.
+    /// Formats the pace as it is parsed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full => f.write_str("full"),

@@ -1,10 +1,11 @@
-//! The zipfian generator of YCSB, which many published workloads come from: an approximation by Gray et al. ("Quickly
-//! generating billion-record synthetic databases", SIGMOD 1994) whose two most popular keys are exact. With the plain one the key of
-//! rank 0 is key 0; the "scrambled" one spreads its ranks over all keys.
+//! YCSB's zipfian generator, the source of many published workloads: an approximation by Gray et
+//! al. ("Quickly generating billion-record synthetic databases", SIGMOD 1994), exact for the two
+//! most popular keys. The plain generator gives rank 0 to key 0. The scrambled one spreads its
+//! ranks over all keys.
 
 use zonal_base::Rng;
 
-/// Ranks from 0 to n - 1, small ones most often.
+/// Generator of ranks from 0 to n - 1; low ranks are the most frequent.
 #[derive(Clone, Copy, Debug)]
 pub struct Ycsb {
     n: f64,
@@ -15,7 +16,7 @@ pub struct Ycsb {
 }
 
 impl Ycsb {
-    /// Adds up all n weights once. Requires: `n` is not 0, `theta` lies between 0 and 1.
+    /// Adds up all n weights once. Requires: `n` is not 0, and `theta` is between 0 and 1.
     #[must_use]
     pub fn new(n: u64, theta: f64) -> Self {
         assert!(0 < n && 0.0 < theta && theta < 1.0);
@@ -23,7 +24,7 @@ impl Ycsb {
         Self::with_zeta(n, (theta, zeta))
     }
 
-    /// The same where the sum of all weights is known.
+    /// Generator with a known sum of all weights.
     fn with_zeta(n: u64, (theta, zeta): (f64, f64)) -> Self {
         let zeta_2 = 1.0 + 0.5_f64.powf(theta);
         let n = n as f64;
@@ -31,12 +32,12 @@ impl Ycsb {
         Self { n, theta, alpha: 1.0 / (1.0 - theta), zeta, eta }
     }
 
-    /// A rank below n.
+    /// Draws a rank below n.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         self.rank(rng.unit())
     }
 
-    /// The rank that a number from 0 to 1 stands for.
+    /// Rank of a number from 0 to 1.
     fn rank(&self, u: f64) -> u64 {
         let scaled = u * self.zeta;
         if scaled < 1.0 {
@@ -50,9 +51,9 @@ impl Ycsb {
     }
 }
 
-/// YCSB's "scrambled" generator, which its workloads use: a [`Ycsb`] of theta 0.99 over 10^16 ranks whatever the number of keys,
-/// hashed to them. Its keys are far more alike than those of a zipf distribution over so many keys: the most popular one has 3.8 % of the
-/// draws whether there are a thousand or a billion, for that is the share of rank 0 of 10^16.
+/// YCSB's scrambled generator, which its workloads use: a [`Ycsb`] of theta 0.99 over 10^16 ranks,
+/// hashed to the keys. Its keys are far more uniform than a zipf distribution over the keys: the
+/// most popular one has 3.8 % of the draws for any number of keys, the share of rank 0 of 10^16.
 #[derive(Clone, Copy, Debug)]
 pub struct Scrambled {
     ranks: Ycsb,
@@ -62,7 +63,7 @@ pub struct Scrambled {
 /// Ranks of the scrambled generator.
 const SCRAMBLED_RANKS: u64 = 10_000_000_000_000_000;
 
-/// Theta, and the sum of the weights of all ranks, as YCSB has them.
+/// Theta, and YCSB's sum of the weights of all ranks.
 const SCRAMBLED: (f64, f64) = (0.99, 26.469_028_201_783_02);
 
 impl Scrambled {
@@ -73,7 +74,7 @@ impl Scrambled {
         Self { ranks: Ycsb::with_zeta(SCRAMBLED_RANKS, SCRAMBLED), keys }
     }
 
-    /// A key below `keys`.
+    /// Draws a key below `keys`.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         self.key(self.ranks.draw(rng))
     }
@@ -83,7 +84,7 @@ impl Scrambled {
     }
 }
 
-/// FNV-1a of the eight bytes of a number, the lowest first, taken for a signed number, without its sign.
+/// FNV-1a of the eight bytes of a number, lowest first; the absolute value as a signed number.
 const fn fnv(number: u64) -> u64 {
     const BASIS: u64 = 0xCBF2_9CE4_8422_2325;
     const PRIME: u64 = 1_099_511_628_211;
@@ -134,7 +135,7 @@ mod tests {
         assert!((0..1000).all(|_| ycsb.draw(&mut rng) == 0));
     }
 
-    /// Worked out from the published formulas with another program.
+    /// Values computed from the published formulas with another program.
     #[test]
     fn ranks_are_those_of_the_published_formulas() {
         #[track_caller]
@@ -183,9 +184,9 @@ mod tests {
         }
         seen.sort_unstable_by(|a, b| b.cmp(a));
         let share = |count: usize| f64::from(seen[..count].iter().sum::<u32>()) / f64::from(DRAWS);
-        // 1 / 26.469, and what the other ranks add by chance.
+        // 1 / 26.469, and the random share of the other ranks.
         assert!((share(1) - 0.0378).abs() < 0.001, "{}", share(1));
-        // A fifth, where a zipf distribution over so many keys has three fifths.
+        // A fifth; a zipf distribution over this many keys has three fifths.
         assert!((share(1000) - 0.203).abs() < 0.02, "{}", share(1000));
     }
 }

@@ -1,20 +1,20 @@
-//! Exact zipf: rank k of n is drawn with probability proportional to 1 / k^theta.
+//! Exact zipf generator: draws rank k of n with probability proportional to 1 / k^theta.
 //!
-//! Rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone
-//! discrete distributions", 1996): no table, so two million keys cost no memory, and no approximation,
-//! unlike what YCSB calls zipfian.
+//! Rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from
+//! monotone discrete distributions", 1996). It needs no table, so two million keys take no memory,
+//! and no approximation, unlike YCSB's zipfian generator.
 
 use zonal_base::Rng;
 
-/// Ranks from 1 to n, small ones most often.
+/// Generator of ranks from 1 to n; low ranks are the most frequent.
 #[derive(Clone, Copy, Debug)]
 pub struct Zipf {
     n: f64,
     theta: f64,
-    /// The integral of the hat at the two ends of the ranks.
+    /// Integral of the hat function at both ends of the ranks.
     first: f64,
     last: f64,
-    /// Within this distance below a rank, no draw is ever rejected.
+    /// Within this distance below a rank, a draw is never rejected.
     sure: f64,
 }
 
@@ -30,7 +30,7 @@ impl Zipf {
         zipf
     }
 
-    /// A rank from 1 to n.
+    /// Draws a rank from 1 to n.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         loop {
             let u = self.last + rng.unit() * (self.first - self.last);
@@ -46,7 +46,7 @@ impl Zipf {
         (-self.theta * x.ln()).exp()
     }
 
-    /// The integral of [`Zipf::weight`], shifted by a constant; good at theta = 1 too.
+    /// Integral of [`Zipf::weight`], shifted by a constant; valid at theta = 1 too.
     fn integral(&self, x: f64) -> f64 {
         let log = x.ln();
         expm1_over((1.0 - self.theta) * log) * log
@@ -63,12 +63,12 @@ const fn whole(rank: f64) -> u64 {
     rank as u64
 }
 
-/// (e^t - 1) / t, which is 1 at 0.
+/// (e^t - 1) / t; 1 at t = 0.
 fn expm1_over(t: f64) -> f64 {
     if t.abs() < 1e-8 { 1.0 + t / 2.0 } else { t.exp_m1() / t }
 }
 
-/// ln(1 + t) / t, which is 1 at 0.
+/// ln(1 + t) / t; 1 at t = 0.
 fn ln_1p_over(t: f64) -> f64 {
     if t.abs() < 1e-8 { 1.0 - t / 2.0 } else { t.ln_1p() / t }
 }
@@ -77,7 +77,7 @@ fn ln_1p_over(t: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Draws must fall on each rank as often as the definition says, within five standard deviations.
+    /// Each rank occurs as often as the definition says, within five standard deviations.
     #[track_caller]
     fn check(n: u64, theta: f64) {
         const DRAWS: u32 = 200_000;

@@ -1,13 +1,14 @@
-//! What paper 000 found, on a tenth of the drives: which drive is faster, and the law of the active zones. All of it, at
-//! full size, is `zonal-lab paper 000`.
+//! Paper 000 on a tenth of the drives: the faster drive, and the law of active zones.
+//!
+//! `zonal-lab paper 000` runs everything at full size.
 
 use zonal_base::{Bytes, Nanos};
 use zonal_lab::Distribution;
 use zonal_lab::experiment::{Engine, Experiment, Outcome, Precondition, run};
 use zonal_lab::simulated::Habits;
 
-/// A tenth of the zones, of the block drive, of the bytes; chunks of 32 MiB, 33 to a zone, an origin as
-/// fast for each byte.
+/// A tenth of the zones, of the block drive and of the bytes; chunks of 32 MiB, 33 to a zone, and
+/// an origin with the same time per byte.
 fn large_chunks(drive: &str, workload: Distribution, ratio: u64) -> Experiment {
     let chunk = Bytes::mib(32);
     Experiment {
@@ -106,13 +107,13 @@ fn the_spikes_of_a_chunk_cache_are_finishes_and_go_when_nobody_waits() {
     let coded = outcome(&chunk_cache("reopen+small-writes+insert-epoch+finish-in-line"));
     let behind = outcome(&chunk_cache("none"));
     let millis = |nanos: u64| nanos as f64 / 1e6;
-    // 53 MiB of each zone are not used, and written when it is finished.
+    // Each zone has 53 MiB unused, which finishing the zone writes.
     let finish = millis(coded.finish.mean_ns);
     assert!((45.0..52.0).contains(&finish), "{finish} ms");
     // 256 pieces of 4 KiB, and opening the device.
     let write = millis(coded.write.p50_ns);
     assert!((4.0..6.0).contains(&write), "{write} ms");
     assert!(finish < millis(coded.write.max_ns) && millis(behind.write.max_ns) < finish / 2.0);
-    // In the code one of the two zones that are emptied is empty already: so less is forgotten at a time.
+    // In the code, one of the two emptied zones is already empty, so each reclaim evicts less.
     assert!(coded.first_emptied_ns.is_some() && behind.hits < coded.hits);
 }

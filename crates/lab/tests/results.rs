@@ -1,4 +1,4 @@
-//! What was measured on the models of drives was measured on these models: the pages name the constants.
+//! Freshness of results: pages must name the fingerprints of the current drive models.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn the_lab_runs_on_the_drives_that_were_compared_with_real_ones() {
     }
 }
 
-/// When a constant changes, what was measured with it is no longer true: both commands have to be run again.
+/// After a change of a constant both commands must run again, because the results are outdated.
 #[test]
 fn the_pages_name_the_constants_that_they_were_measured_with() {
     for model in fitted() {

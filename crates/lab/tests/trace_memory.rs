@@ -1,4 +1,4 @@
-//! What policies take for each object, by counting what is allocated.
+//! Memory of the policies per object, measured with a counting allocator.
 
 use std::alloc::System;
 
@@ -7,16 +7,18 @@ use zonal_base::{Bytes, Rng};
 use zonal_lab::trace::{Capacity, NEVER, Op, Request, Room, Tally, make};
 use zonal_lab::{Distribution, Draw};
 
-/// Refuses nothing: it is here to count.
+/// Allocator that counts and never refuses.
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
 const OBJECTS: u64 = 100_000;
 
-/// Bytes for each object that is cached, ghosts included, when the cache is full and has evicted for a while.
+/// Maximum bytes per cached object, including ghosts, when the cache is full and has evicted for a
+/// while.
 const MOST: f64 = 24.0;
 
-/// S3-FIFO and ARC remember nearly as many ghosts as they have objects, and where objects have sizes these have them, too.
+/// Maximum with object sizes, for the policies that keep nearly as many ghosts as objects: their
+/// ghosts have sizes, too.
 const MORE_WITH_SIZES: [(&str, f64); 2] = [("s3-fifo", 36.0), ("arc", 38.0)];
 
 const REFERENCES: [&str; 7] = ["lru", "fifo", "clock", "sieve", "s3-fifo", "arc", "belady"];
@@ -24,7 +26,7 @@ const REFERENCES: [&str; 7] = ["lru", "fifo", "clock", "sieve", "s3-fifo", "arc"
 const IN_SLOTS: [&str; 3] =
     ["chunk-lru?place=slots", "region-fifo?place=slots", "region-lru?place=slots"];
 
-/// A million requests for ten times as many objects as there is room for, with what comes next.
+/// A million requests, with next positions, for ten times as many objects as fit.
 fn requests() -> Vec<Request> {
     let draw = Draw::new(Distribution::Zipf { theta: 0.99 }, OBJECTS * 10, 1);
     let mut rng = Rng::new(1);
@@ -39,7 +41,7 @@ fn requests() -> Vec<Request> {
     requests
 }
 
-// The only test of this program: another thread's memory would be counted, too.
+// The only test of this program: memory of another thread would be counted, too.
 #[test]
 fn an_object_takes_no_more_memory_than_its_policy_may() {
     let requests = requests();

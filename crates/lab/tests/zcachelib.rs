@@ -1,4 +1,6 @@
-//! Paper 002 on whole drives: what was fitted, and that an item may stand for any number of objects. Slow: it looks at `SLOW_TESTS=1`.
+//! Paper 002 on whole drives: fitted values, and results that do not depend on the item size.
+//!
+//! Slow: runs only with `SLOW_TESTS=1`.
 
 use zonal_lab::CachePool;
 use zonal_lab::experiment::Run;
@@ -25,8 +27,8 @@ fn a_request_costs_what_makes_reg_fifo_as_fast_as_published() {
     }
 }
 
-/// Hits and write amplification on one workload, with as many objects in an item as in the tables, with one, and with
-/// four times as many.
+/// Hits and write amplification of one workload, with as many objects per item as in the tables,
+/// with one, and with four times as many.
 #[test]
 fn tables_are_alike_whatever_an_item_stands_for() {
     if !is_slow() {

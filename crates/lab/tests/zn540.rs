@@ -1,12 +1,11 @@
-//! The model of the reference's own drive, under all the experiments. Slow: it looks at `SLOW_TESTS=1`.
+//! Model of the reference's own drive under all experiments. Slow: needs `SLOW_TESTS=1`.
 
 use zonal_emulator::{DiscardMedium, Profile, ZonedDrive};
 use zonal_lab::characterize::{
     Detail, Experiment, Score, Settings, Table, VirtualTime, memory, zoned,
 };
 
-/// Of the means that the model was fitted to, so many in a hundred are within their tolerance, or something
-/// broke. It had 96 when this was written.
+/// Minimum percentage of the fitted means within their tolerance. It was 96 when this was written.
 const FIT_PERCENT_MIN: usize = 90;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Block-device histories: two tiers with faults, users who overwrite each other, and an oracle
+//! Block-device histories: two tiers with faults, users with overlapping writes, and an oracle
 //! that knows the allowed content of each block.
 //!
 //! Read in this order: `history` (the events, as data), `generate`, `oracle`, `world` (the host's
@@ -6,13 +6,13 @@
 //!
 //! | fault | must survive | may be lost |
 //! | --- | --- | --- |
-//! | process crash at any instant | what was acknowledged | what was not |
-//! | power cut of either tier or of both | what was flushed or written with FUA | anything else; each block is old or new |
-//! | a failed write, a zone read-only | what was acknowledged | nothing |
-//! | unreadable block | all others | this block: an error, never an older version; with a header, the use of the devices |
-//! | zone offline | all that is not in it | its blocks: errors, and after a start that salvages older versions; one start, not each, has to |
-//! | flipped bit | all others | this block: handed out as it is, an error once it is moved; at a start what does not fit its checksum counts as torn |
-//! | a lost command, either device gone | what was acknowledged, when it is back | its use until then: errors, and nobody waits for ever |
+//! | process crash at any instant | acknowledged writes and trims | all others |
+//! | power cut of either tier or of both | writes and trims that were flushed or had FUA | all others; each block is old or new |
+//! | a failed write, a zone read-only | acknowledged writes and trims | nothing |
+//! | unreadable block | all others | this block: an error, never an older version; if it holds a header, the use of the devices |
+//! | zone offline | all other zones | its blocks: errors, and older versions after a start that salvages; only one start has to salvage |
+//! | flipped bit | all others | this block: returned as it is, an error after relocation; a start takes blocks with a wrong checksum for torn |
+//! | a lost command, either device gone | acknowledged writes and trims, when the device is back | the use of the device until then: errors, and no request waits for ever |
 
 mod actor;
 mod generate;

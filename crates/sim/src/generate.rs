@@ -99,7 +99,7 @@ fn isolate_some(seed: u64, lives: &mut [Life]) {
     }
 }
 
-/// Pins some objects in half of all histories: few enough that there usually is room for them. A
+/// Pins some objects in half of all histories: few enough that there often is room for them. A
 /// random stream of its own keeps the rest of the history unchanged.
 fn pin_some(seed: u64, setting: &mut Setting, objects: &mut [NewObject]) {
     let mut rng = Rng::new(!seed);
@@ -196,7 +196,7 @@ fn geometry(rng: &mut Rng, model: Model) -> Geometry {
     let zone_capacity = Blocks(40 + rng.below(30));
     let limits = [None, Some(2), Some(3), Some(14)];
     let (open, active) = match (limits[draw(rng, 4)], limits[draw(rng, 4)]) {
-        // Only zoned drives have limits. The open limit is at most the active limit.
+        // Only zoned devices have limits. The open limit is at most the active limit.
         _ if kind == DeviceKind::Conventional => (None, None),
         (Some(open), Some(active)) => (Some(active.min(open)), Some(active)),
         (None, Some(active)) => (Some(active), Some(active)),

@@ -1,8 +1,8 @@
 //! History as data: the setting, and the events of each life of the cache.
 //!
-//! The generator (`generate`) derives it from a seed, and draws nothing later. A history without
-//! one of its steps is therefore a history too (`shrink`). Delays and torn writes are drawn from
-//! numbers in the history.
+//! The generator (`generate`) derives a history from a seed, and draws nothing later. A history
+//! without one of its steps is therefore a history too (`shrink`). Delays and torn writes are drawn
+//! from numbers in the history.
 
 use zonal_base::{Bytes, Nanos};
 use zonal_cache::Freshness;
@@ -63,12 +63,12 @@ pub(crate) type Life = crate::life::Life<Step, Shutdown>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shutdown {
-    /// After all actors have ended.
+    /// Graceful end, after all actors have ended.
     Graceful,
     /// Crash, this long after the start of the cache unless the actors end earlier.
     Crash(Crash, Nanos),
-    /// Isolation, this long after the start of the cache. After the second time the device is
-    /// readmitted with its contents, and the shard begins its next life.
+    /// Isolation of the device, this long after the start of the cache. After the second duration
+    /// the device is readmitted with its contents, and the shard begins its next life.
     Isolated(Nanos, Nanos),
 }
 
@@ -98,7 +98,7 @@ pub(crate) enum Op {
     Fault(Fault),
 }
 
-/// A read of the object with this number.
+/// A read. `object` is the number of the object in the history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadStep {
     pub(crate) object: usize,

@@ -7,21 +7,21 @@
 //! Read in this order: `life` and `history` (the events, as data), `generate` (from a seed to a
 //! history), `play` (runs a history) with `shutdown`, `world` (the host's loop), `drive` and
 //! `origin` (the environment), `actors` and `read_client` (clients), `oracle`, `pin_oracle` and
-//! `violation` (the checks), `shrink`. `stress_policy` is a policy that rewrites. `trace` and `text`
-//! print histories. `block` has the same for the block device.
+//! `violation` (the checks), `shrink`. `stress_policy` is a policy that rewrites. `trace` and
+//! `text` print histories. `block` has the same for the block device.
 //!
 //! A seed determines one history: workload, delays, faults and crashes. [`run`] returns a report,
 //! or the [`Violation`] that the oracle found. The same seed reproduces either.
 //!
 //! | fault | must survive | may be lost |
 //! | --- | --- | --- |
-//! | process crash at any instant | removals acknowledged; what was on flash | what was not on flash |
-//! | power cut at any instant | removals acknowledged | anything not flushed |
-//! | flipped bits, unreadable blocks, a zone offline | every answer is right | the records that they hit, a tombstone included |
-//! | a failed write, a zone read-only, limits lower than reported | every answer is right; removals acknowledged | what was to be written |
-//! | a lost command, the device gone | every answer is right; removals acknowledged | the use of the device, until the next start |
+//! | process crash at any instant | acknowledged removals; data on flash | data not yet on flash |
+//! | power cut at any instant | acknowledged removals | data that was not flushed |
+//! | flipped bits, unreadable blocks, a zone offline | every answer is right | the affected records, tombstones included |
+//! | a failed write, a zone read-only, limits lower than reported | every answer is right; acknowledged removals | data to be written |
+//! | a lost command, the device gone | every answer is right; acknowledged removals | the use of the device, until the next start |
 //! | a slow die | all | time |
-//! | the device is isolated, and used again | every answer is right; removals acknowledged meanwhile | what was not on flash |
+//! | the device is isolated, then readmitted | every answer is right; removals acknowledged meanwhile | data not yet on flash |
 //! | the origin fails, stalls, sends too little, changes an object under a read | every answer is right, or an error | nothing |
 
 mod actors;

@@ -48,7 +48,7 @@ pub(crate) struct Object {
     /// answer.
     pub(crate) may_be_absent: bool,
     pub(crate) next_version: u64,
-    /// All earlier contents.
+    /// All contents that the object ever had, the current one included.
     pub(crate) past: Vec<Content>,
     /// Reads that begin now must not see an older content.
     pub(crate) oldest_allowed: (u64, u64),

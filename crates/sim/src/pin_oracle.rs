@@ -1,5 +1,5 @@
-//! Pin oracle: pinned bytes that were seen on flash stay there, across lives, until their object is
-//! written. It holds while there are no faults and there is room for all pinned objects.
+//! Pin oracle: pinned bytes that were seen on flash stay cached, across lives, until their object
+//! is written. This holds while there are no faults and there is room for all pinned objects.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl PinOracle {
         }
     }
 
-    /// Checks that all recorded ranges are on flash.
+    /// Checks that the recorded ranges of current versions are cached, and forgets the others.
     pub(crate) fn check(&mut self, cache: &Cache, objects: &Objects) -> Result<(), Wrong> {
         let objects = objects.borrow();
         self.pins.retain(|pin| pin.is_current(&objects[&pin.name]));

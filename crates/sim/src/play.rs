@@ -106,7 +106,7 @@ struct Play<'a> {
     pin_oracle: Rc<RefCell<PinOracle>>,
     /// Removals that the shard missed in the previous life, if its device is readmitted.
     missed: Option<Rc<PendingInvalidations>>,
-    /// The device was isolated at the end of the previous life.
+    /// The device was isolated in the previous life and not readmitted: the next start formats it.
     is_to_be_emptied: bool,
 }
 
@@ -344,7 +344,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Checks that all pinned data is cached, if possible.
+    /// Checks that all pinned data is cached, unless faults or a lack of space excuse a loss.
     fn check_pins(&self, cache: &Cache) -> Result<(), Wrong> {
         let mut pin_oracle = self.pin_oracle.borrow_mut();
         let is_promised = !self.suffered.anything

@@ -63,11 +63,11 @@ impl<H: Lived> Shrink for H {
 /// A history without removable parts, or the smallest within [`SHRINK_RUNS_MAX`].
 #[derive(Clone, Debug)]
 pub struct Shrunk<H = History> {
-    /// The history.
+    /// Smallest history found so far.
     pub history: H,
-    /// Its violation.
+    /// Violation of this history.
     pub violation: Violation,
-    /// Number of runs.
+    /// Number of runs that shrinking took.
     pub runs: u32,
 }
 

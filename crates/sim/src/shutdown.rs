@@ -46,8 +46,8 @@ impl FlashedState {
         }
         let is_whole =
             |(name, head): &(ObjectName, Arc<Head>)| cache.is_on_flash(name, head, &(0..head.size));
-        // Heads may have been evicted after the listing, or may be in memory only because reclaim
-        // had no room. Then the listing is incomplete.
+        // Listed heads may have been evicted since, or may be in memory only because reclaim had no
+        // room. In both cases the next life checks none of them.
         let is_complete = cache.stats().evicted == evicted && log.stats().rewrites_refused == 0;
         let whole = known.into_iter().filter(|_| is_complete).filter(is_whole).collect();
         Ok(Self { records: cache.held_count(), whole })

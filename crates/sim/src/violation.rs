@@ -23,7 +23,7 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// Kind of a violation. Violations of one kind usually have one cause.
+/// Kind of a violation. As far as the simulator can tell, violations of one kind have one cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ViolationKind {
     /// A read returned a version that was overwritten or removed before the read began.
@@ -42,7 +42,7 @@ pub enum ViolationKind {
     Leak,
     /// Data on flash at a graceful end is missing in the next life.
     Lost,
-    /// Pinned data on flash is missing.
+    /// Pinned data that was on flash is no longer cached.
     Unpinned,
     /// Data of a healthy device was unreadable, or the device was given up or could not be opened.
     Unreadable,

@@ -249,13 +249,13 @@ impl World {
         Ok(true)
     }
 
-    /// Fails the commands in flight, and all later ones.
+    /// Resets the device as a power cut does, and fails the commands in flight and all later ones.
     fn lose_device(&mut self, device: &mut DeadlineDevice<&mut Drive>) {
         device.device_mut().crash(self.now, &mut self.rng, Crash::Power);
         self.go_on_without(device);
     }
 
-    /// The same for the engine; the device still carries out its commands.
+    /// Fails the commands for the engine only: the device still carries out those in flight.
     pub(crate) fn isolate(&mut self, device: &mut DeadlineDevice<&mut Drive>) {
         self.trace.note(self.now, "host", format_args!("isolates the device"));
         self.is_isolated.set(true);

@@ -1,8 +1,8 @@
 //! Mutation test of the simulator: it finds each planted bug within 1,500 seeds, and shrinks its
 //! history.
 //!
-//! `cargo test -p zonal-sim --features planted-bugs --test planted -- --nocapture` prints the table of
-//! `docs/simulation.md`.
+//! `cargo test -p zonal-sim --features planted-bugs --test planted -- --nocapture` prints the table
+//! of `docs/simulation.md`.
 #![cfg(feature = "planted-bugs")]
 
 use std::fmt::Display;

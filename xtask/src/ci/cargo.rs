@@ -32,7 +32,7 @@ pub(super) fn binary(root: &Path) -> PathBuf {
     target(root).join(PROFILE).join("zonal")
 }
 
-/// Formats all crates of the workspace, including the benchmarks, which need no build for that.
+/// Checks the format of all crates, including the benchmarks, which need no build for that.
 pub(super) fn fmt(root: &Path) -> Outcome {
     match missing_component(root, "fmt", "rustfmt") {
         Some(skipped) => skipped,

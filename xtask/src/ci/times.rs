@@ -19,11 +19,11 @@ const HEAD: &str = "commit,day,machine,state,stage,wall_s,cpu_s\n";
 const CPU_NOISE_SECONDS: f64 = 5.0;
 const WALL_NOISE_SECONDS: f64 = 15.0;
 
-/// Growth from which a stage is named.
+/// Ratio to the earlier time from which a stage is named.
 const GROWTH: f64 = 1.5;
 
-/// CPU limit of a stage, as a multiple of its usual CPU time. The minimum is the second constant,
-/// and the third without earlier rows.
+/// CPU limit of a stage, as a multiple of its usual CPU time. The limit is at least
+/// [`CPU_LIMIT_MIN_SECONDS`], and [`CPU_LIMIT_UNKNOWN_SECONDS`] without earlier rows.
 const CPU_LIMIT_FACTOR: f64 = 3.0;
 const CPU_LIMIT_MIN_SECONDS: f64 = 60.0;
 const CPU_LIMIT_UNKNOWN_SECONDS: f64 = 3000.0;

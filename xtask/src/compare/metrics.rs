@@ -39,7 +39,8 @@ const HOST: &str = "127.0.0.1:";
 const START_MAX: Duration = Duration::from_secs(60);
 /// Interval between two looks at the server's output: short beside its start.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Longest wait for an answer, which takes a millisecond. An NBD server never answers.
+/// Longest wait for an answer, which takes a millisecond. An NBD server never answers, because it
+/// waits for its client.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// Writes a file for each server.

@@ -14,7 +14,7 @@ const FOLDER: &str = ".tools/venv";
 const PYTHON: &str = ".tools/venv/bin/python";
 /// Copy of the installed requirements.
 const STAMP: &str = ".tools/venv/requirements.txt";
-/// Modules that the tests import: set-up finds a package that does not load.
+/// Modules that the tests import: set-up finds a package that does not load before a test does.
 const IMPORTS: &str = "import boto3, datafusion, deltalake, duckdb, duckdb_extension_httpfs, minio, obstore, \
                        polars, pyarrow, s3fs, s3torchconnectorclient";
 

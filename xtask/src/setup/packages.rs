@@ -79,7 +79,7 @@ enum Consent {
     Refused,
     /// There is a terminal to ask at.
     Ask,
-    /// Nobody can be asked. The text says what to do.
+    /// Consent is impossible: not root, or an invalid `INSTALL`. The text says what to do.
     Missing(String),
 }
 
@@ -153,7 +153,7 @@ fn apt_get_install(packages: &[&str]) -> Result<(), String> {
     let install = || {
         let mut command = Command::new("apt-get");
         command.args(["install", "--yes", "--quiet", "--no-install-recommends"]);
-        // In runlevel 1, Debian's packages start no services.
+        // In runlevel 1, Debian's packages start no services: test tools must not run as services.
         command.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
         command
     };

@@ -1,7 +1,7 @@
 //! Checks that the table "Crates" of ARCHITECTURE.md agrees with the manifests.
 //!
-//! A row is `` | `name` | no_std | `base`, `device` | what it is | ``; the second cell is `no_std` or
-//! `std`, the third lists our own crates, or `—` for none.
+//! A row is `` | `name` | no_std | `base`, `device` | what it is | ``. The second cell is `no_std`
+//! or `std`; the third lists the project's own crates, or `—` for none.
 
 use std::collections::BTreeSet;
 

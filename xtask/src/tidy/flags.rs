@@ -4,7 +4,7 @@
 use super::Problem;
 use super::repository::Repository;
 
-/// Words that precede a command.
+/// Commands that a library must not name.
 const COMMANDS: [&str; 7] = [
     "zonal serve",
     "zonal block",

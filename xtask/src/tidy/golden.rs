@@ -1,7 +1,7 @@
 //! Checks that golden bytes of a format version never change: a new version gets its own.
 //!
-//! `xtask/golden.txt` lists every constant `GOLDEN_V<n>`: `path name hash`. The list is appended to;
-//! a line is changed only when its file moves. The hash is of the text without white space, so
+//! `xtask/golden.txt` lists every constant `GOLDEN_V<n>`: `path name hash`. New lines are appended.
+//! A line changes only when its file moves. The hash is of the text without white space, so
 //! formatting does not count.
 
 use std::collections::BTreeMap;

@@ -78,8 +78,8 @@ pub(super) struct Guest<'a> {
 }
 
 impl Guest<'_> {
-    /// Boots the guest, with its disk images in `folder`. Passes on every line of output, with
-    /// QEMU's CPU time so far.
+    /// Boots the guest in `folder`, which holds its archive and disk images. Passes on every line
+    /// of output, with QEMU's CPU time so far.
     ///
     /// # Errors
     /// The guest cannot be created or started, exceeds `limit`, or crashes.

@@ -1,64 +1,64 @@
-//! What follows: the one to take, what it costs and how long the drive lasts, and why not another.
+//! Recommendation: the best configuration, its cost and drive lifetime, and why not another.
 
 use serde::Serialize;
 
 use super::{Final, Question, Replayed, Survey, ZONE};
 
-/// An answer, and all that it rests on.
+/// A recommendation, with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// The file.
+    /// Trace file.
     pub trace: String,
-    /// What it asks for.
+    /// Survey of the load.
     pub survey: Survey,
-    /// Reads in a second, of the trace or as they were given; `None`: nothing is said of years and months.
+    /// Reads per second, from the trace or given; `None`: no figures per month and year.
     pub reads_per_s: Option<f64>,
-    /// What the cache may fill, in bytes.
+    /// Capacity of the cache, in bytes.
     pub capacity: u64,
-    /// Zones of it.
+    /// Zones of the cache.
     pub zones: u32,
-    /// Dollars for a million requests to the origin.
+    /// Price of a million origin requests, in dollars.
     pub price: f64,
-    /// Drive writes per day, for five years, that years are counted by.
+    /// Rated drive writes per day for five years, from which the lifetime follows.
     pub dwpd: f64,
-    /// What was replayed.
+    /// Replays.
     pub replayed: Vec<Replayed>,
-    /// What was run.
+    /// Runs.
     pub finals: Vec<Judged>,
-    /// Which of `finals` to take, by its number from 0.
+    /// Index of the recommended run in `finals`.
     pub take: usize,
-    /// Why, in sentences.
+    /// Reasons, in sentences.
     pub words: Vec<String>,
-    /// What the program was built from.
+    /// Commit of the program.
     pub commit: String,
 }
 
-/// A run, and what it comes to.
+/// A run, with its consequences.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
     /// The run.
     #[serde(flatten)]
     pub run: Final,
-    /// Bytes programmed for each read, once the cache is full.
+    /// NAND bytes per read, once the cache is full.
     pub programmed_per_read: f64,
-    /// Years that the drive lasts; `None` where reads per second are not known, or the drive is a guess.
+    /// Lifetime of the drive in years; `None` if the read rate is unknown, or the drive is a guess.
     pub years: Option<f64>,
-    /// Requests to the origin in a month, once the cache is full; `None` where reads per second are not known.
+    /// Origin requests per month, once the cache is full; `None` if the read rate is unknown.
     pub origin_requests_per_month: Option<f64>,
-    /// And what they cost, in dollars.
+    /// Price of these requests, in dollars.
     pub dollars_per_month: Option<f64>,
 }
 
-/// Years that drives are rated for.
+/// Rated lifetime of drives, in years.
 const RATED_YEARS: f64 = 5.0;
 
 const DAY_S: f64 = 86_400.0;
 const MONTH_S: f64 = 365.25 / 12.0 * DAY_S;
 
-/// Beyond this nobody would count on a drive: it dies of something else.
+/// Longest lifetime that is stated: beyond it, a drive fails for other reasons.
 pub(super) const YEARS_MAX: f64 = 99.0;
 
-/// A difference that is none: models and samples are not nearer to the drives.
+/// Relative difference that counts as none: models and samples are no more exact.
 const ALIKE: f64 = 0.02;
 
 impl Advice {
@@ -89,7 +89,7 @@ impl Advice {
         advice
     }
 
-    /// The run to take.
+    /// The recommended run.
     #[must_use]
     pub fn taken(&self) -> &Judged {
         &self.finals[self.take]
@@ -177,7 +177,7 @@ impl Advice {
         said
     }
 
-    /// The next best on the same kind of drive.
+    /// The next best run on the same kind of drive.
     fn why_not_another(&self) -> Option<String> {
         let taken = self.taken();
         let is_rival = |one: &&Judged| {
@@ -328,7 +328,7 @@ impl Judged {
     fn new(question: &Question, reads_per_s: Option<f64>, run: Final) -> Self {
         let programmed_per_read = run.programmed_per_read();
         let per_month = reads_per_s.map(|rate| rate * MONTH_S * run.replayed.late_fetches);
-        // Wear is spread over what the cache has, the spare part of it included.
+        // Wear is spread over the whole share of the cache, including its spare space.
         let rated = question.dwpd * RATED_YEARS * 365.25 * question.room().0 as f64;
         let years = reads_per_s.filter(|_| !run.is_guess).map(|rate| {
             let a_year = rate * programmed_per_read * DAY_S * 365.25;
@@ -358,7 +358,7 @@ impl Final {
     }
 }
 
-/// Fewest requests to the origin; of those that are alike in that, fewest bytes programmed.
+/// Run with the fewest origin requests; among equal ones, with the fewest NAND bytes.
 fn best(finals: &[Judged]) -> usize {
     let least = finals.iter().map(|one| one.run.replayed.late_fetches).fold(f64::MAX, f64::min);
     let alike = |one: &Judged| one.run.replayed.late_fetches <= least * (1.0 + ALIKE);
@@ -370,7 +370,8 @@ fn order(one: &Judged) -> f64 {
     one.programmed_per_read
 }
 
-/// Policies that were not run because a replay of them gave what that of one that was run did, with as much room.
+/// Policies that were not run, because their replays equal that of a policy that was, at the same
+/// capacity.
 pub(super) fn not_told_apart(run: &[&Replayed], all: &[Replayed]) -> Option<String> {
     let most = run.iter().map(|one| one.zones).max()?;
     let mut each: Vec<String> = Vec::new();
@@ -390,7 +391,7 @@ pub(super) fn not_told_apart(run: &[&Replayed], all: &[Replayed]) -> Option<Stri
     })
 }
 
-/// What one thing is beside another.
+/// Comparison of two values, in words.
 fn compared(this: f64, that: f64) -> String {
     if that == 0.0 || (this / that - 1.0).abs() < 0.005 {
         return "as much".into();

@@ -1,5 +1,5 @@
-//! A trace as the engine would see it, without a drive: objects are cut into chunks, copied and sampled as in a run, and
-//! take what their records take on flash.
+//! Chunked replay: a trace as the engine sees it, without a drive. Objects are cut into chunks,
+//! copied and sampled as in a run, and use the flash space of their records.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,30 +9,30 @@ use crate::Recorded;
 use crate::simulated::whole_blocks;
 use crate::trace::{Contender, FlashBytes, NEVER, Op, Outcome, Request, Tally};
 
-/// What was counted, of the first half of the trace and of the second.
+/// Counts of both halves of the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) halves: [Half; 2],
 }
 
-/// What was counted in a part of a trace.
+/// Counts of a part of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Half {
     pub(super) reads: u64,
-    /// Those of which every chunk was there.
+    /// Reads of which every chunk was cached.
     pub(super) hits: u64,
     pub(super) bytes: u64,
-    /// Of chunks that were there.
+    /// Bytes of cached chunks.
     pub(super) hit_bytes: u64,
-    /// Requests for bytes: missing neighbours are one.
+    /// Origin requests: adjacent missing chunks share one.
     pub(super) fetches: u64,
-    /// Written for the first time, and again.
+    /// Bytes written for the first time, and bytes rewritten.
     pub(super) filled: u64,
     pub(super) moved: u64,
 }
 
 impl Counts {
-    /// All of the trace.
+    /// Counts of the whole trace.
     pub(super) const fn whole(&self) -> Half {
         let [first, second] = self.halves;
         Half {
@@ -47,31 +47,32 @@ impl Counts {
     }
 }
 
-/// A policy's cache, and what is asked of it.
+/// A cache of one policy, and its requests.
 pub(super) struct Cut {
     inner: Box<dyn Contender>,
     recorded: Recorded,
     size_of_all: Option<Bytes>,
     chunk: Bytes,
-    /// Requests so far, and those of half the trace.
+    /// Requests so far, and the number in half the trace.
     position: u64,
     middle: u64,
-    /// Flash before the half that is being counted.
+    /// Flash writes before the current half.
     before: FlashBytes,
     counts: Counts,
     shared: SharedCounts,
 }
 
-/// Where the counts are found afterwards.
+/// Counts, shared with the caller.
 pub(super) type SharedCounts = Arc<Mutex<Counts>>;
 
-/// Of a record besides its bytes: its descriptor in the segment and in the footer, each 36 bytes and 4 for each
+/// Overhead of a record: its descriptors in the segment and in the footer, each 36 bytes plus 4 per
 /// 32 KiB (docs/formats/zonelog.md).
 const fn descriptors(len: u64) -> u64 {
     2 * (36 + 4 * len.div_ceil(32 << 10))
 }
 
-/// Of an object: its head with a name of some 40 bytes, packed, and that one's descriptors.
+/// Overhead of an object: its packed head, with a name of about 40 bytes, and the head's
+/// descriptors.
 const HEAD: u64 = 112 + descriptors(112);
 
 impl Cut {
@@ -136,7 +137,7 @@ impl Cut {
         if all { Outcome::Hit } else { Outcome::Miss }
     }
 
-    /// What went to flash since this was last asked belongs to the half that `position` lies in.
+    /// Adds the flash writes since the last call to the half that `position` is in.
     fn note_flash(&mut self) {
         let now = self.inner.flash();
         let half = &mut self.counts.halves[usize::from(self.middle <= self.position)];

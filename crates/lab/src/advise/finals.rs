@@ -1,4 +1,4 @@
-//! The few that are worth a run: the whole cache on the model of the drive, in virtual time.
+//! Final runs: the best candidates as a whole cache on the drive model, in virtual time.
 
 use serde::Serialize;
 use zonal_base::{Bytes, Nanos};
@@ -10,47 +10,47 @@ use crate::bench::Progress;
 use crate::experiment::{Campaign, Drive, Engine, Experiment, Outcome, Precondition};
 use crate::simulated::Habits;
 
-/// A cache on a drive that was run, and what it gave.
+/// A run of a cache on a drive, with its result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Final {
-    /// With zones, or without.
+    /// True for a zoned drive.
     pub is_zoned: bool,
-    /// Nothing of the drive was measured: only its write amplification says something.
+    /// True if the drive was not measured: only its write amplification is meaningful.
     pub is_guess: bool,
-    /// How much of the capacity is never written, in percent.
+    /// Spare space, in percent of the capacity.
     pub spare: u32,
-    /// Of its replay.
+    /// Its replay.
     pub replayed: Replayed,
-    /// What was run: a sample of the load, on as small a part of the drive.
+    /// The experiment: a sample of the load, on the same fraction of the drive.
     pub experiment: Experiment,
-    /// What it gave.
+    /// Its result.
     pub outcome: Outcome,
 }
 
-/// Policies on the drive with zones, or on the only one.
+/// Largest number of policies on the zoned drive, or on the only one.
 const MOST: usize = 3;
 
-/// Parts of a drive without zones that are left alone, in percent.
+/// Spare space on a conventional drive, in percent.
 pub(super) const SPARES: [u32; 3] = [0, 10, 20];
 
-/// Chunks that a run asks for, about: 20 seconds of a core, more if much is missed.
+/// Chunk lookups of a run, about: 20 CPU seconds, more with many misses.
 const LOOKUPS_MAX: u64 = 3_000_000;
 
-/// In what a drive without zones was written over before: then what is spare on it is what was left spare.
+/// Write unit that ages a conventional drive before the run, so that only the spare space is free.
 const PIECE: Bytes = Bytes::kib(64);
 
-/// What a part of the capacity leaves.
+/// Zones left by the spare space.
 pub(super) fn used(zones: u32, spare: u32) -> u32 {
     (zones * (100 - spare) / 100).max(1)
 }
 
-/// One object in so many is asked for in runs.
+/// Sampling of the runs: one object in this many.
 pub(super) fn sample(question: &Question, survey: &Survey) -> u32 {
     let chunk = chunks(question, survey)[0];
     sweep::sample(question, lookups(survey, chunk), LOOKUPS_MAX)
 }
 
-/// What is run, on what.
+/// Runs and their drives.
 struct Plan<'a> {
     drive: Drive,
     spare: u32,
@@ -105,9 +105,9 @@ fn plans<'a>(question: &Question, replayed: &'a [Replayed]) -> Vec<Plan<'a>> {
     plans
 }
 
-/// The best few, with all of the capacity: those that nobody beats in both requests to the origin and bytes written; those
-/// with the fewest requests first. What `zonal serve` does by itself is among them, and of several that a replay cannot tell
-/// apart only the first.
+/// Best candidates at full capacity: the Pareto front of origin requests and bytes written, those
+/// with the fewest requests first. The default of `zonal serve` is among them. Of candidates with
+/// equal replays, only the first is included.
 pub(super) fn candidates<'a>(question: &Question, replayed: &'a [Replayed]) -> Vec<&'a Replayed> {
     let least_sample = replayed.iter().map(|one| one.sample).min().unwrap_or(1);
     let whole: Vec<&Replayed> = replayed
@@ -131,7 +131,7 @@ pub(super) fn candidates<'a>(question: &Question, replayed: &'a [Replayed]) -> V
     best
 }
 
-/// The replay with as little room, if the policy was replayed so; the one with all of it otherwise.
+/// Replay at the reduced capacity, if there is one, otherwise at full capacity.
 fn with_spare<'a>(all: &'a [Replayed], best: &'a Replayed, spare: u32) -> &'a Replayed {
     let zones = used(best.zones, spare);
     let is_it = |one: &&Replayed| {
@@ -141,7 +141,7 @@ fn with_spare<'a>(all: &'a [Replayed], best: &'a Replayed, spare: u32) -> &'a Re
     all.iter().find(is_it).unwrap_or(best)
 }
 
-/// Nothing was measured of its timing.
+/// True if the drive's timing was not measured.
 fn is_guess(drive: Drive) -> bool {
     let basis = match drive.model() {
         Model::Zoned(profile) => profile.nand.basis,
@@ -183,17 +183,17 @@ impl Plan<'_> {
 }
 
 impl Final {
-    /// Bytes that the drive programs for each that the cache wrote.
+    /// Device write amplification: NAND bytes per byte that the cache wrote.
     pub(super) fn device_amplification(&self) -> f64 {
         if self.outcome.drive.written == 0 { 1.0 } else { self.outcome.write_amplification() }
     }
 
-    /// Bytes that the drive programs for each read, once the cache is full.
+    /// NAND bytes per read, once the cache is full.
     pub(super) fn programmed_per_read(&self) -> f64 {
         self.replayed.late_flash_bytes * self.device_amplification()
     }
 
-    /// Gets in a second of virtual time, all tasks together.
+    /// Gets per second of virtual time, over all tasks.
     pub(super) fn gets_per_s(&self) -> f64 {
         self.outcome.gets as f64 * 1e9 / self.outcome.took_ns.max(1) as f64
     }

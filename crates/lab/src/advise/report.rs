@@ -1,4 +1,4 @@
-//! Advice for people: sentences, tables, figures, a page.
+//! Report of a recommendation: sentences, tables, figures, a page.
 
 use std::fmt;
 use std::fs;
@@ -10,10 +10,10 @@ use crate::chart::{Along, Chart, ChartLine};
 use crate::page;
 
 impl Advice {
-    /// Writes `advice.json`, the figures and `report.html`, which needs no other file.
+    /// Writes `advice.json`, the figures and `report.html`, which is self-contained.
     ///
     /// # Errors
-    /// When the folder cannot be written to.
+    /// The folder is not writable.
     pub fn write(&self, folder: &Path) -> Result<(), String> {
         let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
         fs::create_dir_all(folder).map_err(cannot)?;
@@ -39,7 +39,7 @@ impl Advice {
         fs::write(folder.join("report.html"), page).map_err(cannot)
     }
 
-    /// What the trace asks for, in a sentence.
+    /// Describes the load in a sentence.
     fn load(&self) -> String {
         let survey = &self.survey;
         let times = match survey.seconds {
@@ -102,7 +102,7 @@ impl Advice {
         ]
     }
 
-    /// A line for each policy with the first chunk size, by its room.
+    /// Lines of the policies with the first chunk size, by capacity.
     fn by_capacity(
         &self,
         file: &'static str,
@@ -154,7 +154,7 @@ fn room_gib(one: &Replayed) -> f64 {
     u64::from(one.zones) as f64 * ZONE.0 as f64 / GIB
 }
 
-/// A column of a table: its name, and a row's value.
+/// Column of a table: its name, and the value of a row.
 type Column<T> = (&'static str, fn(&T) -> String);
 
 const RUNS: [Column<Judged>; 17] = [
@@ -194,7 +194,7 @@ fn millis(nanos: u64) -> String {
 }
 
 impl fmt::Display for Advice {
-    /// Sentences first, then the tables that they rest on.
+    /// Prints the sentences first, then the tables.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.load())?;
         self.words.iter().try_for_each(|text| writeln!(f, "{text}"))?;

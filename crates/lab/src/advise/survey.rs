@@ -1,4 +1,4 @@
-//! How much a trace asks for, and of what: one pass, in bounded memory.
+//! Survey: volume and kind of a trace's requests, in one pass and bounded memory.
 
 use serde::Serialize;
 use zonal_base::Bytes;
@@ -8,28 +8,28 @@ use crate::bench::Progress;
 use crate::simulated::whole_blocks;
 use crate::trace::{NumberMap, Op, spread};
 
-/// What a trace asks for, all copies together.
+/// Summary of a trace, over all copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Survey {
-    /// Lines or records of the file, expanded.
+    /// Requests: lines or records of the file, expanded.
     pub requests: u64,
     /// Reads.
     pub reads: u64,
     /// Writes and deletions.
     pub removals: u64,
-    /// Bytes that were read, in whole blocks.
+    /// Bytes read, in whole blocks.
     pub read_bytes: u64,
-    /// Objects that were read. Beyond a million it is an estimate, within half a percent.
+    /// Distinct objects read. Above a million it is an estimate, within half a percent.
     pub objects: u64,
-    /// Their bytes, each in its last size: a cache of this size holds everything.
+    /// Bytes of these objects, each in its last size: a cache of this size holds everything.
     pub footprint: u64,
-    /// The largest object.
+    /// Size of the largest object.
     pub largest: u64,
-    /// From the first request to the last; 0 where the trace has no times.
+    /// Time from the first to the last request; 0 without times in the trace.
     pub seconds: u64,
 }
 
-/// Requests that are read at a time.
+/// Requests per read of the file.
 const BATCH: usize = 32 << 10;
 
 impl Survey {
@@ -82,20 +82,21 @@ impl Survey {
         }
     }
 
-    /// Of all reads.
+    /// Share of the reads.
     #[must_use]
     pub const fn mean(&self) -> Bytes {
         Bytes(self.read_bytes / self.reads)
     }
 
-    /// Reads in a second; `None` where the trace has no times.
+    /// Reads per second; `None` without times in the trace.
     #[must_use]
     pub fn reads_per_s(&self) -> Option<f64> {
         (self.seconds != 0).then(|| self.reads as f64 / self.seconds as f64)
     }
 }
 
-/// Objects told apart at most: of more, those whose hash ends in enough zeros.
+/// Largest number of objects to track. Beyond it, objects are sampled by the zeros at the end of
+/// their hash.
 const TOLD_APART: usize = 1 << 20;
 
 #[derive(Default)]
@@ -117,7 +118,7 @@ impl Objects {
         }
     }
 
-    /// Objects, and their bytes.
+    /// Number of objects, and their bytes.
     fn estimate(&self) -> (u64, u64) {
         let bytes: u64 = self.sizes.values().map(|bytes| bytes.0).sum();
         ((self.sizes.len() as u64) << self.zeros, bytes << self.zeros)

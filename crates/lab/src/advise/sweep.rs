@@ -1,4 +1,5 @@
-//! Policies, chunk sizes and capacities, replayed without a drive: all of them in one pass over the trace.
+//! Sweep: replays policies, chunk sizes and capacities without a drive, all in one pass over the
+//! trace.
 
 use std::sync::PoisonError;
 
@@ -14,8 +15,8 @@ use crate::Recorded;
 use crate::bench::Progress;
 use crate::trace::{Capacity, Contender, Room, make, replay as replay_all};
 
-/// Policies that may win: those that docs/results/policies.md and policies-sizes.md have as the best of a column, or
-/// as cheap as a policy on zones can be.
+/// Candidate policies: the best of a column in docs/results/policies.md or policies-sizes.md, or
+/// the cheapest possible on zones.
 pub(super) const POLICIES: [&str; 7] = [
     "flow",
     "zone-lru?admit=probation",
@@ -26,49 +27,50 @@ pub(super) const POLICIES: [&str; 7] = [
     "zone-lru",
 ];
 
-/// How much of what zones hold is spare, for the policies that clean: besides the tenth that they have by themselves.
+/// Spare space of policies that clean, in addition to their built-in tenth.
 const SPARES: [&str; 2] =
     ["chunk-lru?admit=probation&spare=5%", "chunk-lru?admit=probation&spare=20%"];
 
-/// Chunk sizes, the one that `zonal serve` has first.
+/// Chunk sizes; the default of `zonal serve` first.
 const CHUNKS: [Bytes; 3] = [Bytes::kib(256), Bytes::kib(64), Bytes::mib(1)];
 
-/// Parts of the capacity: one in so many.
+/// Divisors of the capacity.
 const PARTS: [u32; 4] = [1, 2, 4, 8];
 
-/// Chunks that are looked up in all replays together, about: two minutes of two cores. Of longer traces fewer objects
-/// are replayed, on as small a part of the room.
+/// Chunk lookups of all replays together, about: two minutes on two cores. Longer traces are
+/// sampled, with the same fraction of the capacity.
 const LOOKUPS_MAX: u64 = 600_000_000;
 
-/// A policy with a chunk size and a capacity, replayed.
+/// Replay of a policy with a chunk size and a capacity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Replayed {
-    /// Its name.
+    /// Name of the policy.
     pub policy: String,
-    /// What objects are cut into.
+    /// Chunk size, in bytes.
     pub chunk: u64,
-    /// Zones that it had, at full size.
+    /// Zones, at full size.
     pub zones: u32,
-    /// One object in so many was replayed, on as small a part of the zones.
+    /// Sampling: one object in this many was replayed, on the same fraction of the zones.
     pub sample: u32,
-    /// Reads of which all was there, of all reads.
+    /// Hit ratio: whole reads from the cache, over all reads.
     pub hit_ratio: f64,
-    /// The same of the second half of the trace, for which the first has filled the cache; so are all others.
+    /// Hit ratio of the second half of the trace, after the first half as warm-up. The same holds
+    /// for the other `late` values.
     pub late_hit_ratio: f64,
-    /// Bytes that were there, of all bytes read.
+    /// Byte hit ratio.
     pub late_byte_hit_ratio: f64,
-    /// Requests for bytes to the origin, for each read.
+    /// Origin requests per read.
     pub late_fetches: f64,
-    /// Bytes written to flash, for each read.
+    /// Flash bytes written per read.
     pub late_flash_bytes: f64,
-    /// Bytes written to flash, for each that was written for the first time.
+    /// Flash bytes written, per byte written for the first time.
     pub late_write_amplification: f64,
 }
 
-/// Zones that a replay has at least: one more than any policy needs.
+/// Minimum zones of a replay: one more than any policy needs.
 const LEAST: u32 = 6;
 
-/// What is to be replayed.
+/// Replays to do.
 struct Plan {
     policy: String,
     chunk: Bytes,
@@ -100,8 +102,7 @@ pub(super) fn replay(
     Ok(rows.collect())
 }
 
-/// Chunk sizes between which the trace tells a difference: all that are smaller than its largest object, and one that
-/// is not.
+/// Chunk sizes that the trace can distinguish: all below its largest object, and one above.
 pub(super) fn chunks(question: &Question, survey: &Survey) -> Vec<Bytes> {
     if question.recorded.size_of_all(question.size).is_some() {
         return vec![question.size];
@@ -117,13 +118,13 @@ pub(super) fn chunks(question: &Question, survey: &Survey) -> Vec<Bytes> {
     chunks
 }
 
-/// One object in how many, so that so many lookups of this load are made, as long as enough zones are left.
+/// Sampling for this many lookups, as long as enough zones are left.
 pub(super) fn sample(question: &Question, lookups: u64, most: u64) -> u32 {
     let wanted = zonal_base::low_u32(zonal_base::index(lookups.div_ceil(most.max(1)).max(1)));
     wanted.clamp(1, (question.zones() / ZONES_MIN).max(1))
 }
 
-/// Chunks that are looked up in all of the trace.
+/// Chunk lookups in the whole trace.
 pub(super) fn lookups(survey: &Survey, chunk: Bytes) -> u64 {
     survey.reads + survey.read_bytes / chunk.0
 }
@@ -151,9 +152,9 @@ fn plans(question: &Question, survey: &Survey) -> Vec<Plan> {
     let all = plans.iter().map(|plan| lookups(survey, plan.chunk)).sum();
     let sample = sample(question, all, LOOKUPS_MAX);
     plans.iter_mut().for_each(|plan| plan.sample = sample);
-    // Fewer zones than that are no cache that anybody would have.
+    // A cache with fewer zones is unrealistic.
     plans.retain(|plan| ZONES_MIN / 2 <= plan.zones / plan.sample);
-    // What the runs' sampling costs is seen beside what was replayed of everything.
+    // Sampling of the runs, so that its effect is visible beside replays of everything.
     let finals = super::finals::sample(question, survey);
     if sample < finals {
         let zones = question.zones();
@@ -162,9 +163,9 @@ fn plans(question: &Question, survey: &Survey) -> Vec<Plan> {
     plans
 }
 
-/// What waits before flash is part of the room of a replay, in hundred thousandths of it.
+/// Share of the replay's capacity that is buffered before flash, in units of 1e-5.
 fn with_memory(policy: &str, question: &Question, flash: Bytes) -> (String, Bytes) {
-    // A tenth of the memory is for what waits: docs/policies.md.
+    // A tenth of the memory buffers chunks before flash: docs/policies.md.
     let waiting = question.dram.0 / 10;
     let thousandths = (waiting * 100_000).div_ceil(flash.0 + waiting).max(1);
     let sign = if policy.contains('?') { '&' } else { '?' };
@@ -182,7 +183,7 @@ fn contender(
     plan: &Plan,
 ) -> Result<(Cut, SharedCounts), String> {
     let zones = (plan.zones / plan.sample).max(1);
-    // What reclaim alone may take a replay keeps as well, for policies that write again.
+    // A replay also reserves space for reclaim, for policies that rewrite.
     let spec: Spec = plan.policy.parse().map_err(|error| format!("{}: {error}", plan.policy))?;
     let zones = zones - kept_free(zones).saturating_sub(u32::from(spec.rewrites()));
     let flash = Bytes(u64::from(zones) * ZONE.0);
@@ -194,8 +195,8 @@ fn contender(
     Ok(Cut::new(inner, recorded, (question.size, plan.chunk), survey.requests))
 }
 
-/// Zones of a device on which the engine holds less than a replay would: those that it keeps empty, one that only
-/// reclaim may take, and half of each of those that it fills together.
+/// Zones that the engine keeps free, beyond a replay: empty zones, the one reserved for reclaim,
+/// and half of each open zone.
 pub(super) fn kept_free(zones: u32) -> u32 {
     let geometry = Geometry { zone_count: zones, ..Profile::zn540().geometry };
     let settings = zonal_cache::Settings::for_device(&geometry);
@@ -223,13 +224,15 @@ impl Replayed {
         }
     }
 
-    /// Another policy, and the same figures to the last digit: on this trace, with this room, it does the same.
+    /// True if both policies have exactly the same results: they are equivalent on this trace and
+    /// capacity.
     pub(super) fn is_replayed_as(&self, other: &Self) -> bool {
         self.policy != other.policy
             && Self { policy: other.policy.clone(), ..self.clone() } == *other
     }
 
-    /// Nobody is better than `self` in requests to the origin and in bytes written, and no worse in either.
+    /// Pareto dominance: `other` is better in origin requests or bytes written, and worse in
+    /// neither.
     pub(super) fn is_beaten_by(&self, other: &Self) -> bool {
         let (a, b) = (self.late_fetches, self.late_flash_bytes);
         let (c, d) = (other.late_fetches, other.late_flash_bytes);

@@ -1,4 +1,4 @@
-//! Advice on made traces: what is replayed agrees with what is counted by hand and with what is run.
+//! Tests of the advice on synthetic traces: replays agree with counts by hand, and with runs.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ fn question(trace: PathBuf) -> Question {
         drive: "zn540".parse().expect("ours"),
         capacity: Some(Bytes::mib(17 << 10)),
         dram: Bytes::mib(64),
-        // Few: replays know no time, and so nothing of what a drive cannot take in time.
+        // Few tasks: replays have no time, so they miss the limits of a drive under load.
         tasks: 4,
         origin_latency: Nanos::millis(40),
         price: 0.4,
@@ -40,7 +40,7 @@ fn question(trace: PathBuf) -> Question {
 
 const READS: u64 = 9_000;
 
-/// Reads of objects of 4 MiB, a hundred in a second: more than the cache holds, but not much.
+/// Reads of objects of 4 MiB, a hundred per second: slightly more than the cache holds.
 fn popular() -> String {
     let draw = Draw::new(Distribution::Zipf { theta: 0.5 }, 8_000, 5);
     let (mut chance, mut text) = (Rng::new(3), String::new());
@@ -86,7 +86,7 @@ fn what_a_trace_asks_for_is_counted() {
     assert!(why.expect_err("no reads").ends_with("nothing is read in it"));
 }
 
-/// What is counted in the two halves of a trace, in a cache that holds everything.
+/// Counts of both halves of a trace, in a cache that holds everything.
 fn counted(name: &str, text: &str, chunk: Bytes) -> super::cut::Counts {
     let folder = tempfile::tempdir().expect("a folder");
     let question = question(file(&folder, name, text));
@@ -102,12 +102,14 @@ fn counted(name: &str, text: &str, chunk: Bytes) -> super::cut::Counts {
 
 #[test]
 fn objects_are_cut_and_missing_neighbours_are_one_request() {
-    // Five chunks; the same again; a larger one of the same name, of which the first four are as they were but the first.
+    // Five chunks; the same again; a larger object of the same name, whose first four chunks are
+    // the same except the first.
     let text = "1 a 300000\n2 a 300000\n3 a 400000\n4 b 40000000\n";
     let counts = counted("cut.text-size", text, Bytes::kib(64));
     let [first, second] = counts.halves;
     assert_eq!((first.reads, first.hits, first.fetches), (2, 1, 1));
-    // Of `a` the last chunk has another length, and two are new: one run at the end. `b` has more than a stripe.
+    // The last chunk of `a` has a new length, and two are new: one run at the end. `b` has more
+    // than a stripe.
     assert_eq!((second.reads, second.hits, second.fetches), (2, 0, 1 + 2));
     assert_eq!((first.moved, second.moved), (0, 0));
     // 296 KiB, their descriptors, and the head.
@@ -137,7 +139,7 @@ fn advice_is_of_runs_that_agree_with_replays_and_is_the_same_again() {
     let advice = question.advise(survey, &Progress::hidden()).expect("it runs");
     check(&question, &advice);
     let again = advised_again(&question, &advice);
-    // Nothing but the date tells two reports apart; the word before it is the commit.
+    // Two reports differ only in the date; the word before it is the commit.
     let read = |advice: &Advice, name: &str| {
         let written = folder.path().join("written");
         advice.write(&written).expect("it can be written");
@@ -155,7 +157,8 @@ fn advice_is_of_runs_that_agree_with_replays_and_is_the_same_again() {
     }
 }
 
-/// The same question once more, with a run on either kind of drive: all of them would take the test twice as long.
+/// The same question again, with one run on each kind of drive: all runs would take the test twice
+/// as long.
 fn advised_again(question: &Question, advice: &Advice) -> Advice {
     let survey = question.survey(&Progress::hidden()).expect("it is read");
     let replayed = sweep::replay(question, &survey, &Progress::hidden()).expect("it is there");
@@ -196,7 +199,7 @@ fn of_policies_that_a_replay_cannot_tell_apart_one_is_run_and_the_others_are_nam
         replayed("chunk-lru?spare=5%", 0.3, 1000.0),
         replayed("chunk-lru?spare=20%", 0.3, 1000.0),
         replayed("zone-lru", 0.4, 900.0),
-        // As many requests and bytes, but not the same hits.
+        // Equal requests and bytes, but other hits.
         Replayed { late_hit_ratio: 0.6, ..replayed("zone-fifo", 0.4, 900.0) },
         replayed("region-lru", 0.5, 900.0),
     ];
@@ -218,7 +221,7 @@ fn of_policies_that_a_replay_cannot_tell_apart_one_is_run_and_the_others_are_nam
 fn check(question: &Question, advice: &Advice) {
     for judged in &advice.finals {
         let (run, replayed) = (judged.run.outcome.hit_ratio(), judged.run.replayed.hit_ratio);
-        // Each of 16 zones holds six points, and the engine fills and empties several at once.
+        // Each of 16 zones has six points, and the engine fills and empties several at once.
         let is_near = judged.run.spare != 0 || (run - replayed).abs() < 0.1;
         assert!(is_near, "{run} in the run, {replayed} in the replay: {judged:?}");
         assert_eq!(judged.run.outcome.gets, READS);
@@ -232,14 +235,14 @@ fn check(question: &Question, advice: &Advice) {
     let taken = advice.taken();
     let fetches = |one: &advice::Judged| one.run.replayed.late_fetches;
     assert!(advice.finals.iter().all(|one| fetches(taken) <= 1.02 * fetches(one)));
-    // 100 reads/s for a month of 30.4 days, and what is asked of the origin for each.
+    // 100 reads/s for a month of 30.4 days, times the origin requests per read.
     let requests = advice.finals[0].origin_requests_per_month.expect("the trace has times");
     let expected = fetches(&advice.finals[0]) * advice.reads_per_s.expect("times") * 2_629_800.0;
     assert!((requests / expected - 1.0).abs() < 1e-9);
     let dollars = taken.dollars_per_month.expect("times");
     let asked = taken.origin_requests_per_month.expect("times");
     assert!((dollars - asked * question.price / 1e6).abs() < 1e-6);
-    // One drive write a day for five years, of what the cache uses.
+    // One drive write per day for five years, of the cache's share.
     let years = taken.years.expect("it was measured");
     let a_day = advice.reads_per_s.expect("times") * taken.programmed_per_read * 86_400.0;
     let expected = 5.0 * advice.capacity as f64 / a_day;

@@ -1,4 +1,4 @@
-//! Which key is next.
+//! Key feed: chooses the next key of a loop, at random or in order, optionally at a fixed rate.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,20 +9,20 @@ use zonal_base::{Rng, index};
 
 use crate::Draw;
 
-/// Where the loops of a phase get their keys.
+/// Source of the keys for the loops of a phase.
 pub(crate) enum Feed {
-    /// By the distribution, for ever.
+    /// Draws from the distribution, without end.
     Draw(Draw),
-    /// Any of these, each as often, for ever.
+    /// Draws uniformly from these keys, without end.
     Known(Arc<[u64]>),
-    /// Each once, in order.
+    /// Each key once, in order.
     Each(Sequence),
-    /// By the distribution, none twice; those that the cache has are passed over.
+    /// Draws from the distribution, no key twice; keys that the cache holds are skipped.
     Lacking(Lacking),
 }
 
 impl Feed {
-    /// The next key, when it is its turn; `None` when there is none left.
+    /// Waits for the turn of the next key and returns it; `None` at the end of the feed.
     pub(crate) async fn next(&self, rng: &mut Rng) -> Option<u64> {
         match self {
             Self::Draw(draw) => Some(draw.key(rng)),
@@ -32,7 +32,7 @@ impl Feed {
         }
     }
 
-    /// Only what the cache lacks is worth a get.
+    /// Returns the feed if gets must skip keys that the cache holds.
     pub(crate) const fn lacking(&self) -> Option<&Lacking> {
         match self {
             Self::Lacking(lacking) => Some(lacking),
@@ -40,7 +40,7 @@ impl Feed {
         }
     }
 
-    /// How much of it is used up; `None` when it never is.
+    /// Share of the feed that is used up; `None` for a feed without end.
     pub(crate) fn progress(&self) -> Option<f64> {
         match self {
             Self::Draw(_) | Self::Known(_) => None,
@@ -50,7 +50,7 @@ impl Feed {
     }
 }
 
-/// Turns at even distances, shared by all loops.
+/// Rate limit shared by all loops: turns at even intervals.
 pub(crate) struct Pace {
     start: Instant,
     distance_nanos: f64,
@@ -58,13 +58,13 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// One turn for every `bytes` at `bytes_per_s`, from now on.
+    /// Creates turns for `bytes` each at `bytes_per_s`, starting now.
     pub(crate) fn new(bytes: u64, bytes_per_s: u64) -> Self {
         let distance_nanos = bytes as f64 * 1e9 / bytes_per_s as f64;
         Self { start: Instant::now(), distance_nanos, next: AtomicU64::new(0) }
     }
 
-    /// Waits for the next turn. Whoever comes late for it does not wait.
+    /// Waits for the next turn. A loop that is late does not wait.
     async fn turn(&self) {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let due = self.start + Duration::from_secs_f64(turn as f64 * self.distance_nanos / 1e9);
@@ -80,7 +80,7 @@ async fn turn(pace: Option<&Pace>) {
     }
 }
 
-/// Keys in a row.
+/// Consecutive keys.
 pub(crate) struct Sequence {
     first: u64,
     count: u64,
@@ -104,14 +104,14 @@ impl Sequence {
     }
 }
 
-/// Draws that hit a key which was drawn before, in a row, before the next one in order is taken: enough that
-/// popular keys come first, few enough that the last keys of a steep zipf do not take for ever.
+/// Draws in a row that may repeat earlier keys, before the next key in order is taken. Enough that
+/// popular keys come first, few enough that the last keys of a steep zipf end soon.
 const REPEATS_MAX: u32 = 64;
 
-/// Keys that were not asked for yet.
+/// Keys that no loop requested yet.
 pub(crate) struct Lacking {
     draw: Draw,
-    /// Keys still to come.
+    /// Number of keys to hand out in all.
     wanted: u64,
     pace: Option<Pace>,
     seen: Mutex<SeenSet>,
@@ -119,13 +119,13 @@ pub(crate) struct Lacking {
 
 struct SeenSet {
     bits: Vec<u64>,
-    /// Every key before this was seen.
+    /// Every key below this one was handed out.
     cursor: u64,
     count: u64,
 }
 
 impl Lacking {
-    /// At most `wanted` keys.
+    /// Creates a feed of at most `wanted` keys.
     pub(crate) fn new(draw: Draw, wanted: u64, pace: Option<Pace>) -> Self {
         let bits = vec![0; index(draw.keys().div_ceil(64))];
         let wanted = wanted.min(draw.keys());
@@ -159,7 +159,7 @@ impl Lacking {
 }
 
 impl SeenSet {
-    /// True when it was not there.
+    /// Adds `key`; true if the set did not contain it.
     fn insert(&mut self, key: u64) -> bool {
         let (word, bit) = (&mut self.bits[index(key / 64)], 1 << (key % 64));
         let is_new = *word & bit == 0;
@@ -167,7 +167,7 @@ impl SeenSet {
         is_new
     }
 
-    /// The first that was not there. Requires: there is one.
+    /// Adds the lowest missing key and returns it. Requires: a key is missing.
     fn insert_next(&mut self) -> u64 {
         while !self.insert(self.cursor) {
             self.cursor += 1;

@@ -1,4 +1,4 @@
-//! The measurements: one file each, and what they share.
+//! Benchmark modes: one file each, and the steps that they share.
 
 mod churn;
 mod count;
@@ -25,12 +25,12 @@ use super::window::Window;
 use super::{Mode, Progress, Rate, Settings, Subject};
 use crate::Draw;
 
-/// Why there is no report.
+/// Reason for a run without a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The flags do not fit this cache or this device: the user writes others.
+    /// The flags do not fit this cache or device: change them.
     Unfit(String),
-    /// A get failed, or its bytes were wrong: the cache is at fault.
+    /// A get failed or returned wrong bytes: the cache is at fault.
     Failed(String),
 }
 
@@ -72,18 +72,19 @@ pub async fn run<S: Subject>(
     Ok(report)
 }
 
-/// The first of so many numbers that belong together. Tag 0 are the keys of the distribution.
+/// First key of a tag. Tag 0 holds the keys of the distribution.
 const fn tagged(tag: u32) -> u64 {
     (tag as u64) << 32
 }
 
-/// The keys that a churn inserts.
+/// Tag of the keys that a churn inserts.
 const STREAM: u32 = 1;
 
-/// How much is put into a cache to fill it: a tenth more than its size, so that reclaim has begun.
+/// Multiple of the capacity that fills a cache: 10 % more than its size, so that reclaim has
+/// begun.
 const FILL: f64 = 1.1;
 
-/// Keys that hits are drawn from at most: a sample of so many is as good as all of them.
+/// Largest number of keys that hits are drawn from: a sample of this size is as good as all keys.
 const KNOWN_MAX: u64 = 1 << 18;
 
 impl<S: Subject> Bench<S> {
@@ -99,7 +100,7 @@ impl<S: Subject> Bench<S> {
         vec![Crew { feed, tasks: self.settings.tasks }]
     }
 
-    /// Values that the cache's flash would hold if it held nothing else.
+    /// Number of values that fill `times` the cache's flash, at least 1.
     fn capacity_values(&self, times: f64) -> u64 {
         part_of(self.subject.capacity().0 / self.settings.value.0, times).max(1)
     }
@@ -115,13 +116,13 @@ impl<S: Subject> Bench<S> {
         }
     }
 
-    /// Turns for values at so many bytes per second, beginning now.
+    /// Creates turns for values at `bytes_per_s`, starting now; `None` for no limit.
     fn pace(&self, bytes_per_s: Option<u64>) -> Option<Pace> {
         bytes_per_s.map(|bytes_per_s| Pace::new(self.settings.value.0, bytes_per_s))
     }
 
-    /// Inserts the keys that the cache lacks, by the distribution, until it is full, all keys are there, or
-    /// the time is over. Says how long it took.
+    /// Inserts keys that the cache lacks, by the distribution, until the cache is full, holds all
+    /// keys, or the time is over. Returns the time taken.
     async fn prefill(&self) -> Result<Duration, Error> {
         let start = Instant::now();
         let limit = Duration::from_secs_f64(self.settings.prefill_seconds);
@@ -135,7 +136,7 @@ impl<S: Subject> Bench<S> {
             self.run_whole("filling", crew, Some(left)).await?;
             self.subject.settle().await;
             let after = self.subject.counters().await.since(before);
-            // What was refused is tried again, unless nothing else happened.
+            // Values that were refused are tried again, unless all or none were.
             if after.refused_bytes == 0 || after.admitted_bytes == 0 || limit <= start.elapsed() {
                 return Ok(start.elapsed());
             }
@@ -152,7 +153,7 @@ impl<S: Subject> Bench<S> {
         Ok(())
     }
 
-    /// Of these keys, those that the cache has.
+    /// Returns those of `keys` that the cache holds.
     async fn cached(&self, keys: &[u64]) -> Result<Vec<u64>, Error> {
         let share = keys.len().div_ceil(self.settings.tasks).max(1);
         let (found, mut results) = mpsc::channel(self.settings.tasks);
@@ -165,7 +166,7 @@ impl<S: Subject> Bench<S> {
                         cached.push(key);
                     }
                 }
-                // The receiver waits for all of them.
+                // Send cannot fail: the receiver waits for all parts.
                 let _ = found.send(cached).await;
             };
             self.subject.place(task, Box::pin(work));
@@ -178,7 +179,7 @@ impl<S: Subject> Bench<S> {
         Ok(cached)
     }
 
-    /// A sample of the keys of the distribution that are on flash.
+    /// Samples the keys of the distribution that are on flash.
     async fn known(&self) -> Result<Arc<[u64]>, Error> {
         let (keys, mut rng) = (self.keys(), self.rng());
         let sample: Vec<u64> = match keys <= KNOWN_MAX {
@@ -199,7 +200,7 @@ impl<S: Subject> Bench<S> {
         self.run_ranges("warming up", self.crew(feed), Some(limit)).await.map(drop)
     }
 
-    /// The measured time, segment by segment.
+    /// Measures all segments; returns their total and their summaries.
     async fn segments(&self, feed: impl Fn() -> Feed) -> Result<(Window, Vec<Summary>), Error> {
         let limit = Some(self.settings.segment());
         let mut total = self.window("measuring", self.crew(feed()), limit).await?;
@@ -212,7 +213,7 @@ impl<S: Subject> Bench<S> {
         Ok((total, segments))
     }
 
-    /// The report of a window, without what only some modes have.
+    /// Makes the report of a window, without the fields of single modes.
     fn report(&self, total: &Window) -> Report {
         let settings = &self.settings;
         let counters = total.counters;
@@ -242,13 +243,13 @@ impl<S: Subject> Bench<S> {
         }
     }
 
-    /// Bytes of `times` the cache, at most, in so many values.
+    /// Total size of `values` values.
     fn bytes_of(&self, values: u64) -> Bytes {
         Bytes(values * self.settings.value.0)
     }
 }
 
-/// So many keys from `first` on.
+/// Lists `count` keys from `first` on.
 fn keys_from(first: u64, count: u64) -> Vec<u64> {
     let mut keys = Vec::with_capacity(index(count));
     keys.extend(first..first + count);

@@ -1,4 +1,4 @@
-//! The loops: each asks for a key, reads the value to its last byte, checks it, and asks for the next.
+//! Closed loops: each requests a key, reads the value to its last byte, checks it, and goes on.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::tally::Tally;
 use super::{Error, Progress, Settings, Source, Subject};
 use crate::Check;
 
-/// One response in so many is checked to its last byte, the others by their stamp.
+/// One response in this many is checked to its last byte, the others by their stamp.
 const CHECKED_ALL: u64 = 256;
 
 /// Loops that share a feed.
@@ -24,16 +24,16 @@ pub(crate) struct Crew {
     pub(crate) tasks: usize,
 }
 
-/// What all phases of a run share.
+/// State shared by all phases of a run.
 pub(crate) struct Bench<S> {
     pub(crate) subject: Arc<S>,
     pub(crate) settings: Settings,
     progress: Progress,
-    /// Phases that were begun: no two draw the same keys.
+    /// Random generators handed out: no two phases draw the same keys.
     begun: AtomicU64,
 }
 
-/// One phase, as its loops see it.
+/// State of one phase for the loops of one crew.
 struct Phase<S> {
     subject: Arc<S>,
     crew: Crew,
@@ -43,12 +43,12 @@ struct Phase<S> {
 struct PhaseState {
     ranges: Ranges,
     deadline: Option<Instant>,
-    /// A loop failed: the others need not go on.
+    /// Set when a loop fails: the other loops then stop.
     failed: AtomicBool,
     gets: AtomicU64,
 }
 
-/// Which part of a value is read.
+/// Part of a value that a get reads: the whole, or a range at a random multiple of its size.
 #[derive(Clone, Copy)]
 struct Ranges {
     value: Bytes,
@@ -76,7 +76,7 @@ impl<S: Subject> Bench<S> {
         Rng::new(mix64(self.settings.seed) ^ mix64(self.begun.fetch_add(1, Ordering::Relaxed) + 1))
     }
 
-    /// Runs a phase of whole values: what fills the cache.
+    /// Runs a phase of gets of whole values, to fill the cache.
     pub(crate) async fn run_whole(
         &self,
         name: &'static str,
@@ -88,7 +88,7 @@ impl<S: Subject> Bench<S> {
         Ok(tallies.remove(0))
     }
 
-    /// Runs a phase of what the user wants to read. One tally for each crew.
+    /// Runs a phase of gets of the range that the user chose. Returns one tally per crew.
     pub(crate) async fn run_ranges(
         &self,
         name: &'static str,
@@ -99,7 +99,7 @@ impl<S: Subject> Bench<S> {
         self.run_phase(name, crews, (ranges, limit)).await
     }
 
-    /// Resolves when every loop has ended: at the limit, or when its feed is empty.
+    /// Runs the crews until every loop has ended: at the limit, or at the end of its feed.
     async fn run_phase(
         &self,
         name: &'static str,
@@ -126,7 +126,7 @@ impl<S: Subject> Bench<S> {
                 let (phase, done, rng) = (phase.clone(), done.clone(), Rng::new(seeds.next_u64()));
                 let work = async move {
                     let tally = phase.gets(rng).await;
-                    // The receiver waits for all loops.
+                    // Send cannot fail: the receiver waits for all loops.
                     let _ = done.send((number, tally)).await;
                 };
                 self.subject.place(task, Box::pin(work));
@@ -181,7 +181,7 @@ impl<S: Subject> Phase<S> {
                 tally.failure = Some(failure);
                 break;
             }
-            // Hits in memory never wait: the cache's own tasks on this thread must get their turn.
+            // DRAM hits never yield: this gives the cache's own tasks on this thread a turn.
             tokio::task::consume_budget().await;
         }
         tally

@@ -1,12 +1,12 @@
-//! What the kernel says of this process: CPU time, memory, bytes from and to devices.
+//! Process accounting by the kernel: CPU time, memory, and bytes from and to devices.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use zonal_base::Bytes;
 
-/// User and system time of all threads, kernel workers for io_uring included: the sum that `getrusage`
-/// gives, in nanoseconds.
+/// User and system time of all threads, including the kernel's io_uring workers. The sum equals
+/// that of `getrusage`, in nanoseconds.
 #[must_use]
 pub fn process_cpu() -> Duration {
     clock(ClockId::ProcessCPUTime)
@@ -23,8 +23,8 @@ fn clock(id: ClockId) -> Duration {
     Duration::try_from(clock_gettime(id)).unwrap_or_default()
 }
 
-/// Time that all cores of the machine together had nothing to do, since it started. Zero where the kernel does
-/// not say. Whoever sees none left while something runs knows what its limit was.
+/// Idle time of all cores of the machine since boot; zero where the kernel does not report it. If
+/// it does not grow during a run, the CPU was the limit.
 #[must_use]
 pub fn machine_idle() -> Duration {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -32,13 +32,13 @@ pub fn machine_idle() -> Duration {
     Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Idle, and waiting for a device.
+/// Ticks spent idle or waiting for a device.
 fn idle_ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().skip(3);
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }
 
-/// Memory that is present (RSS).
+/// Resident memory of the process (RSS).
 #[must_use]
 pub fn resident() -> Bytes {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -46,23 +46,24 @@ pub fn resident() -> Bytes {
     Bytes(pages.unwrap_or(0) * rustix::param::page_size() as u64)
 }
 
-/// Bytes that the kernel moved between devices and this process. Zero where it does not say.
+/// Bytes moved by the kernel between devices and this process; zero where the kernel does not
+/// report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelBytes {
-    /// From devices.
+    /// Bytes read from devices.
     pub read: u64,
-    /// To devices.
+    /// Bytes written to devices.
     pub written: u64,
 }
 
 impl KernelBytes {
-    /// So far.
+    /// Reads the kernel's counts so far.
     #[must_use]
     pub fn now() -> Self {
         Self::parse(&std::fs::read_to_string("/proc/self/io").unwrap_or_default())
     }
 
-    /// What was added after `earlier`.
+    /// Bytes added since `earlier`.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self { read: self.read - earlier.read, written: self.written - earlier.written }

@@ -1,28 +1,27 @@
-//! The progress bar: on a terminal only, and on standard error, so that standard output stays a table or
-//! JSON.
+//! Progress bar: on a terminal only, and on standard error. Standard output stays a table or JSON.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Positions of the bar.
+/// Number of positions of the bar.
 const STEPS: u64 = 1000;
 
-/// How often the bar moves.
+/// Interval between updates of the bar.
 pub(crate) const TICK: Duration = Duration::from_millis(200);
 
-/// Says what is going on.
+/// Shows the current phase, its progress and the gets per second.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// A bar that appears if standard error is a terminal.
+    /// Creates a bar that appears if standard error is a terminal.
     #[must_use]
     pub fn on_terminal() -> Self {
         let bar = ProgressBar::new(STEPS);
-        // The template is ours; were it wrong, the default bar would do.
+        // The template is a constant; if it were wrong, the default style would do.
         if let Ok(style) =
             ProgressStyle::with_template("{prefix:>12} [{bar:40}] {percent:>3}% {msg}")
         {
@@ -31,7 +30,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// Nothing is shown.
+    /// Creates a bar that shows nothing.
     #[must_use]
     pub fn hidden() -> Self {
         Self { bar: ProgressBar::hidden() }
@@ -48,7 +47,7 @@ impl Progress {
         self.bar.set_message(format!("{gets_per_s:.0} gets/s"));
     }
 
-    /// From 0 to 1.
+    /// Moves the bar to `done`, a share from 0 to 1.
     pub(crate) fn show_share(&self, done: f64) {
         self.bar.set_position(steps(done));
     }

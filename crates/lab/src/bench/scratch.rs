@@ -1,4 +1,4 @@
-//! What a file system can write: measured on a scratch file beside the one that is tested.
+//! Write bandwidth of a file system: measured on a scratch file beside the file under test.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,24 +9,25 @@ use zonal_base::{Blocks, Bytes, Pool, PoolClass, index};
 
 use super::Error;
 
-/// The scratch file: 512 MiB, more than the write cache of a small drive.
+/// Size of the scratch file: 512 MiB, more than the write cache of a small drive.
 const SCRATCH: Bytes = Bytes::mib(512);
 
-/// One write: 1 MiB, what a zone log writes.
+/// Size of one write: 1 MiB, as a zone log writes.
 const WRITE: Blocks = Blocks(256);
 
-/// Writers: four, as many zones as a log writes at once.
+/// Number of writers: four, as many zones as a log writes at once.
 const WRITERS: u64 = 4;
 
-/// How long it writes at least. A drive with a write cache, and a virtual one all the more, takes half a
-/// gigabyte two or three times as fast as it takes what comes next.
+/// Shortest measured time. A drive with a write cache, and a virtual drive even more, takes the
+/// first half gigabyte two or three times as fast as the bytes after it.
 const MEASURED: Duration = Duration::from_secs(2);
 
-/// Memory of one writer: 16 writes, so that what is written does not come from the processor's cache.
+/// Data of one writer: 16 writes, so that they do not come from the processor's cache.
 const MEMORY: Bytes = Bytes::mib(16);
 
-/// Bytes per second of 1 MiB writes with O_DIRECT, four at a time, to a file in `folder` that is removed
-/// again: what it takes for two seconds. The first pass over the file does not count: it also allocates.
+/// Measures bytes per second of 1 MiB writes, four at a time, to a scratch file in `folder`. The
+/// writes use O_DIRECT where the file system supports it, and last two seconds. The first pass
+/// over the file is not counted, because it also allocates. The file is removed afterwards.
 ///
 /// # Errors
 /// When the folder has no room or is not writable.

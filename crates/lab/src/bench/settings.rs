@@ -1,4 +1,4 @@
-//! What the user asks for: the flags that every subject shares.
+//! Benchmark flags: the settings that every cache under test shares.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,17 +29,17 @@ pub enum Mode {
     Idle,
 }
 
-/// A number of keys.
+/// Number of keys, absolute or relative to the cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Keys {
-    /// So many.
+    /// This many keys.
     Count(u64),
-    /// So many that their values are so many times the cache.
+    /// As many keys as fill this many times the cache.
     Capacity(f64),
 }
 
 impl Keys {
-    /// The number, for a cache and a value of these sizes; at least 1.
+    /// Number of keys for a cache and a value of these sizes; at least 1.
     #[must_use]
     pub fn count(self, capacity: Bytes, value: Bytes) -> u64 {
         match self {
@@ -49,7 +49,7 @@ impl Keys {
     }
 }
 
-/// The most keys: they share 64 bits with what tells one set of keys from another.
+/// Largest number of keys: a key's number shares 64 bits with the tag of its set.
 const KEYS_MAX: u64 = 1 << 32;
 
 impl FromStr for Keys {
@@ -71,7 +71,7 @@ impl FromStr for Keys {
 }
 
 impl fmt::Display for Keys {
-    /// As it is read.
+    /// Writes the form that `from_str` reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Count(count) => write!(f, "{count}"),
@@ -80,14 +80,14 @@ impl fmt::Display for Keys {
     }
 }
 
-/// How fast new values come, per second.
+/// Rate of new values, per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// So many bytes.
+    /// This many bytes per second.
     Bytes(Bytes),
-    /// A share of what the device can write, which is measured first.
+    /// A share of the device's write bandwidth in percent. The bandwidth is measured first.
     Percent(u8),
-    /// As fast as the loops go.
+    /// No limit: as fast as the loops go.
     Max,
 }
 
@@ -115,7 +115,7 @@ impl FromStr for Rate {
 }
 
 impl fmt::Display for Rate {
-    /// As it is read.
+    /// Writes the form that `from_str` reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bytes(bytes) => bytes.fmt(f),
@@ -172,18 +172,20 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// More loops than this only measure their own queue.
+/// Largest number of loops: more would only measure their own queue.
 const TASKS_MAX: usize = 4096;
 
-/// The largest value: it is kept in memory as a whole by some of the caches that are compared.
+/// Largest value: some of the compared caches keep a value in memory as a whole.
 const VALUE_MAX: Bytes = Bytes::mib(64);
 
-/// What the device is measured against is checked in sectors.
+/// Unit of a range in bytes: values are checked by the sector.
 const SECTOR: u64 = 512;
 
 impl Settings {
+    /// Checks the flags against each other.
+    ///
     /// # Errors
-    /// When the flags contradict each other or make no sense; the text says what to write.
+    /// When flags contradict each other or are out of range; the text says what to write.
     pub fn check(&self) -> Result<(), String> {
         let is_span = |seconds: f64| seconds.is_finite() && (0.0..=86_400.0).contains(&seconds);
         if self.tasks == 0 || TASKS_MAX < self.tasks {
@@ -215,7 +217,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The keys, or what the mode has when nobody says.
+    /// Number of keys, or the mode's default without `--keys`.
     #[must_use]
     pub fn key_count(&self, capacity: Bytes) -> u64 {
         let default = match self.mode {

@@ -1,4 +1,4 @@
-//! What a cache must offer to be measured.
+//! Interface of a cache under test: gets, counters and properties that the benchmark needs.
 
 use std::future::Future;
 use std::ops::Range;
@@ -9,55 +9,55 @@ use zonal_base::Bytes;
 use super::Error;
 use crate::{Check, Generator};
 
-/// One loop of gets.
+/// One loop of gets, as a future to be spawned.
 pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Where a value came from.
+/// Tier that served a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The cache's memory.
+    /// Served from the cache's memory.
     Dram,
-    /// The cache's flash.
+    /// Served from the cache's flash.
     Flash,
-    /// The origin.
+    /// Fetched from the origin.
     Miss,
 }
 
-/// What a cache counts, as far as it does. All but the last three only grow.
+/// Counters of a cache; zero where the cache does not count. All but the last three only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Records served from memory.
     pub dram_hits: u64,
     /// Records read from flash.
     pub flash_hits: u64,
-    /// Records asked of the origin, by this get or by another that it joined.
+    /// Records requested from the origin, by this get or by another that it joined.
     pub misses: u64,
-    /// Bytes of values that went to flash.
+    /// Bytes of values admitted to flash.
     pub admitted_bytes: u64,
-    /// Bytes of values that did not, though they should have.
+    /// Bytes of values that should have been admitted to flash but were not.
     pub refused_bytes: u64,
     /// Bytes sent to the device.
     pub device_written_bytes: u64,
-    /// Bytes asked of the device.
+    /// Bytes read from the device.
     pub device_read_bytes: u64,
-    /// Zones (or what the cache calls its unit of reclaim) that were emptied.
+    /// Zones emptied by garbage collection, or the cache's own unit of it.
     pub reclaims: u64,
-    /// Writes that had to wait for reclaim.
+    /// Writes that waited for garbage collection.
     pub foreground_waits: u64,
-    /// Records forgotten to make room.
+    /// Records evicted to make room.
     pub evicted: u64,
-    /// Records that turned out to be damaged.
+    /// Records found damaged.
     pub damaged: u64,
-    /// Gauge: records that the index knows.
+    /// Gauge: records in the index.
     pub records: u64,
-    /// Gauge: memory of the index.
+    /// Gauge: memory of the index, in bytes.
     pub index_bytes: u64,
-    /// Gauge: bytes on their way to flash.
+    /// Gauge: bytes waiting to be written to flash.
     pub backlog_bytes: u64,
 }
 
 impl Counters {
-    /// What was added after `earlier`; gauges as they are.
+    /// Counts added since `earlier`; gauges keep their present value.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Counters {
         }
     }
 
-    /// Two spans that follow each other; gauges of the later.
+    /// Adds two consecutive spans; gauges are those of `later`.
     #[must_use]
     pub const fn and_then(self, later: Self) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl Counters {
         }
     }
 
-    /// Two parts of one cache.
+    /// Adds the counters and gauges of two parts of one cache.
     #[must_use]
     pub const fn beside(self, other: Self) -> Self {
         Self {
@@ -109,24 +109,25 @@ impl Counters {
     }
 }
 
-/// A cache under test. Keys are numbers; values are what [`Subject::origin`] makes of them.
+/// A cache under test. Keys are numbers; [`Subject::origin`] makes their values.
 pub trait Subject: Send + Sync + 'static {
     /// Name, version and settings, for the report.
     fn describe(&self) -> Vec<(&'static str, String)>;
 
-    /// Its size on flash.
+    /// Size of the cache on flash.
     fn capacity(&self) -> Bytes;
 
-    /// Where missing values are made.
+    /// Generator that serves as the origin of missing values.
     fn origin(&self) -> &Generator;
 
-    /// Runs a loop where the cache's front ends run. `task` counts from 0.
+    /// Runs a loop on the thread of a front end of the cache. `task` counts from 0.
     fn place(&self, task: usize, work: Work);
 
-    /// Reads a range of a value, missing ones through the origin, and gives `check` every byte.
+    /// Reads a range of a value, fetching missing parts from the origin, and passes every byte to
+    /// `check`.
     ///
     /// # Errors
-    /// When it could not be had; the text says why.
+    /// When the range could not be read; the text gives the reason.
     fn get(
         &self,
         key: u64,
@@ -134,18 +135,18 @@ pub trait Subject: Send + Sync + 'static {
         check: &mut Check,
     ) -> impl Future<Output = Result<Source, String>> + Send;
 
-    /// Whether a get of the whole value would hit, now.
+    /// True if a get of the whole value would hit now.
     fn contains(&self, key: u64) -> impl Future<Output = bool> + Send;
 
-    /// Waits until everything that was admitted is on flash.
+    /// Waits until everything admitted is on flash.
     fn settle(&self) -> impl Future<Output = ()> + Send;
 
-    /// The counters now.
+    /// Reads the present counters.
     fn counters(&self) -> impl Future<Output = Counters> + Send;
 
-    /// Bytes per second that the device takes when nothing else uses it.
+    /// Measures the device's write bandwidth without other load, in bytes per second.
     ///
     /// # Errors
-    /// When it cannot be measured, or not without harm; the text says what to do instead.
+    /// When it cannot be measured, or only with damage to data; the text says what to do instead.
     fn write_bandwidth(&self) -> impl Future<Output = Result<u64, Error>> + Send;
 }

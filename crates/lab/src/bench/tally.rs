@@ -1,4 +1,4 @@
-//! What one loop of gets saw.
+//! Counts and latency histograms of one loop of gets.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,25 +7,24 @@ use hdrhistogram::Histogram;
 
 use super::Source;
 
-/// Decimal digits that a latency keeps: two, which is 1 %. Three would take 13 MiB for 64 tasks, in a process
-/// whose memory is measured.
+/// Significant decimal digits of a latency: two, which is 1 %. Three digits would take 13 MiB for
+/// 64 tasks, in a process whose memory is measured.
 const DIGITS: u8 = 2;
 
-/// The longest latency that is told apart: 100 s. Longer ones count as that.
+/// Longest recorded latency: 100 s. Longer latencies count as 100 s.
 const LATENCY_MAX_NANOS: u64 = 100_000_000_000;
 
-/// Keys that missed last, per loop: with 64 loops 4096, enough to tell 99 % from 98 %.
+/// Recent misses kept per loop: 4096 with 64 loops, enough to tell 99 % from 98 %.
 pub(crate) const RECENT_MAX: usize = 64;
 
-/// Counts and latencies.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// By [`Source`], in nanoseconds.
+    /// Latency histograms by [`Source`], in nanoseconds.
     latencies: [Histogram<u32>; 3],
     pub(crate) bytes: u64,
-    /// The keys that missed last, oldest first.
+    /// Keys of the most recent misses, oldest first.
     pub(crate) recent_misses: VecDeque<u64>,
-    /// What went wrong first.
+    /// First failure of the loop.
     pub(crate) failure: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A measured phase: everything that is read before its first get and after its last.
+//! Measurement window: counters read before the first get of a phase and after its last.
 
 use std::time::{Duration, Instant};
 
@@ -7,24 +7,24 @@ use super::process::{KernelBytes, machine_idle, process_cpu};
 use super::tally::Tally;
 use super::{Counters, Error, Subject};
 
-/// What changed from the beginning of a phase to its end.
+/// Changes of all counters over one phase.
 pub(crate) struct Window {
     pub(crate) took: Duration,
     /// CPU time of the process.
     pub(crate) cpu: Duration,
-    /// Of it, what the made-up origin took.
+    /// Part of `cpu` that the simulated origin used.
     pub(crate) origin_cpu: Duration,
-    /// Time that cores of the machine were idle.
+    /// Idle time of the machine, summed over its cores.
     pub(crate) idle: Duration,
     pub(crate) counters: Counters,
     pub(crate) kernel: KernelBytes,
-    /// Of the first crew.
+    /// Gets of the first crew.
     pub(crate) tally: Tally,
-    /// Of all others.
+    /// Gets of all other crews.
     pub(crate) others: Tally,
 }
 
-/// What is read at each end of a window.
+/// Readings at one end of a window.
 struct Edge {
     at: Instant,
     cpu: Duration,
@@ -77,7 +77,7 @@ impl<S: Subject> Bench<S> {
 }
 
 impl Window {
-    /// This and the one that follows it, as one.
+    /// Joins this window and the one that follows it.
     pub(crate) fn and_then(mut self, later: Self) -> Self {
         self.took += later.took;
         self.cpu += later.cpu;
@@ -86,7 +86,7 @@ impl Window {
         self.counters = self.counters.and_then(later.counters);
         self.kernel.read += later.kernel.read;
         self.kernel.written += later.kernel.written;
-        // The last misses are those of the later one.
+        // The recent misses are those of the later window.
         self.tally.recent_misses.clear();
         self.tally.merge(later.tally);
         self.others.merge(later.others);

@@ -1,12 +1,10 @@
 //! LRU-ordered object lists in one compact table, shared by reference policies and slots.
 //!
 //! Entries are sorted by name, each as close behind its home place as possible, so a search ends
+//! Entries are sorted by name, each as close behind its home place as possible, so a search ends
 //! where the name would have to be. An entry takes 6 bytes for 44 bits of the name, the list and
-//! the mark, and 4 bytes for its time of insertion or renewal. Byte capacities add 4 bytes for the
-//! size. The table is filled to nine tenths. Where capacities are objects, it has its full size
-//! from the start and never grows.
-//!
-//! The oldest entries of a list are found by scanning the table, a batch of a 96th of it at a time
+//! the mark, and 4 for its time of insertion or renewal. Byte capacities add 4 for the size. The
+//! table is filled to nine tenths. Object capacities allocate all of it at the start.
 //! (`List`).
 
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
-//! The reference policies against an independent implementation, libCacheSim, on traces that others recorded.
+//! Reference policies against libCacheSim, an independent implementation, on published traces.
 //!
-//! The traces are not ours to copy. Where they do not lie beside the repository, in `../shared/traces`, these tests say so and
-//! check nothing.
+//! The traces may not be copied into the repository. Without them in `../shared/traces` beside the
+//! repository, these tests report that and check nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use zonal_lab::trace::{Capacity, Format, Room, Trace, make, replay};
 const OBJECTS: &str = include_str!("expected_objects.csv");
 const BYTES: &str = include_str!("expected_bytes.csv");
 
-/// Where traces are, and how they are written.
+/// Traces with their paths and formats.
 const TRACES: [(&str, &str, Format); 5] = [
     ("cloudPhysicsIO", "libcachesim/cloudPhysicsIO.oracleGeneral.bin.zst", Format::OracleGeneral),
     ("z99_1M", "zipf/z99_1M.oracleGeneral.bin.zst", Format::OracleGeneral),
@@ -19,7 +19,7 @@ const TRACES: [(&str, &str, Format); 5] = [
     ("corda_vault", "caffeine/corda_trace_vaultservice.gz", Format::U64Be),
 ];
 
-/// The file of a trace, if it is there.
+/// Path of a trace, if the file exists.
 fn file(path: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces").join(path);
     if !path.exists() {

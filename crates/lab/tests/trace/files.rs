@@ -1,23 +1,23 @@
-//! Files of requests, written for a test.
+//! Test helpers: write and read trace files.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use zonal_lab::trace::{Format, Op, Request, Trace, TraceError};
 
-/// Writes a file; its name must be the test's own.
+/// Writes a file; each test needs its own name.
 pub(crate) fn write(name: &str, bytes: &[u8]) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, bytes).expect("a file in the target directory");
     path
 }
 
-/// Every request of a trace.
+/// Reads every request of a trace.
 pub(crate) fn read(path: &Path, format: Format) -> Result<Vec<Request>, TraceError> {
     let mut reader = Trace::new(path.to_owned(), format).open()?;
     let (mut all, mut batch) = (Vec::new(), Vec::new());
     loop {
-        // A number that divides nothing, so that runs are cut in the middle.
+        // A batch size that divides nothing, so that runs are cut in the middle.
         reader.batch(&mut batch, 7)?;
         if batch.is_empty() {
             return Ok(all);

@@ -1,10 +1,10 @@
-//! What is read from each format.
+//! Trace formats: each reader returns the expected requests.
 
 use zonal_lab::trace::{Format, Op, Request};
 
 use crate::files::{get, gz, invalidate, read, write, xz, zstd};
 
-/// The same in every packing.
+/// Checks a format under every compression.
 #[track_caller]
 fn check(format: Format, bytes: &[u8], expected: &[Request]) {
     let packed =

@@ -1,5 +1,4 @@
-//! Traces through the public interface: what others measured with the same policies, and files that are not what
-//! they should be.
+//! Trace replay through the public interface: published results, and malformed files.
 
 mod exact;
 mod files;

@@ -1,4 +1,4 @@
-//! The reference policies against models that are too simple to be wrong, and rules that hold for all of them.
+//! Reference policies against simple models, and rules that hold for all policies.
 
 use std::collections::VecDeque;
 
@@ -9,14 +9,14 @@ use zonal_lab::trace::{
 
 const ALL: [&str; 7] = ["lru", "fifo", "clock", "sieve", "s3-fifo", "arc", "belady"];
 
-/// Requests for a few objects, some of them invalidations, with what comes next.
+/// Requests for a few objects, with some invalidations and with next positions.
 fn requests(seed: u64, count: u32) -> Vec<Request> {
     let mut rng = Rng::new(seed);
     let mut requests: Vec<Request> = (0..count)
         .map(|time_s| {
             let id = rng.below(8) * rng.below(8);
             let op = if rng.below(10) == 0 { Op::Invalidate } else { Op::Read };
-            // Sizes change, as they do in real traces.
+            // Sizes change, as in real traces.
             let size = u32::try_from(1 + rng.below(40)).unwrap_or(1);
             Request { id, size, time_s, next: NEVER, op }
         })
@@ -41,12 +41,12 @@ fn contender(policy: &str, capacity: Capacity) -> Box<dyn Contender> {
     make(policy, Room { capacity, zones: 1 }).expect("a known policy")
 }
 
-/// A list with the newest object in front, and whether each was touched.
+/// A list with the newest object in front; each entry is marked when touched.
 struct Model {
     policy: &'static str,
     capacity: Capacity,
     list: VecDeque<(u64, u64, bool)>,
-    /// Of SIEVE: the object at which it goes on.
+    /// SIEVE only: the object at the hand.
     hand: Option<u64>,
 }
 

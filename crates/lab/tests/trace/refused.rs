@@ -1,4 +1,4 @@
-//! What is said of files that are not what their format says.
+//! Errors of trace files that do not match their format.
 
 use zonal_lab::trace::{
     Contender, FlashBytes, Format, Outcome, Request, Room, Trace, make, replay,
@@ -6,7 +6,7 @@ use zonal_lab::trace::{
 
 use crate::files::{gz, read, write, xz, zstd};
 
-/// What is said, after the name of the file.
+/// Checks the error text after the name of the file.
 #[track_caller]
 fn check(name: &str, format: Format, bytes: &[u8], expected: &str) {
     let path = write(name, bytes);

@@ -1,7 +1,7 @@
-//! A trace that is there always: a million requests, exactly zipf 0.99 over 100,000 objects, from our own generator.
+//! Generated trace: a million requests, exactly Zipf 0.99 over 100,000 objects.
 //!
-//! It is drawn from the same distribution as the trace `z99_1M` of expected_objects.csv, from another seed, and so must miss as
-//! often up to chance: half a point.
+//! The trace has the distribution of `z99_1M` in expected_objects.csv, but another seed. Its miss
+//! ratios must therefore agree within chance: half a point.
 
 use zonal_base::Rng;
 use zonal_lab::trace::{Capacity, Format, Room, Trace, make, replay};
@@ -9,7 +9,7 @@ use zonal_lab::{Distribution, Draw};
 
 use crate::files::write;
 
-/// Policy, and its miss ratio at 8,212 objects in libCacheSim.
+/// Policies with their miss ratios at 8,212 objects in libCacheSim.
 const EXPECTED: [(&str, f64); 7] = [
     ("lru", 0.2985),
     ("fifo", 0.3355),

@@ -37,7 +37,7 @@ pub(crate) type Life = crate::life::Life<Step, Shutdown>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shutdown {
-    /// After all actors have ended and no block is left to move.
+    /// Graceful end, after all actors have ended and no block is left to move.
     Graceful,
     /// Graceful end, and then damage of a device at rest.
     Damaged(usize, Rot),

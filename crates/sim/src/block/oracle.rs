@@ -58,7 +58,7 @@ impl Cell {
         self.ever.push(content);
     }
 
-    /// Requires: the last act that began at `begun` has this instant alone.
+    /// Requires: exactly one act of this life began at `begun`.
     pub(super) fn end(&mut self, begun: u64, now: u64, is_durable: bool) {
         let act = self.acts.iter_mut().find(|act| act.begun == begun).expect("it began");
         (act.ended, act.is_durable) = (Some(now), is_durable);
@@ -77,7 +77,7 @@ impl Cell {
         self.possible(hides).contains(&content)
     }
 
-    /// A read returned the content, so the other possibilities are excluded.
+    /// A read returned the content. If no act of this life wrote it, no other base is possible.
     pub(super) fn saw(&mut self, content: Content) {
         if self.base.contains(&content) && !self.acts.iter().any(|act| act.content == content) {
             self.base = vec![content];

@@ -61,7 +61,7 @@ const TURNS_AT_ONE_INSTANT_MAX: u32 = 100_000;
 /// Largest number of tasks of a life.
 const TASKS_MAX: usize = 1024;
 
-/// Read timeout of the host. A device that exceeds it too often is isolated.
+/// Read timeout of the host. A device that is late too often, or silent for long, is isolated.
 const READ_PATIENCE: Nanos = Nanos::secs(10);
 
 /// A device as the host uses it.

@@ -1,7 +1,8 @@
-//! Mode churn: fills the cache, inserts at a rate, and prints what is live, to be killed.
+//! Mode churn: fills the cache, inserts at a rate and prints live counts; the process may be
+//! killed.
 //!
-//! Each line is an object: `live` keys when the stream began, `inserted` since, `evicted` since. What is
-//! found after a restart is at most `live + inserted - evicted`.
+//! Each line is a JSON object: `live` keys at the start of the stream, and keys `inserted` and
+//! `evicted` since then. A restart finds at most `live + inserted - evicted` keys.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use super::super::report::Report;
 use super::super::{Counters, Subject};
 use super::{Error, STREAM, keys_from, tagged};
 
-/// How often a line is printed: what the last line does not say yet is 50 ms of inserts at most.
+/// Interval between lines: the last line lacks at most 50 ms of inserts.
 const LINE: Duration = Duration::from_millis(50);
 
 pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
@@ -42,6 +43,6 @@ async fn print_lines<S: Subject>(subject: Arc<S>, live: usize, before: Counters)
 fn print_line(live: usize, inserted: u64, evicted: u64) {
     let mut out = std::io::stdout().lock();
     let line = format!("{{\"live\":{live},\"inserted\":{inserted},\"evicted\":{evicted}}}");
-    // An error means that nobody reads any more: then nobody misses the line.
+    // An error means that the reader of standard output hung up: the line may be lost.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

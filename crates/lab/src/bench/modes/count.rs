@@ -1,4 +1,4 @@
-//! Mode count: which keys of a churn are there. A sample of them is read and checked to the last byte.
+//! Mode count: finds the keys that survived a churn, and checks a sample to the last byte.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::super::{Source, Subject};
 use super::{Error, STREAM, keys_from, tagged};
 use crate::Check;
 
-/// Found values that are read: every sixteenth.
+/// One found value in this many is read and checked.
 const CHECKED: usize = 16;
 
 pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {

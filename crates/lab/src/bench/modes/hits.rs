@@ -1,4 +1,4 @@
-//! Mode hits: gets of keys that are on flash, and of nothing else.
+//! Mode hits: gets of keys that are on flash, and of no others.
 
 use super::super::feed::Feed;
 use super::super::phase::Bench;
@@ -8,7 +8,7 @@ use super::Error;
 
 pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
     let prefill = bench.prefill().await?;
-    // A cache with memory of its own may move things between it and flash at first.
+    // A cache with a DRAM tier may move records between DRAM and flash at first.
     let known = bench.known().await?;
     bench.warm_up(Feed::Known(known)).await?;
     let known = bench.known().await?;

@@ -1,4 +1,4 @@
-//! Mode idle: what a cache costs to which nobody talks.
+//! Mode idle: CPU time of a cache that serves no gets.
 
 use std::time::Duration;
 

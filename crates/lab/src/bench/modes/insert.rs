@@ -1,6 +1,6 @@
-//! Mode insert: distinct new keys once, at a rate; then all of them are read back.
+//! Mode insert: inserts new distinct keys once, at a rate, then reads all of them back.
 //!
-//! The keys are new in every run, so that nothing that an earlier run left is found by mistake.
+//! Every run uses new keys, so that records of an earlier run are not found by mistake.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ use super::super::report::{Detail, Report, Summary, cpu_us, ratio};
 use super::super::{Rate, Source, Subject};
 use super::{Error, keys_from, tagged};
 
-/// Tags from here on are those of insert runs.
+/// Lowest tag of insert runs.
 const RUN: u32 = 1 << 31;
 
 pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
@@ -26,7 +26,7 @@ pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
     let settled = bench.subject.counters().await.since(before);
     let found = bench.cached(&keys_from(first, count)).await?.len() as u64;
     let feed = Feed::Each(Sequence::new(first, count, None));
-    // What it was a share of may have moved meanwhile.
+    // The write bandwidth may have changed since the rate was derived from it.
     let left_bytes_per_s = match rate {
         Rate::Percent(_) => Some(bench.subject.write_bandwidth().await?),
         Rate::Bytes(_) | Rate::Max => None,
@@ -52,7 +52,7 @@ pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// Another one each time.
+/// Draws another tag for each run.
 fn run_tag() -> u32 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut rng = Rng::new(now.as_secs() ^ u64::from(now.subsec_nanos()) << 32);

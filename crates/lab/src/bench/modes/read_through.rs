@@ -1,8 +1,8 @@
-//! Mode read-through: gets by the distribution; what is missing is fetched and admitted.
+//! Mode read-through: gets by the distribution; missing values are fetched and admitted.
 //!
 //! 1. Fill the cache, warm up, measure segment by segment.
-//! 2. Of the keys that missed last, count those that are found when everything has settled.
-//! 3. Read only keys that are known to be on flash: what a flash hit costs.
+//! 2. Of the most recent misses, count the keys found after all writes have settled.
+//! 3. Read only keys known to be on flash, to measure the CPU time of a flash hit.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::super::report::{Report, Summary, cpu_us, ratio};
 use super::super::{Source, Subject};
 use super::Error;
 
-/// The phase of flash hits: as long as the measured time, at most 3 s.
+/// Longest phase of flash hits: 3 s, or the measured time if that is shorter.
 const HITS_MAX: Duration = Duration::from_secs(3);
 
 pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
@@ -26,7 +26,7 @@ pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
 
     bench.subject.settle().await;
     let mut inserted: Vec<u64> = total.tally.recent_misses.into();
-    // A small cache may have dropped the first of them again.
+    // A small cache may have evicted the first of these keys again.
     let most = bench.capacity_values(1.0 / 16.0);
     inserted.truncate(usize::try_from(most).unwrap_or(usize::MAX));
     inserted.sort_unstable();

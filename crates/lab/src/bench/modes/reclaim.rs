@@ -1,8 +1,10 @@
-//! Mode reclaim: flash hits beside a stream of writes, first while zones are empty, then while each zone
-//! that is written must be reclaimed first. What differs between the two windows is what reclaim costs.
+//! Mode reclaim: flash hits beside writes, without and with garbage collection.
 //!
-//! 1. Into an empty cache: the known keys. Window one.
-//! 2. Other keys until zones are reclaimed; then known keys again, new ones. Window two.
+//! The first window writes into empty zones. In the second window, each zone must be reclaimed
+//! before it is written. The difference between the windows is the cost of garbage collection.
+//!
+//! 1. Insert known keys into an empty cache. Window one.
+//! 2. Insert other keys until zones are reclaimed, then new known keys. Window two.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +16,17 @@ use super::super::report::{Detail, Report, Summary};
 use super::super::window::Window;
 use super::{Error, keys_from, tagged};
 
-/// Loops that write: enough to keep the rate when each waits for its turn.
+/// Number of writing loops: enough to keep the rate while each waits for its turn.
 const WRITERS: usize = 4;
 
-/// Keys of one stream: half of those that share a tag, the other half being the warm-up's.
+/// Keys of one stream: half of the keys of a tag. The warm-up has the other half.
 const STREAM_MAX: u64 = 1 << 31;
 
-/// Of the cache, what both windows may write and read: beyond it the first would reclaim too.
+/// Share of the cache that keys and writes of a window may take. Beyond it, the first window would
+/// reclaim too.
 const SHARE_MAX: f64 = 0.8;
 
-/// Tags of the two sets of known keys, the two streams, and what fills the cache in between.
+/// Tags of the two sets of known keys, of the two streams, and of the keys inserted in between.
 const KNOWN: [u32; 2] = [2, 3];
 const WRITTEN: [u32; 2] = [4, 5];
 const BETWEEN: u32 = 6;
@@ -54,7 +57,7 @@ pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// The first window must end before the cache is full.
+/// Refuses settings with which the first window would fill the cache.
 fn check_room<S: Subject>(bench: &Bench<S>, count: u64, rate: Option<u64>) -> Result<(), Error> {
     let rate = rate.ok_or_else(|| Error::Unfit("--mode reclaim needs a --rate in bytes".into()))?;
     let seconds = bench.settings.seconds + bench.settings.warmup_seconds;
@@ -71,7 +74,7 @@ fn check_room<S: Subject>(bench: &Bench<S>, count: u64, rate: Option<u64>) -> Re
     Ok(())
 }
 
-/// Hits of keys that were just inserted, beside new keys at the rate.
+/// Measures hits of keys just inserted, beside inserts of new keys at `rate`.
 async fn window<S: Subject>(
     bench: &Bench<S>,
     number: usize,

@@ -1,4 +1,4 @@
-//! The report as a person reads it.
+//! Report as a table for the terminal.
 
 use std::fmt;
 

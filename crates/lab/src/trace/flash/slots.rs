@@ -1,45 +1,45 @@
-//! Slot allocator of a drive that takes overwrites: equal slots, a free list, and the eviction order of used slots. Nothing is
-//! cleaned or moved: an evicted slot is overwritten.
+//! Slot allocator of a drive that takes overwrites: a free list, and the order of used slots.
 //!
-//! With a region per slot this is `region-fifo` or `region-lru` in place (`CacheLib`'s own regions: Reg-FIFO and Reg-LRU of
-//! Z-CacheLib).
+//! Slots are equal in size. Nothing is cleaned or moved: an evicted slot is overwritten. With one
+//! region per slot this is `region-fifo` or `region-lru` in place (`CacheLib`'s own regions:
+//! Reg-FIFO and Reg-LRU of Z-CacheLib).
 
 use zonal_base::ZoneId;
 use zonal_policy::Order;
 
-/// See the module. A slot that was used once takes eight bytes, and four more while it is free.
+/// Free and used slots. A slot that was used once takes eight bytes, and four more while free.
 #[derive(Debug)]
 pub(super) struct Slots {
     count: u32,
-    /// Slots from here on were never taken.
+    /// Slots from this number on were never taken.
     taken: Slot,
-    /// Those that were, and are free.
+    /// Slots that were taken and released.
     free: Vec<Slot>,
     order: Order,
 }
 
-/// A slot's number.
+/// Number of a slot.
 pub(super) type Slot = u32;
 
-/// A drive without zones is one zone to the order.
+/// The eviction order sees a drive without zones as one zone.
 const ALL: ZoneId = ZoneId(0);
 
 impl Slots {
-    /// So many, all of them free. Requires: fewer than 2^31.
+    /// `count` free slots. Requires: fewer than 2^31.
     #[must_use]
     pub(super) fn new(count: u32) -> Self {
         assert!(count >> 31 == 0, "{count} slots");
         Self { count, taken: 0, free: Vec::new(), order: Order::new(1) }
     }
 
-    /// Those that hold nothing.
+    /// Number of free slots.
     #[cfg(test)]
     pub(super) fn free_count(&self) -> u32 {
         self.count - self.taken + zonal_base::low_u32(self.free.len())
     }
 
-    /// One that was free, the newest of those that hold something; `None` while none is: [`Slots::oldest`] is to be released
-    /// then.
+    /// Takes a free slot and makes it the newest. `None` when all are used: the caller then
+    /// releases [`Slots::oldest`].
     pub(super) fn take(&mut self) -> Option<Slot> {
         let slot = self.free.pop().or_else(|| {
             let next = self.taken;
@@ -50,20 +50,20 @@ impl Slots {
         Some(slot)
     }
 
-    /// The slot that was taken or touched longest ago.
+    /// Slot that was taken or touched longest ago.
     #[must_use]
     pub(super) fn oldest(&self) -> Option<Slot> {
         self.order.first().map(|(_, slot)| slot)
     }
 
-    /// Makes a slot the newest. Requires: it is held.
+    /// Makes a slot the newest. Requires: the slot is in use.
     pub(super) fn touch(&mut self, slot: Slot) {
         let was_held = self.order.remove((ALL, slot));
         debug_assert!(was_held, "{slot} holds nothing");
         self.order.push_last((ALL, slot));
     }
 
-    /// A slot is free again. Requires: it is held.
+    /// Frees a slot. Requires: the slot is in use.
     pub(super) fn release(&mut self, slot: Slot) {
         let was_held = self.order.remove((ALL, slot));
         debug_assert!(was_held, "{slot} holds nothing");
