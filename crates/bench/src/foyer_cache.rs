@@ -16,7 +16,7 @@ use foyer::{
 use mixtrics::registry::prometheus_0_14::PrometheusMetricsRegistry;
 use prometheus::Registry;
 use zonal_base::{Bytes, index};
-use zonal_lab::bench::{Counters, Error, Source, Subject, Work, write_bandwidth};
+use zonal_lab::bench::{BenchError, Counters, Source, Subject, Work, write_bandwidth};
 use zonal_lab::{Check, Generator};
 
 /// DRAM tier: foyer does not work without one.
@@ -151,7 +151,7 @@ impl Subject for FoyerSubject {
         }
     }
 
-    async fn write_bandwidth(&self) -> Result<u64, Error> {
+    async fn write_bandwidth(&self) -> Result<u64, BenchError> {
         write_bandwidth(&self.folder)
     }
 }

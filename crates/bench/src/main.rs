@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use clap::{Parser, Subcommand};
 use zonal_base::Bytes;
-use zonal_lab::bench::{self, Progress, Settings};
+use zonal_lab::bench::{self, BenchSettings, Progress};
 
 use foyer_cache::FoyerSubject;
 
@@ -67,7 +67,7 @@ struct FoyerArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    workload: Settings,
+    workload: BenchSettings,
 }
 
 fn main() -> ExitCode {

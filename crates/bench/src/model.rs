@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use zonal_base::{Bytes, Nanos};
 use zonal_emulator::{Profile, Tags, ZonedDrive};
 use zonal_lab::bench::resident;
-use zonal_lab::simulated::{OriginTimes, Outcome, Settings, Simulated};
+use zonal_lab::simulated::{OriginTimes, Simulated, SimulationOutcome, SimulationSettings};
 use zonal_lab::{Distribution, Draw};
 
 use crate::compare::machine::describe;
@@ -93,7 +93,7 @@ fn cache(zones: u32, memory: Bytes) -> Result<(Simulated<ZonedDrive>, u64), Stri
     profile.geometry.zone_count = zones;
     let geometry = profile.geometry;
     let drive = ZonedDrive::new(profile, 1, Box::new(Tags::new(&geometry)));
-    let settings = Settings {
+    let settings = SimulationSettings {
         chunk: CHUNK,
         get: CHUNK,
         policy: "zone-lru".parse().expect("a policy of ours"),
@@ -167,6 +167,6 @@ fn gets(args: &Args, memory: Bytes) -> Result<Vec<Row>, String> {
     ])
 }
 
-fn per_cpu_second(outcome: &Outcome) -> f64 {
+fn per_cpu_second(outcome: &SimulationOutcome) -> f64 {
     outcome.gets as f64 / outcome.cpu.as_secs_f64() / 1e6
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use zonal_base::{Bytes, Rng, index};
-use zonal_lab::trace::{Capacity, Format, Room, Tally, Trace, Unit, make, replay};
+use zonal_lab::trace::{Capacity, Format, ReplayTally, Room, Trace, Unit, make, replay};
 use zonal_lab::{Distribution, Draw};
 
 use crate::compare::machine::describe;
@@ -90,7 +90,7 @@ const ADMISSIONS: [&str; 4] = ["all", "second-hit", "sketch", "probation"];
 const BYTE_SHARES: [u64; 3] = [1, 5, 10];
 
 /// Tallies of each contender, by trace and capacity.
-type Results = Vec<(String, Vec<Tally>)>;
+type Results = Vec<(String, Vec<ReplayTally>)>;
 
 /// All policies on a set of traces.
 #[derive(Default)]
@@ -190,7 +190,11 @@ impl Comparison {
     }
 }
 
-fn replayed(trace: &Trace, capacity: Capacity, names: &[String]) -> Result<Vec<Tally>, String> {
+fn replayed(
+    trace: &Trace,
+    capacity: Capacity,
+    names: &[String],
+) -> Result<Vec<ReplayTally>, String> {
     let room = Room { capacity, zones: ZONES };
     let contenders = names.iter().map(|name| make(name, room));
     let contenders = contenders.collect::<Result<_, _>>()?;
@@ -233,18 +237,18 @@ fn made() -> Vec<u8> {
     records.collect()
 }
 
-fn add(results: &mut Results, names: &[String], tallies: &[Tally]) {
+fn add(results: &mut Results, names: &[String], tallies: &[ReplayTally]) {
     if results.is_empty() {
         results.extend(names.iter().map(|name| (name.clone(), Vec::new())));
     }
     results.iter_mut().zip(tallies).for_each(|((_, all), tally)| all.push(*tally));
 }
 
-const fn written(tally: &Tally) -> u64 {
+const fn written(tally: &ReplayTally) -> u64 {
     tally.flash.filled + tally.flash.moved
 }
 
-fn per_request(tally: &Tally) -> f64 {
+fn per_request(tally: &ReplayTally) -> f64 {
     written(tally) as f64 / tally.requests as f64
 }
 
@@ -309,22 +313,22 @@ fn write_head(page: &mut String) -> std::fmt::Result {
 fn write_counted(page: &mut String, counted: &Comparison) -> std::fmt::Result {
     let Comparison { columns, free, bounded } = counted;
     writeln!(page, "\n## Miss ratio\n")?;
-    table(page, columns, free, Tally::miss_ratio, 4)?;
+    table(page, columns, free, ReplayTally::miss_ratio, 4)?;
     writeln!(page, "\n## Objects written to flash for each request\n")?;
     table(page, columns, &counted.on_flash(), per_request, 4)?;
     writeln!(
         page,
         "\n## Write amplification\n\nWritten in all, for each object that was written for the first time.\n"
     )?;
-    table(page, columns, &counted.on_flash(), Tally::write_amplification, 2)?;
+    table(page, columns, &counted.on_flash(), ReplayTally::write_amplification, 2)?;
     writeln!(
         page,
         "\n## Miss ratio at equal flash writes\n\nAll may write as much as `flow` wrote above (`budget`), from the first request on: `flow` \
          itself, too. Everybody takes the one of four ways to admit with which it misses least on the mean.\n"
     )?;
-    table(page, columns, &best(bounded), Tally::miss_ratio, 4)?;
+    table(page, columns, &best(bounded), ReplayTally::miss_ratio, 4)?;
     writeln!(page, "\nWith each way to admit:\n")?;
-    table(page, columns, bounded, Tally::miss_ratio, 4)?;
+    table(page, columns, bounded, ReplayTally::miss_ratio, 4)?;
     writeln!(
         page,
         "\n## `flow` beside `s3-fifo`\n\nPoints of miss ratio; the goal is 1 at most.\n"
@@ -334,30 +338,30 @@ fn write_counted(page: &mut String, counted: &Comparison) -> std::fmt::Result {
 
 fn write_sized(page: &mut String, sized: &Comparison) -> std::fmt::Result {
     let Comparison { columns, free, bounded } = sized;
-    let flash_bytes = |tally: &Tally| tally.flash_bytes_per_request(Unit::Bytes);
+    let flash_bytes = |tally: &ReplayTally| tally.flash_bytes_per_request(Unit::Bytes);
     writeln!(page, "\n## Miss ratio\n")?;
-    table(page, columns, free, Tally::miss_ratio, 4)?;
+    table(page, columns, free, ReplayTally::miss_ratio, 4)?;
     writeln!(page, "\n## Byte miss ratio\n")?;
-    table(page, columns, free, Tally::byte_miss_ratio, 4)?;
+    table(page, columns, free, ReplayTally::byte_miss_ratio, 4)?;
     writeln!(page, "\n## Flash bytes for each request\n")?;
     table(page, columns, &sized.on_flash(), flash_bytes, 0)?;
     writeln!(
         page,
         "\n## Write amplification\n\nBytes written in all, for each that was written for the first time.\n"
     )?;
-    table(page, columns, &sized.on_flash(), Tally::write_amplification, 2)?;
+    table(page, columns, &sized.on_flash(), ReplayTally::write_amplification, 2)?;
     writeln!(
         page,
         "\n## At equal flash bytes\n\nAll may write as many bytes as `flow` wrote above (`budget`), from the first request on: `flow` itself, too. Everybody takes the one of four ways to \
          admit with which it misses least on the mean. Miss ratio:\n"
     )?;
     let best = best(bounded);
-    table(page, columns, &best, Tally::miss_ratio, 4)?;
+    table(page, columns, &best, ReplayTally::miss_ratio, 4)?;
     writeln!(page, "\nByte miss ratio:\n")?;
-    table(page, columns, &best, Tally::byte_miss_ratio, 4)?;
+    table(page, columns, &best, ReplayTally::byte_miss_ratio, 4)?;
     for (what, of) in [
-        ("Miss ratios", Tally::miss_ratio as fn(&Tally) -> f64),
-        ("Byte miss ratios", Tally::byte_miss_ratio),
+        ("Miss ratios", ReplayTally::miss_ratio as fn(&ReplayTally) -> f64),
+        ("Byte miss ratios", ReplayTally::byte_miss_ratio),
     ] {
         writeln!(page, "\n{what} that are lower than those of `flow` by 0.05 points or more:\n")?;
         lower(page, columns, &best, of)?;
@@ -370,7 +374,7 @@ fn lower(
     page: &mut String,
     columns: &[String],
     results: &Results,
-    of: fn(&Tally) -> f64,
+    of: fn(&ReplayTally) -> f64,
 ) -> std::fmt::Result {
     let (flow, others) = results.split_at(1);
     let mut is_any = false;
@@ -400,16 +404,16 @@ fn beside(page: &mut String, columns: &[String], free: &Results, other: &str) ->
 
 /// The best admission policy of each policy: the one with the lowest mean.
 fn best(bounded: &Results) -> Results {
-    let of = |runs: &[(String, Vec<Tally>)]| {
-        let least = |a: &&(String, Vec<Tally>), b: &&(String, Vec<Tally>)| {
-            mean(&a.1, Tally::miss_ratio).total_cmp(&mean(&b.1, Tally::miss_ratio))
+    let of = |runs: &[(String, Vec<ReplayTally>)]| {
+        let least = |a: &&(String, Vec<ReplayTally>), b: &&(String, Vec<ReplayTally>)| {
+            mean(&a.1, ReplayTally::miss_ratio).total_cmp(&mean(&b.1, ReplayTally::miss_ratio))
         };
         runs.iter().min_by(least).cloned()
     };
     bounded.chunks(ADMISSIONS.len()).filter_map(of).collect()
 }
 
-fn mean(tallies: &[Tally], of: impl Fn(&Tally) -> f64) -> f64 {
+fn mean(tallies: &[ReplayTally], of: impl Fn(&ReplayTally) -> f64) -> f64 {
     tallies.iter().map(of).sum::<f64>() / tallies.len() as f64
 }
 
@@ -424,7 +428,7 @@ fn table(
     page: &mut String,
     columns: &[String],
     results: &Results,
-    of: impl Fn(&Tally) -> f64,
+    of: impl Fn(&ReplayTally) -> f64,
     digits: usize,
 ) -> std::fmt::Result {
     head(page, columns, "mean")?;

@@ -141,8 +141,8 @@ impl Inner {
 
     /// Admission sampling: true when the piece's rank is admitted at the present backlog.
     fn is_in(&self, piece: &FillPiece) -> bool {
-        let (lot, len) = (piece.fetch().lot(), Bytes(piece.len.into()));
-        self.lots.borrow_mut().takes(lot, len, self.log.backlog())
+        let (rank, len) = (piece.fetch().rank(), Bytes(piece.len.into()));
+        self.throttle.borrow_mut().takes(rank, len, self.log.backlog())
     }
 
     fn means(&self) -> Means {

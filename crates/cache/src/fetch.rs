@@ -39,7 +39,7 @@ pub(crate) struct FetchState {
     /// Strongest retention class of its readers.
     retention: Cell<RetentionClass>,
     /// Lowest sample rank of its readers.
-    lot: Cell<SampleRank>,
+    rank: Cell<SampleRank>,
     moved: Event,
     /// Set for a prefetch: the counter of its wasted bytes.
     ahead: Option<Wasted>,
@@ -129,7 +129,7 @@ impl FetchState {
     /// the lowest rank win.
     pub(crate) fn keep_for(&self, keeping: ReadHints) {
         self.raise_care(keeping.retention);
-        self.lot.set(self.lot.get().min(keeping.lot));
+        self.rank.set(self.rank.get().min(keeping.rank));
     }
 
     /// Creates the state of a fetch of `bytes`. `ahead` makes it a prefetch.
@@ -151,14 +151,14 @@ impl FetchState {
             listeners: Cell::new(0),
             has_stalled: Cell::new(false),
             retention: Cell::default(),
-            lot: Cell::new(SampleRank::LAST),
+            rank: Cell::new(SampleRank::LAST),
             moved: Event::default(),
             ahead,
         })
     }
 
-    pub(crate) const fn lot(&self) -> SampleRank {
-        self.lot.get()
+    pub(crate) const fn rank(&self) -> SampleRank {
+        self.rank.get()
     }
 
     /// True for a prefetch.

@@ -29,7 +29,7 @@ pub struct PendingInvalidations(RefCell<Noted>);
 
 #[derive(Debug, Default)]
 struct Noted {
-    doomed: BTreeSet<InvalidationTarget>,
+    targets: BTreeSet<InvalidationTarget>,
     has_overflowed: bool,
     is_open: bool,
 }
@@ -45,14 +45,14 @@ impl PendingInvalidations {
     /// # Errors
     /// When the device is not offline, or the shard is up again: then the caller sends the removal
     /// to the shard.
-    pub fn note(&self, doomed: &InvalidationTarget) -> Result<(), RemoveError> {
+    pub fn note(&self, target: &InvalidationTarget) -> Result<(), RemoveError> {
         let mut noted = self.0.borrow_mut();
         if !noted.is_open {
             return Err(RemoveError);
         }
-        if noted.doomed.len() < MISSED_MAX {
-            noted.doomed.insert(doomed.clone());
-        } else if !noted.doomed.contains(doomed) {
+        if noted.targets.len() < MISSED_MAX {
+            noted.targets.insert(target.clone());
+        } else if !noted.targets.contains(target) {
             noted.has_overflowed = true;
         }
         Ok(())
@@ -61,7 +61,7 @@ impl PendingInvalidations {
     /// Number of recorded removals.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.borrow().doomed.len()
+        self.0.borrow().targets.len()
     }
 
     /// True when the limit was exceeded: the records are incomplete.
@@ -82,23 +82,26 @@ impl Cache {
     ///
     /// # Errors
     /// When a removal is not on flash. The removals that are not replayed yet stay recorded.
-    pub async fn make_up(&self, missed: &PendingInvalidations) -> Result<(), RemoveError> {
+    pub async fn replay_invalidations(
+        &self,
+        pending: &PendingInvalidations,
+    ) -> Result<(), RemoveError> {
         loop {
-            let some = missed.0.borrow().doomed.iter().take(AT_ONCE).cloned().collect::<Vec<_>>();
+            let some = pending.0.borrow().targets.iter().take(AT_ONCE).cloned().collect::<Vec<_>>();
             if some.is_empty() {
                 return Ok(());
             }
             if !self.inner.settings.has(Mutation::MissedForgotten) {
                 self.remove_all(&some).await?;
             }
-            let mut noted = missed.0.borrow_mut();
-            noted.doomed.retain(|doomed| some.binary_search(doomed).is_err());
+            let mut noted = pending.0.borrow_mut();
+            noted.targets.retain(|target| some.binary_search(target).is_err());
         }
     }
 
-    async fn remove_all(&self, doomed: &[InvalidationTarget]) -> Result<(), RemoveError> {
+    async fn remove_all(&self, targets: &[InvalidationTarget]) -> Result<(), RemoveError> {
         let mut removals: Vec<Pin<Box<_>>> =
-            doomed.iter().map(|doomed| Box::pin(self.remove_any(doomed))).collect();
+            targets.iter().map(|target| Box::pin(self.remove_any(target))).collect();
         let mut outcome = Ok(());
         poll_fn(|cx| {
             removals.retain_mut(|removal| match removal.as_mut().poll(cx) {

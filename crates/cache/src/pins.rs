@@ -52,7 +52,7 @@ pub struct ReadHints {
     pub retention: RetentionClass,
     /// Sample rank for admission while fills exceed the flash write bandwidth. Each reader draws
     /// its own, so that a popular object is not left out for long.
-    pub lot: SampleRank,
+    pub rank: SampleRank,
 }
 
 /// Mark of pinned pieces: the piece was read, since it was last written or found at a start, under

@@ -39,14 +39,14 @@ impl PlacementEpochs {
 
 impl Cache {
     /// Sets the placement epochs. Requires: the cache has not served a request yet.
-    pub fn set_homes(&self, homes: PlacementEpochs) {
-        *self.inner.homes.borrow_mut() = homes;
+    pub fn set_placement_epochs(&self, placement_epochs: PlacementEpochs) {
+        *self.inner.placement_epochs.borrow_mut() = placement_epochs;
     }
 }
 
 impl Inner {
     /// Placement epoch of the object's bucket.
     pub(crate) fn placement_epoch(&self, object: &ObjectName) -> u64 {
-        self.homes.borrow().of(object)
+        self.placement_epochs.borrow().of(object)
     }
 }

@@ -133,8 +133,8 @@ impl Cache {
     ///
     /// # Errors
     /// When the tombstone is not on flash.
-    pub async fn remove_any(&self, doomed: &InvalidationTarget) -> Result<(), RemoveError> {
-        match doomed {
+    pub async fn remove_any(&self, target: &InvalidationTarget) -> Result<(), RemoveError> {
+        match target {
             InvalidationTarget::Object(object) => self.remove(object).await,
             InvalidationTarget::Below(prefix) => self.remove_below(prefix).await,
         }

@@ -38,9 +38,9 @@ impl Cache {
 
     /// Returns the residency of `range`.
     #[must_use]
-    pub fn whereabouts(&self, object: &ObjectName, head: &Head, range: &Range<u64>) -> Residency {
+    pub fn residency(&self, object: &ObjectName, head: &Head, range: &Range<u64>) -> Residency {
         let (_, version) = self.inner.keys_of(object, head);
-        self.inner.whereabouts(head, version, range)
+        self.inner.residency(head, version, range)
     }
 }
 
@@ -79,7 +79,7 @@ impl Inner {
         keys.all(|key| self.holdings.has(key))
     }
 
-    fn whereabouts(&self, head: &Head, version: VersionKey, range: &Range<u64>) -> Residency {
+    fn residency(&self, head: &Head, version: VersionKey, range: &Range<u64>) -> Residency {
         let (filling, memory) = (self.filling.borrow(), self.memory.borrow());
         let piece = self.piece_of(head);
         let mut found = Residency::default();

@@ -5,7 +5,7 @@
 //!    flash.
 //! 2. The wrapper counts answers, failures and late commands by periods of that time. From these counts follows when
 //!    the host should isolate the device ([`DeviceFault`]).
-//! 3. Once the device is [abandoned](DeadlineDevice::abandon), every command is answered with [`DeviceError::DeviceGone`] at
+//! 3. Once the device is [abandoned](DeadlineDevice::isolate), every command is answered with [`DeviceError::DeviceGone`] at
 //!    once.
 //!
 //! No command has a timer of its own. The wrapper checks all commands in flight together, eight times per read

@@ -28,7 +28,7 @@ use crate::faults::Faults;
 use crate::ftl::FtlCounters;
 use crate::in_flight::{InFlight, SlotId};
 use crate::payload::{Medium, Unreadable};
-use work::Work;
+use work::CommandTiming;
 
 /// Command that the drive receives when the host resets a zone. The drive itself knows no zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub struct ConventionalDrive {
     table: ZoneTable,
     profile: ConventionalProfile,
     on_reset: OnReset,
-    work: Work,
+    work: CommandTiming,
     in_flight: InFlight<InWork>,
     /// By zone: completion time of the last scheduled write. The next write is not answered earlier.
     write_due: Vec<Nanos>,
@@ -145,7 +145,7 @@ impl ConventionalDrive {
         Self {
             table: ZoneTable::new(geometry),
             on_reset,
-            work: Work::new(&profile, &mut Rng::new(seed)),
+            work: CommandTiming::new(&profile, &mut Rng::new(seed)),
             in_flight: InFlight::new(),
             write_due: alloc::vec![Nanos(0); geometry.zone_count as usize],
             writes_in_flight: 0,

@@ -39,7 +39,7 @@ pub struct ZonedDrive {
     pub(crate) timing: Timing,
     pub(crate) buffer: WriteBuffer,
     pub(crate) in_flight: InFlight<InWork>,
-    pub(crate) zones: Vec<ZoneFacts>,
+    pub(crate) zones: Vec<ZoneFlags>,
     pub(crate) medium: Box<dyn Medium>,
     pub(crate) unreadable: Unreadable,
     pub(crate) faults: Faults,
@@ -49,7 +49,7 @@ pub struct ZonedDrive {
 
 /// State of a zone in addition to the zone table.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ZoneFacts {
+pub(crate) struct ZoneFlags {
     /// Completion time of the zone's last scheduled write. The next write is not answered earlier.
     write_due: Nanos,
     /// Blocks written since the last reset; padding does not count.
@@ -59,7 +59,7 @@ pub(crate) struct ZoneFacts {
     pub(crate) durable: Blocks,
 }
 
-impl ZoneFacts {
+impl ZoneFlags {
     pub(crate) const fn was_finished(&self) -> bool {
         self.was_finished
     }
@@ -133,7 +133,7 @@ impl ZonedDrive {
             timing: Timing::new(&profile, &mut rng),
             buffer: WriteBuffer::new(&profile.buffer, geometry.zone_count, rng.next_u64()),
             in_flight: InFlight::new(),
-            zones: alloc::vec![ZoneFacts::default(); geometry.zone_count as usize],
+            zones: alloc::vec![ZoneFlags::default(); geometry.zone_count as usize],
             medium,
             unreadable: Unreadable::default(),
             faults: Faults::default(),
@@ -400,7 +400,7 @@ impl ZonedDrive {
         let facts = &mut self.zones[zone.0 as usize];
         match action {
             ZoneAction::Reset => {
-                *facts = ZoneFacts { write_due: facts.write_due, ..ZoneFacts::default() };
+                *facts = ZoneFlags { write_due: facts.write_due, ..ZoneFlags::default() };
                 self.medium.truncate(zone, Blocks(0));
                 self.unreadable.forget(self.geometry.zone_start(zone), self.geometry.zone_size);
             }

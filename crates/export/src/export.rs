@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::handshake::Offer;
 use crate::read_modify_write::ByteVolume;
 use crate::reply::RequestOutcome;
-use crate::request::{Command, EXTENTS_MAX, Request};
+use crate::request::{EXTENTS_MAX, NbdCommand, Request};
 use crate::stats::{Counts, ExportStats};
 use crate::volume::{Volume, VolumeError};
 
@@ -62,11 +62,11 @@ impl<V: Volume> Export<V> {
         let counts = &self.counts;
         let (count, bytes) = match (&outcome, request.command) {
             (Err(_), _) => (&counts.failures, None),
-            (Ok(_), Command::Read { .. }) => (&counts.reads, Some(&counts.read_bytes)),
-            (Ok(_), Command::Write(_)) => (&counts.writes, Some(&counts.written_bytes)),
-            (Ok(_), Command::Clear(_)) => (&counts.clears, Some(&counts.cleared_bytes)),
-            (Ok(_), Command::Flush) => (&counts.flushes, None),
-            (Ok(_), Command::Status { .. }) => (&counts.statuses, None),
+            (Ok(_), NbdCommand::Read { .. }) => (&counts.reads, Some(&counts.read_bytes)),
+            (Ok(_), NbdCommand::Write(_)) => (&counts.writes, Some(&counts.written_bytes)),
+            (Ok(_), NbdCommand::Clear(_)) => (&counts.clears, Some(&counts.cleared_bytes)),
+            (Ok(_), NbdCommand::Flush) => (&counts.flushes, None),
+            (Ok(_), NbdCommand::Status { .. }) => (&counts.statuses, None),
         };
         count.add(1);
         if let Some(bytes) = bytes {
@@ -79,12 +79,12 @@ impl<V: Volume> Export<V> {
         let volume = &self.volume;
         let bytes = request.offset..request.offset + u64::from(request.length);
         match request.command {
-            Command::Read { .. } if bytes.is_empty() => {}
-            Command::Read { .. } => return volume.read(bytes).await.map(RequestOutcome::Read),
-            Command::Write(ack) => volume.write(bytes.start, data, ack).await?,
-            Command::Clear(ack) => volume.clear(bytes, ack).await?,
-            Command::Flush => volume.flush().await?,
-            Command::Status { one } => {
+            NbdCommand::Read { .. } if bytes.is_empty() => {}
+            NbdCommand::Read { .. } => return volume.read(bytes).await.map(RequestOutcome::Read),
+            NbdCommand::Write(ack) => volume.write(bytes.start, data, ack).await?,
+            NbdCommand::Clear(ack) => volume.clear(bytes, ack).await?,
+            NbdCommand::Flush => volume.flush().await?,
+            NbdCommand::Status { one } => {
                 let extents_max = if one { 1 } else { EXTENTS_MAX };
                 return volume.status(bytes, extents_max).await.map(RequestOutcome::Status);
             }

@@ -8,7 +8,7 @@ use bytes::BufMut;
 use zonal_base::low_u32;
 
 use crate::reply_queue::ReplyQueue;
-use crate::request::{Command, RejectedRequest, Request};
+use crate::request::{NbdCommand, RejectedRequest, Request};
 use crate::volume::{Extent, Piece, VolumeError};
 use crate::wire::{CHUNK_MAGIC, Errno, SIMPLE_REPLY_MAGIC, allocation, chunk};
 
@@ -73,7 +73,7 @@ impl Replies {
     fn done(self, request: &Request, to: &mut ReplyQueue) {
         match request.command {
             // A read of zero bytes. With structured replies, even this reply must be structured.
-            Command::Read { .. } if self.structured => {
+            NbdCommand::Read { .. } if self.structured => {
                 begin_chunk(request.cookie, (chunk::NONE, chunk::DONE), 0, to);
             }
             _ => simple(request.cookie, 0, to),
@@ -83,7 +83,7 @@ impl Replies {
     fn read(self, request: &Request, pieces: &[Piece], to: &mut ReplyQueue) {
         let total: u64 = pieces.iter().map(Piece::len).sum();
         assert_eq!(total, request.length.into(), "a volume reads what it is asked for");
-        let Command::Read { whole } = request.command else { unreachable!("only reads read") };
+        let NbdCommand::Read { whole } = request.command else { unreachable!("only reads read") };
         if !self.structured {
             simple(request.cookie, 0, to);
             return put_all(pieces, to);

@@ -33,7 +33,7 @@ pub(crate) struct Header {
 
 /// Validated command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
+pub(crate) enum NbdCommand {
     Read {
         /// The reply must be a single chunk (DF flag).
         whole: bool,
@@ -52,7 +52,7 @@ pub(crate) enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) cookie: u64,
-    pub(crate) command: Command,
+    pub(crate) command: NbdCommand,
     pub(crate) offset: u64,
     pub(crate) length: u32,
 }
@@ -87,7 +87,7 @@ pub(crate) struct RejectedRequest {
     pub(crate) payload: u32,
 }
 
-type CommandResult = Result<Command, (Errno, &'static str)>;
+type CommandResult = Result<NbdCommand, (Errno, &'static str)>;
 
 impl Validation {
     /// Memory charged to the request, in bytes.
@@ -104,8 +104,10 @@ impl Request {
     /// Memory charged to the request from its arrival until its reply is sent, in bytes.
     pub(crate) fn weight(&self) -> u64 {
         match self.command {
-            Command::Read { .. } | Command::Write(_) => REQUEST_WEIGHT + u64::from(self.length),
-            Command::Flush | Command::Clear(_) | Command::Status { .. } => REQUEST_WEIGHT,
+            NbdCommand::Read { .. } | NbdCommand::Write(_) => {
+                REQUEST_WEIGHT + u64::from(self.length)
+            }
+            NbdCommand::Flush | NbdCommand::Clear(_) | NbdCommand::Status { .. } => REQUEST_WEIGHT,
         }
     }
 }
@@ -157,14 +159,14 @@ impl Header {
         self.allows(whole)?;
         self.fits_one_request()?;
         self.lies_within(terms, Errno::Invalid)?;
-        Ok(Command::Read { whole: self.flags & command_flag::DF != 0 })
+        Ok(NbdCommand::Read { whole: self.flags & command_flag::DF != 0 })
     }
 
     fn write(&self, terms: &RequestLimits) -> CommandResult {
         self.allows(0)?;
         self.fits_one_request()?;
         self.lies_within(terms, Errno::NoSpace)?;
-        Ok(Command::Write(self.ack()))
+        Ok(NbdCommand::Write(self.ack()))
     }
 
     fn flush(&self) -> CommandResult {
@@ -172,13 +174,13 @@ impl Header {
         if (self.offset, self.length) != (0, 0) {
             return Err((Errno::Invalid, "a flush has neither offset nor length"));
         }
-        Ok(Command::Flush)
+        Ok(NbdCommand::Flush)
     }
 
     fn trim(&self, terms: &RequestLimits) -> CommandResult {
         self.allows(0)?;
         self.lies_within(terms, Errno::Invalid)?;
-        Ok(Command::Clear(self.ack()))
+        Ok(NbdCommand::Clear(self.ack()))
     }
 
     /// Zeros are recorded in the map and never written, so `FAST_ZERO` always holds. `NO_HOLE` is
@@ -187,7 +189,7 @@ impl Header {
     fn write_zeroes(&self, terms: &RequestLimits) -> CommandResult {
         self.allows(command_flag::NO_HOLE | command_flag::FAST_ZERO)?;
         self.lies_within(terms, Errno::NoSpace)?;
-        Ok(Command::Clear(self.ack()))
+        Ok(NbdCommand::Clear(self.ack()))
     }
 
     fn status(&self, terms: &RequestLimits) -> CommandResult {
@@ -199,7 +201,7 @@ impl Header {
             return Err((Errno::Invalid, "nothing has no status"));
         }
         self.lies_within(terms, Errno::Invalid)?;
-        Ok(Command::Status { one: self.flags & command_flag::REQ_ONE != 0 })
+        Ok(NbdCommand::Status { one: self.flags & command_flag::REQ_ONE != 0 })
     }
 
     /// FUA is allowed with every command, because some clients always set it.

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use zonal_base::{index, low_u32};
 
 use crate::memory::aligned;
-use crate::request::{Command, Header, RejectedRequest, Request, RequestLimits, Validation};
+use crate::request::{Header, NbdCommand, RejectedRequest, Request, RequestLimits, Validation};
 
 /// Request parser of one connection.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl RequestParser {
         self.state = match verdict {
             Validation::Disconnect => return (Header::BYTES, Arrival::Disconnect),
             Validation::Refuse(refusal) => ParserState::Skipping { refusal, left: refusal.payload },
-            Validation::Do(request) if !matches!(request.command, Command::Write(_)) => {
+            Validation::Do(request) if !matches!(request.command, NbdCommand::Write(_)) => {
                 return (Header::BYTES, Arrival::Request(request, Bytes::new()));
             }
             Validation::Do(request) => {

@@ -201,7 +201,7 @@ impl Client {
     /// When the removal is not durable on flash.
     pub async fn remove(&self, object: &ObjectName) -> Result<(), RemoveError> {
         let (reply, answer) = oneshot::channel();
-        let remove = Request::Remove { doomed: InvalidationTarget::Object(object.clone()), reply };
+        let remove = Request::Remove { target: InvalidationTarget::Object(object.clone()), reply };
         self.home(object).send(remove).await.map_err(|_| RemoveError)?;
         answer.await.unwrap_or(Err(RemoveError))
     }
@@ -215,11 +215,11 @@ impl Client {
     /// # Errors
     /// When the removal is not durable on all shards.
     pub async fn remove_below(&self, bucket: &str, prefix: &str) -> Result<(), RemoveError> {
-        let doomed = InvalidationTarget::below(bucket, prefix);
+        let target = InvalidationTarget::below(bucket, prefix);
         let mut answers = Vec::with_capacity(self.shards.len());
         for shard in self.shards.iter() {
             let (reply, answer) = oneshot::channel();
-            let remove = Request::Remove { doomed: doomed.clone(), reply };
+            let remove = Request::Remove { target: target.clone(), reply };
             shard.send(remove).await.map_err(|_| RemoveError)?;
             answers.push(answer);
         }
@@ -326,7 +326,7 @@ impl Client {
 /// Read hints with a new random admission rank, so that all stripes of a read are admitted or
 /// rejected together, on every shard.
 fn keeping(retention: RetentionClass) -> ReadHints {
-    ReadHints { retention, lot: SampleRank::of(fastrand::u64(..)) }
+    ReadHints { retention, rank: SampleRank::of(fastrand::u64(..)) }
 }
 
 /// Stripes that a range touches, each with its part of the range.
@@ -341,7 +341,7 @@ fn stripes_of(range: &Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> + u
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Located {
     /// Where the bytes of the range are.
-    pub whereabouts: Residency,
+    pub residency: Residency,
     /// Bytes admitted and not yet on flash, of all objects of the shard with the largest backlog.
     pub backlog: zonal_base::Bytes,
     /// Limit of that backlog: beyond it, admissions are refused.
@@ -350,9 +350,9 @@ pub struct Located {
 
 impl Located {
     fn add(&mut self, other: Self) {
-        self.whereabouts.on_flash += other.whereabouts.on_flash;
-        self.whereabouts.pinned += other.whereabouts.pinned;
-        self.whereabouts.in_memory += other.whereabouts.in_memory;
+        self.residency.on_flash += other.residency.on_flash;
+        self.residency.pinned += other.residency.pinned;
+        self.residency.in_memory += other.residency.in_memory;
         if self.backlog <= other.backlog {
             (self.backlog, self.backlog_max) = (other.backlog, other.backlog_max);
         }

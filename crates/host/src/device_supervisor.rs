@@ -307,7 +307,7 @@ impl std::fmt::Display for Refused {
 /// created.
 async fn aside<T: Send + 'static>(task: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (done, outcome) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("zonal-keeper".into());
+    let thread = std::thread::Builder::new().name("zonal-probe".into());
     thread.spawn(move || drop(done.send(task()))).ok()?;
     outcome.await.ok()
 }

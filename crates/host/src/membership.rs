@@ -161,7 +161,7 @@ pub(crate) async fn agree_membership(
         keepers.push(keeper);
     }
     for shard in shards.iter().filter_map(WeakSender::upgrade) {
-        let _ = shard.send(Request::SetHomes(roster.since())).await;
+        let _ = shard.send(Request::SetPlacementEpochs(roster.since())).await;
     }
     // With `OpenMode::Format` the roster is not stored: a formatted device is not part of a node
     // yet.

@@ -85,7 +85,7 @@ pub(crate) enum Request {
         object: ObjectName,
     },
     Remove {
-        doomed: InvalidationTarget,
+        target: InvalidationTarget,
         reply: oneshot::Sender<Result<(), RemoveError>>,
     },
     Stats {
@@ -101,7 +101,7 @@ pub(crate) enum Request {
         reply: oneshot::Sender<Result<(), RosterLost>>,
     },
     /// Set the placement epochs. Sent before any other request.
-    SetHomes(PlacementEpochs),
+    SetPlacementEpochs(PlacementEpochs),
     /// Set the chunk size rules for objects fetched from now on.
     SetChunks(Arc<ChunkRules>),
     /// Stop using the device, because it is failing.

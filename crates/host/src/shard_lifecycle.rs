@@ -102,7 +102,7 @@ impl ShardLoop {
             cache: None,
             alarm: Alarm::unset(),
             standing: share.standing.clone(),
-            missed: Rc::default(),
+            pending_invalidations: Rc::default(),
             releases: Vec::new(),
             rejoin: None,
             is_stopped: false,
@@ -171,9 +171,13 @@ impl ShardLoop {
     }
 
     /// Replays the removals that the previous instance could not write.
-    async fn make_up(&mut self, missed: &Rc<PendingInvalidations>) -> Result<(), RemoveError> {
-        let (cache, missed) = (self.cache().clone(), missed.clone());
-        self.carry_out(async move { cache.make_up(&missed).await }).await
+    async fn replay_invalidations(
+        &mut self,
+        pending_invalidations: &Rc<PendingInvalidations>,
+    ) -> Result<(), RemoveError> {
+        let (cache, pending_invalidations) = (self.cache().clone(), pending_invalidations.clone());
+        self.carry_out(async move { cache.replay_invalidations(&pending_invalidations).await })
+            .await
     }
 
     /// Runs a task on the engine's executor until it is done.
@@ -188,7 +192,7 @@ impl ShardLoop {
     /// Drains: serves the remaining requests and takes no new ones.
     async fn wind_up(mut self) {
         self.isolate();
-        self.missed.close();
+        self.pending_invalidations.close();
         self.alarm.hand_over();
         let wound_up = self.run_until(|crank| crank.is_drained().then_some(()));
         let _ = tokio::time::timeout(WIND_UP_MAX, wound_up).await;
@@ -226,8 +230,8 @@ pub(crate) async fn join_again(
         tokio::task::spawn_local(next.wind_up());
         return life;
     }
-    life.missed.close();
-    next.cache().set_homes(homes);
+    life.pending_invalidations.close();
+    next.cache().set_placement_epochs(homes);
     // The rules may have changed since the start.
     next.cache().set_chunks(life.cache().chunks());
     if let Some(requests) = life.requests.take() {
@@ -242,19 +246,19 @@ pub(crate) async fn join_again(
 /// Replays all removals that `life` recorded. On return none is left, and none can be added before
 /// the takeover.
 async fn catch_up(life: &mut ShardLoop, next: &mut ShardLoop) -> Result<(), RemoveError> {
-    let missed = life.missed.clone();
+    let pending_invalidations = life.pending_invalidations.clone();
     for _ in 0..ROUNDS_MAX {
-        if missed.count() == 0 || life.is_stopped {
+        if pending_invalidations.count() == 0 || life.is_stopped {
             break;
         }
         tokio::select! {
-            made_up = next.make_up(&missed) => made_up?,
+            made_up = next.replay_invalidations(&pending_invalidations) => made_up?,
             () = life.stopped() => (),
         }
     }
-    match missed.has_overflowed() {
+    match pending_invalidations.has_overflowed() {
         true => Err(RemoveError),
-        false => next.make_up(&missed).await,
+        false => next.replay_invalidations(&pending_invalidations).await,
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) struct ShardLoop {
     pub(crate) cache: Option<Cache>,
     pub(crate) alarm: Alarm,
     pub(crate) standing: Arc<DeviceHealth>,
-    pub(crate) missed: Rc<PendingInvalidations>,
+    pub(crate) pending_invalidations: Rc<PendingInvalidations>,
     /// Callers that wait until the device is closed.
     pub(crate) releases: Vec<oneshot::Sender<()>>,
     /// A request to reopen the device, not handled yet.
@@ -157,7 +157,7 @@ impl ShardLoop {
         if let Some(cache) = &self.cache {
             cache.log().give_up();
         }
-        self.missed.open();
+        self.pending_invalidations.open();
     }
 
     /// True when no request is being served and no device command is in flight.
@@ -187,7 +187,7 @@ impl ShardLoop {
             Request::Isolate => self.isolate(),
             Request::Release { reply } => self.releases.push(reply),
             Request::Rejoin(rejoin) => self.rejoin = Some(rejoin),
-            Request::SetHomes(homes) => cache.set_homes(homes),
+            Request::SetPlacementEpochs(homes) => cache.set_placement_epochs(homes),
             Request::SetChunks(rules) => cache.set_chunks(rules),
             request => return Some(request),
         }
@@ -236,16 +236,16 @@ impl ShardLoop {
                 let _ = reply.send(cache.is_cached(&object, &head, &range));
             }
             Request::Locate { object, head, range, reply } => {
-                let whereabouts = cache.whereabouts(&object, &head, &range);
+                let residency = cache.residency(&object, &head, &range);
                 let (backlog, backlog_max) = (cache.log().backlog(), cache.log().backlog_max());
-                let _ = reply.send(Located { whereabouts, backlog, backlog_max });
+                let _ = reply.send(Located { residency, backlog, backlog_max });
             }
             Request::SetCare { object, head, range, retention, reply } => {
                 cache.set_retention(&object, &head, &range, retention);
                 let _ = reply.send(());
             }
             Request::NoteEtag { object } => cache.note_etag(&object),
-            Request::Remove { doomed, reply } => self.start_removal(cache, doomed, reply),
+            Request::Remove { target, reply } => self.start_removal(cache, target, reply),
             Request::Settle { reply } => spawner.spawn(async move {
                 cache.settle().await;
                 let _ = reply.send(());
@@ -259,17 +259,20 @@ impl ShardLoop {
             Request::Isolate
             | Request::Release { .. }
             | Request::Rejoin(_)
-            | Request::SetHomes(_)
+            | Request::SetPlacementEpochs(_)
             | Request::SetChunks(_)
             | Request::Stop => {}
         }
     }
 
-    fn start_removal(&self, cache: Cache, doomed: InvalidationTarget, reply: Removed) {
-        let away = OfflineRemovals { standing: self.standing.clone(), missed: self.missed.clone() };
+    fn start_removal(&self, cache: Cache, target: InvalidationTarget, reply: Removed) {
+        let away = OfflineRemovals {
+            standing: self.standing.clone(),
+            pending_invalidations: self.pending_invalidations.clone(),
+        };
         self.executor.spawner().spawn(async move {
-            let removed = match cache.remove_any(&doomed).await {
-                Err(RemoveError) => away.note(&doomed).await,
+            let removed = match cache.remove_any(&target).await {
+                Err(RemoveError) => away.note(&target).await,
                 removed => removed,
             };
             let _ = reply.send(removed);
@@ -298,7 +301,7 @@ impl ShardLoop {
             // The number is per device, so only its first shard reports it.
             isolations: if self.place.shard == 0 { self.standing.isolations() } else { 0 },
             reads_timed_out: self.device.device().map_or(0, |of| of.waits().reads_timed_out),
-            removals_missed: self.missed.count() as u64,
+            removals_missed: self.pending_invalidations.count() as u64,
         }
     }
 
@@ -319,15 +322,15 @@ type Removed = oneshot::Sender<Result<(), RemoveError>>;
 /// Handles removals while the device is offline.
 struct OfflineRemovals {
     standing: Arc<DeviceHealth>,
-    missed: Rc<PendingInvalidations>,
+    pending_invalidations: Rc<PendingInvalidations>,
 }
 
 impl OfflineRemovals {
     /// Records a removal in memory for replay. It is acknowledged only if the other devices know
     /// that this device is offline, so that it also holds after a restart.
-    async fn note(&self, doomed: &InvalidationTarget) -> Result<(), RemoveError> {
-        self.missed.note(doomed)?;
-        if self.missed.has_overflowed() {
+    async fn note(&self, target: &InvalidationTarget) -> Result<(), RemoveError> {
+        self.pending_invalidations.note(target)?;
+        if self.pending_invalidations.has_overflowed() {
             self.standing.note_overflow();
         }
         match self.standing.decided().await {

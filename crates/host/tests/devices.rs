@@ -94,7 +94,7 @@ fn object(number: u64) -> ObjectName {
 
 /// Reads and verifies all objects. Returns the number of objects that needed an origin request.
 async fn read_all(node: &Node, store: &Store) -> u64 {
-    let mut missed = 0;
+    let mut pending_invalidations = 0;
     for number in 0..OBJECTS {
         let asked = store.asked.load(Ordering::Relaxed);
         let freshness = (Freshness::Immutable, RetentionClass::Usual);
@@ -104,16 +104,16 @@ async fn read_all(node: &Node, store: &Store) -> u64 {
             bytes.extend_from_slice(&piece.unwrap());
         }
         assert!(bytes == store.bytes(0..OBJECT_BYTES), "old bytes of {number}");
-        missed += u64::from(asked != store.asked.load(Ordering::Relaxed));
+        pending_invalidations += u64::from(asked != store.asked.load(Ordering::Relaxed));
     }
-    missed
+    pending_invalidations
 }
 
 /// Runs a node on these devices until everything is cached. Returns the number of objects that
 /// needed an origin request at first.
 async fn run(directory: &Path, store: &Arc<Store>, names: &[&str]) -> u64 {
     let node = start(directory, store, names).await.unwrap();
-    let missed = read_all(&node, store).await;
+    let pending_invalidations = read_all(&node, store).await;
     node.client().settle().await;
     // While flash is slower than the origin, admissions are refused.
     let mut rounds = 0;
@@ -123,7 +123,7 @@ async fn run(directory: &Path, store: &Arc<Store>, names: &[&str]) -> u64 {
         assert!(rounds < 50, "not cached: {:#?}", node.client().stats().await);
     }
     node.stop().await;
-    missed
+    pending_invalidations
 }
 
 /// Changes all objects through a node on these devices.
@@ -171,8 +171,8 @@ async fn a_device_in_the_place_of_another_costs_that_ones_share() {
     let (directory, store) = (tempfile::tempdir().unwrap(), Arc::new(Store::default()));
     let at = directory.path();
     run(at, &store, &["a", "b", "c"]).await;
-    let missed = run(at, &store, &["a", "d", "c"]).await;
-    assert!((1..OBJECTS * 2 / 3).contains(&missed), "{missed}");
+    let pending_invalidations = run(at, &store, &["a", "d", "c"]).await;
+    assert!((1..OBJECTS * 2 / 3).contains(&pending_invalidations), "{pending_invalidations}");
 }
 
 #[tokio::test]

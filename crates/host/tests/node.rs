@@ -101,7 +101,7 @@ fn settings(path: &std::path::Path) -> NodeSettings {
 #[derive(Debug, PartialEq)]
 struct Pieces {
     asked: u64,
-    missed: u64,
+    pending_invalidations: u64,
     found: u64,
 }
 
@@ -111,7 +111,7 @@ async fn pieces(client: &Client) -> Pieces {
         |count: fn(&zonal_cache::CacheStats) -> u64| shards.iter().map(|s| count(&s.cache)).sum();
     Pieces {
         asked: sum(|stats| stats.pieces),
-        missed: sum(|stats| stats.pieces_missed),
+        pending_invalidations: sum(|stats| stats.pieces_missed),
         found: sum(|stats| stats.pieces_flash_hits + stats.pieces_dram_hits + stats.pieces_joined),
     }
 }
@@ -158,9 +158,9 @@ async fn what_was_read_once_is_cached_across_stripes_and_restarts() {
     let node = Node::start(&settings, store.clone(), None).await.unwrap();
     read_until_cached(node.client(), &object, &ranges).await;
     let gets = store.gets.load(Ordering::Relaxed);
-    let Pieces { asked, missed, found } = pieces(node.client()).await;
-    assert_eq!(asked, missed + found, "each piece is counted once");
-    assert!(160 <= missed, "each of 160 was missing at first");
+    let Pieces { asked, pending_invalidations, found } = pieces(node.client()).await;
+    assert_eq!(asked, pending_invalidations + found, "each piece is counted once");
+    assert!(160 <= pending_invalidations, "each of 160 was missing at first");
     let none = ObjectName::new("bucket", "none");
     let missing = node.client().open(&none, Freshness::Immutable, RetentionClass::Usual);
     assert_eq!(missing.await.unwrap_err(), LookupError::NotFound);
@@ -327,10 +327,10 @@ async fn what_is_read_often_is_held_in_memory_until_it_is_removed() {
     assert_eq!(from(|stats| stats.pieces_dram_hits).await, whole + 1);
 
     client.remove(&object).await.unwrap();
-    let missed = from(|stats| stats.pieces_missed).await;
+    let pending_invalidations = from(|stats| stats.pieces_missed).await;
     let (all_cached, bytes) = read(client, &object, range.clone()).await;
     assert!(!all_cached && bytes == pattern(range));
-    assert_eq!(from(|stats| stats.pieces_missed).await, missed + 4);
+    assert_eq!(from(|stats| stats.pieces_missed).await, pending_invalidations + 4);
     node.stop().await;
 }
 
@@ -431,7 +431,7 @@ async fn where_the_bytes_of_a_range_are_is_told_stripe_by_stripe() {
     let object = ObjectName::new("bucket", "a");
     let opened = client.open(&object, Freshness::Immutable, RetentionClass::Warmed).await.unwrap();
     let on_flash = async |range: Range<u64>| {
-        client.locate(&object, &opened.head, range).await.unwrap().whereabouts.on_flash
+        client.locate(&object, &opened.head, range).await.unwrap().residency.on_flash
     };
     assert_eq!(on_flash(0..OBJECT_BYTES).await, 0);
     // The last byte of the first stripe and the first of the second: one piece of each.
@@ -447,7 +447,7 @@ async fn where_the_bytes_of_a_range_are_is_told_stripe_by_stripe() {
     assert_eq!(on_flash(edge - 10..edge + 3).await, 13);
     assert_eq!(on_flash(0..edge - (256 << 10)).await, 0);
     let located = client.locate(&object, &opened.head, 0..OBJECT_BYTES).await.unwrap();
-    assert_eq!(located.whereabouts.in_memory, 0);
+    assert_eq!(located.residency.in_memory, 0);
     assert!(located.backlog.0 == 0 && 0 < located.backlog_max.0, "{located:?}");
     node.stop().await;
 }
@@ -479,10 +479,10 @@ async fn what_is_read_again_or_warmed_while_it_waits_goes_to_flash_and_the_rest_
         let mut reading = warming.unwrap();
         while std::future::poll_fn(|cx| reading.poll_next(cx)).await.is_some() {}
     };
-    let whereabouts = async |object: &ObjectName| {
+    let residency = async |object: &ObjectName| {
         let head =
             client.open(object, Freshness::Immutable, RetentionClass::Usual).await.unwrap().head;
-        client.locate(object, &head, chunk.clone()).await.unwrap().whereabouts
+        client.locate(object, &head, chunk.clone()).await.unwrap().residency
     };
     let [once, twice, warmed] = ["once", "twice", "warmed"].map(named);
     for object in [&once, &twice, &twice, &warmed] {
@@ -491,7 +491,7 @@ async fn what_is_read_again_or_warmed_while_it_waits_goes_to_flash_and_the_rest_
     warm(&warmed).await;
     // The warmed chunk is written without more traffic to evict it from memory.
     let deadline = Instant::now() + Duration::from_secs(20);
-    while whereabouts(&warmed).await.on_flash < chunk.end {
+    while residency(&warmed).await.on_flash < chunk.end {
         assert!(Instant::now() < deadline, "it waits: {:#?}", client.stats().await);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -499,12 +499,12 @@ async fn what_is_read_again_or_warmed_while_it_waits_goes_to_flash_and_the_rest_
     for number in 0..20 {
         read(client, &named(&format!("other {number}")), chunk.clone()).await;
     }
-    while whereabouts(&twice).await.in_memory != 0 {
+    while residency(&twice).await.in_memory != 0 {
         assert!(Instant::now() < deadline, "{:#?}", client.stats().await);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     for (object, on_flash) in [(&once, 0), (&twice, chunk.end), (&warmed, chunk.end)] {
-        assert_eq!(whereabouts(object).await.on_flash, on_flash, "{object}");
+        assert_eq!(residency(object).await.on_flash, on_flash, "{object}");
     }
     node.stop().await;
 }

@@ -35,7 +35,7 @@ use zonal_emulator::{Model, ZoneImage};
 use crate::drive::allocate;
 use crate::health::{Health, Loss};
 use crate::{DeviceLocation, OpenError};
-use backing::Layout;
+use backing::BackingLayout;
 use drive_thread::{DriveChannel, DriveThread};
 use medium::FileMedium;
 
@@ -47,7 +47,7 @@ pub(crate) use fault_file::FaultFile;
 #[derive(Debug)]
 pub(crate) struct Emulated {
     model: Model,
-    layout: Layout,
+    layout: BackingLayout,
     /// The file has the header of this drive.
     is_signed: bool,
     kept: Vec<ZoneImage>,
@@ -82,7 +82,7 @@ impl Emulated {
     }
 
     fn blank(model: Model) -> Self {
-        let layout = Layout::of(&model);
+        let layout = BackingLayout::of(&model);
         let kept = vec![ZoneImage::default(); model.geometry().zone_count as usize];
         let trouble = FaultFile::default();
         Self { model, layout, is_signed: false, kept, trouble, way: Mutex::new(None) }

@@ -34,7 +34,7 @@ use zonal_device::{Geometry, ZoneReport};
 use crate::OpenError;
 use crate::engine::Engine;
 use crate::health::Health;
-use layout::Layout;
+use layout::ZoneLayout;
 use manager::ManagerChannel;
 
 pub(crate) use device::ZonedBlockDevice;
@@ -50,7 +50,7 @@ const ZONES_MAX: usize = 1 << 24;
 /// it.
 #[derive(Debug)]
 pub(crate) struct Zoned {
-    layout: Layout,
+    layout: ZoneLayout,
     census: Census,
     way: Mutex<Option<ManagerChannel>>,
     /// Device file for passthrough writes. `None`: writes go through the block layer.
@@ -76,7 +76,7 @@ impl Zoned {
         let zones = ioctl::report(file, 0, ZONES_MAX)
             .map_err(|errno| OpenError::io("ask for the zones of", path, errno))?;
         let unfit = |why| OpenError::zones(path, ZonesError::Unfit(why));
-        let layout = Layout::of(&zones, queue).map_err(unfit)?;
+        let layout = ZoneLayout::of(&zones, queue).map_err(unfit)?;
         Ok(Self { layout, census: layout.count(&zones), way: Mutex::new(None), generic })
     }
 

@@ -29,14 +29,14 @@ pub use finals::Final;
 pub use survey::Survey;
 pub use sweep::Replayed;
 
-/// Question to be answered.
+/// Request for advice: the recorded load, the intended drive, and prices.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The load.
     pub recorded: Recorded,
     /// Size of every object, if the trace has no sizes.
     pub size: Bytes,
-    /// The intended drive.
+    /// Bytes of the drive that the cache may use; `None`: all.
     pub drive: Drive,
     /// Share of the drive that the cache may use; `None`: all.
     pub capacity: Option<Bytes>,
@@ -69,14 +69,16 @@ const ZONE: Bytes = Bytes::mib(1077);
 /// Drives to compare.
 #[derive(Clone, Copy, Debug)]
 struct Sides {
-    /// `None`: there is no zoned one.
+    /// Zoned drive; `None` without one.
     zoned: Option<Drive>,
     conventional: Option<Drive>,
 }
 
 impl Question {
+    /// Checks the question; reads only the trace's name and beginning.
+    ///
     /// # Errors
-    /// The question makes no sense. Only the trace's name and beginning were read.
+    /// When the question makes no sense.
     fn check(&self) -> Result<(), String> {
         self.recorded.check()?;
         let zones = self.zones();
@@ -117,16 +119,16 @@ impl Question {
     /// Reads the whole trace.
     ///
     /// # Errors
-    /// The trace cannot be read, or has no requests.
+    /// When the trace cannot be read, or has no requests.
     pub fn survey(&self, progress: &Progress) -> Result<Survey, String> {
         self.check()?;
         Survey::of(self, progress)
     }
 
-    /// Replays and runs. Equal questions to the same program have equal answers.
+    /// Replays and runs the candidates. Equal questions to the same program have equal answers.
     ///
     /// # Errors
-    /// A run failed.
+    /// When a run failed.
     pub fn advise(&self, survey: Survey, progress: &Progress) -> Result<Advice, String> {
         let replayed = sweep::replay(self, &survey, progress)?;
         let finals = finals::run(self, &survey, &replayed, progress)?;

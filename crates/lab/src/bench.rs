@@ -22,10 +22,10 @@ mod subject;
 mod tally;
 mod window;
 
-pub use modes::{Error, run};
+pub use modes::{BenchError, run};
 pub use process::{KernelBytes, machine_idle, process_cpu, resident, thread_cpu};
 pub use progress::Progress;
-pub use report::{Detail, Quantiles, Report, Summary};
+pub use report::{BenchReport, ModeDetail, Quantiles, Summary};
 pub use scratch::write_bandwidth;
-pub use settings::{Keys, Mode, Rate, Settings};
+pub use settings::{BenchSettings, Keys, Mode, Rate};
 pub use subject::{Counters, Source, Subject, Work};

@@ -19,7 +19,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use zonal_base::{Rng, index, low_u32, mix64};
 
 pub use pools::CachePool;
-pub(crate) use pools::{Operation, Request, Requests};
+pub(crate) use pools::{Operation, PoolRequest, Requests};
 
 /// Popularity and sizes of objects.
 #[derive(Clone, Debug)]

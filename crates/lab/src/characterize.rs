@@ -28,14 +28,16 @@ mod report;
 mod table;
 mod tally;
 
-pub use bench::{Error, READS_MAX, memory};
+pub use bench::{CharacterizeError, READS_MAX, memory};
 pub use clock::{Clock, RealTime, VirtualTime};
-pub use experiments::{CountsPrograms, Experiment, Progress, Settings, conventional, zoned};
+pub use experiments::{
+    CharacterizeSettings, CountsPrograms, ExperimentGroup, RunProgress, conventional, zoned,
+};
 pub use load::Stack;
 pub use plots::{PlotError, write_plots};
-pub use reference::Comparison;
-pub use report::{Point, Report, Score, Scores, Set, Statistic};
-pub use table::{Detail, Table};
+pub use reference::Reference;
+pub use report::{Characterization, Point, Score, Scores, Set, Statistic};
+pub use table::{Table, TableDetail};
 
 #[cfg(test)]
 mod tests;

@@ -36,9 +36,9 @@ use draw::Places;
 use volume::{BUFFER_HAS_ZONES, IN_PLACE, NEEDS_BUFFER, ZONE_BLOCKS_MIN};
 use writers::{FILL, Turnover, Writers};
 
-pub use draw::Order;
-pub use tenants::{Ground, Mix, TENANTS, Tenants, TenantsOutcome};
-pub use writers::Outcome;
+pub use draw::WriteOrder;
+pub use tenants::{Mix, TENANTS, Tenants, TenantsOutcome, TenantsPrecondition};
+pub use writers::JobOutcome;
 
 /// Jobs, and the device that they run on. Equal settings give equal outcomes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ pub struct Jobs {
     pub write: Bytes,
     /// Order of a job's writes in its part.
     #[serde(with = "text")]
-    pub order: Order,
+    pub order: WriteOrder,
     /// Bytes of a read.
     #[serde(with = "text")]
     pub read: Bytes,
@@ -212,9 +212,9 @@ const MEASURED: Turnover = Turnover { written: 0.5, given: 0.5, written_at_most:
 const ROUNDS: u64 = 8;
 
 impl Run for Jobs {
-    type Outcome = Outcome;
+    type Outcome = JobOutcome;
 
-    fn run(&self, on_progress: &dyn Fn(f64)) -> Result<Outcome, String> {
+    fn run(&self, on_progress: &dyn Fn(f64)) -> Result<JobOutcome, String> {
         let mut running = Running::start(self)?;
         running.fill()?;
         running.round(running.size, Bytes(0))?;
@@ -269,7 +269,7 @@ impl Running {
             places: Rc::default(),
             rng: Rc::new(RefCell::new(Rng::new(jobs.seed))),
         };
-        running.write_by(Order::Uniform, 1, jobs.seed);
+        running.write_by(WriteOrder::Uniform, 1, jobs.seed);
         Ok(running)
     }
 
@@ -278,7 +278,7 @@ impl Running {
         self.write_by(jobs.order, jobs.merged(), jobs.seed);
     }
 
-    fn write_by(&self, order: Order, merged: u64, seed: u64) {
+    fn write_by(&self, order: WriteOrder, merged: u64, seed: u64) {
         let units = self.partition() / self.write.0;
         let of_job = |job| Places::new(order, (units, merged), seed ^ job);
         *self.places.borrow_mut() = (0..self.jobs).map(of_job).collect();

@@ -35,7 +35,7 @@ pub use claims::{Claim, Verdict};
 pub use exhibit::{Exhibit, Row};
 pub use ours::Ours;
 pub use published::Published;
-pub use report::{Cell, DriveModel, Report};
+pub use report::{Cell, DriveModel, PaperReport};
 pub use scoreboard::Scoreboard;
 pub use zcachelib::{Scheme, ZCacheLib};
 pub use zncache::{Part, ZnCache};
@@ -153,7 +153,7 @@ impl Paper {
         (choice, ours): (&Choice, bool),
         campaign: &Campaign,
         progress: &Progress,
-    ) -> Result<Report, String> {
+    ) -> Result<PaperReport, String> {
         let run = |experiments| campaign.of::<Experiment>(experiments).run(progress);
         Ok(match self {
             Self::ZnCache => zncache::report(choice, &run(zncache::experiments(choice, ours))?),
@@ -167,7 +167,7 @@ impl Paper {
                 let served = if ours { zcachelib::ours() } else { Vec::new() };
                 let served = campaign.of(served).run(progress)?;
                 let report = zcachelib::report(choice, &done);
-                Report { ours: zcachelib::ours_rows(&done, &served), ..report }
+                PaperReport { ours: zcachelib::ours_rows(&done, &served), ..report }
             }
             Self::Zns => recommended::report(&campaign.of(recommended::runs()).run(progress)?),
             Self::Csal => {
@@ -186,7 +186,7 @@ impl Paper {
 }
 
 impl Paper {
-    /// True when the paper's figures are charts ([`Report::draw`]).
+    /// True when the paper's figures are charts ([`PaperReport::draw`]).
     #[must_use]
     pub const fn has_charts(self) -> bool {
         matches!(self, Self::ZnCache)

@@ -43,12 +43,12 @@ pub use origin::OriginTimes;
 pub use sequential::{Habit, Habits, HostCosts, SequentialSettings};
 pub(crate) use sequential::{Sequential, ZONE_USED, ZONES_LEFT};
 pub(crate) use threaded::Threaded;
-pub use threaded::{Claim, Lru, MemoryCosts, ThreadedSettings};
+pub use threaded::{ClaimOrder, Lru, MemoryCosts, ThreadedSettings};
 pub use world::Ground;
 
 /// Parameters of a simulation, except those of the drive.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct SimulationSettings {
     /// Chunk size in bytes.
     pub chunk: Bytes,
     /// Bytes of one get: a power of two up to 1 GiB.
@@ -67,7 +67,7 @@ pub struct Settings {
 
 /// Result of a series of gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SimulationOutcome {
     /// Gets that were answered.
     pub gets: u64,
     /// Gets for which the cache sent no request to the origin.
@@ -104,7 +104,10 @@ impl<D: ZonedDevice> Simulated<D> {
     ///
     /// # Errors
     /// When the settings do not fit the drive.
-    pub fn start(ground: impl Into<Ground<D>>, settings: &Settings) -> Result<Self, StartError> {
+    pub fn start(
+        ground: impl Into<Ground<D>>,
+        settings: &SimulationSettings,
+    ) -> Result<Self, StartError> {
         let ground = ground.into();
         let geometry = *ground.drive.geometry();
         let mut of_cache = CacheSettings::for_device(&geometry);
@@ -143,7 +146,7 @@ impl<D: ZonedDevice> Simulated<D> {
     ///
     /// # Errors
     /// When the new cache does not start.
-    pub fn restart(self, settings: &Settings) -> Result<Self, StartError> {
+    pub fn restart(self, settings: &SimulationSettings) -> Result<Self, StartError> {
         Self::start(self.world.into_ground(), settings)
     }
 
@@ -176,7 +179,7 @@ impl<D: ZonedDevice> Simulated<D> {
     ///
     /// # Errors
     /// When a get fails or returns the bytes of another position.
-    pub fn gets(&mut self, count: u64, draw: Draw) -> Result<Outcome, String> {
+    pub fn gets(&mut self, count: u64, draw: Draw) -> Result<SimulationOutcome, String> {
         self.run(Load::Drawn(count, draw), &|_| ())
     }
 
@@ -184,7 +187,11 @@ impl<D: ZonedDevice> Simulated<D> {
     ///
     /// # Errors
     /// As for [`Simulated::gets`], and when a trace cannot be read to its end.
-    pub(crate) fn run(&mut self, load: Load, on_progress: &dyn Fn(f64)) -> Result<Outcome, String> {
+    pub(crate) fn run(
+        &mut self,
+        load: Load,
+        on_progress: &dyn Fn(f64),
+    ) -> Result<SimulationOutcome, String> {
         let (cpu, begun) = (thread_cpu(), self.world.now);
         let entered = self.readers.enter(&self.world.executor, &self.cache, load);
         let turns = Turns::default();
@@ -199,7 +206,7 @@ impl<D: ZonedDevice> Simulated<D> {
         }
         let (gets, hits, bytes) = self.readers.take_tally()?;
         match entered.running.get() {
-            0 => Ok(Outcome {
+            0 => Ok(SimulationOutcome {
                 gets,
                 hits,
                 bytes,

@@ -24,12 +24,12 @@ mod shelf;
 mod spread;
 
 pub use capacity::{Capacity, Unit};
-pub use contender::{Contender, FlashBytes, Outcome, Tally};
+pub use contender::{Contender, FlashBytes, ReplayOutcome, ReplayTally};
 pub use format::{Format, Packing};
 pub use input::{Trace, TraceError};
 pub use make::{Room, make};
 pub use reader::Reader;
 pub use replay::replay;
-pub use report::{Comparison, Report, Row};
+pub use report::{Replay, ReplayReport, ReplayRow};
 pub use request::{NEVER, Op, Request, SIZE_UNKNOWN};
 pub(crate) use spread::{NumberMap, spread};

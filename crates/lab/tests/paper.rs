@@ -82,7 +82,7 @@ fn with_small_chunks_both_drives_wait_for_zones_and_nothing_else() {
     assert!(4.2 * law < rate, "{rate} of {law} GiB/s");
 }
 
-/// Paper 001 with a tenth of the requests and objects: a chunk cache as its code works.
+/// Paper 001 with a tenth of the requests and objects: a chunk cache with the given quirks.
 fn chunk_cache(habits: &str) -> Experiment {
     Experiment {
         cache: Engine::Znsccache,

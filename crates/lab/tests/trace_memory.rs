@@ -4,7 +4,7 @@ use std::alloc::System;
 
 use cap::Cap;
 use zonal_base::{Bytes, Rng};
-use zonal_lab::trace::{Capacity, NEVER, Op, Request, Room, Tally, make};
+use zonal_lab::trace::{Capacity, NEVER, Op, ReplayTally, Request, Room, make};
 use zonal_lab::{Distribution, Draw};
 
 /// Allocator that counts and never refuses.
@@ -57,7 +57,7 @@ fn an_object_takes_no_more_memory_than_its_policy_may() {
 fn check(policy: &str, capacity: Capacity, most: f64, requests: &[Request]) {
     let before = ALLOCATOR.allocated();
     let mut contender = make(policy, Room { capacity, zones: 50 }).expect("there is room");
-    contender.run(requests, &mut Tally::default());
+    contender.run(requests, &mut ReplayTally::default());
     let each = (ALLOCATOR.allocated() - before) as f64 / OBJECTS as f64;
     eprintln!("{policy}, {capacity}: {each:.1} bytes for each object that is cached");
     assert!(each <= most, "{policy}, {capacity}: {each:.1}, more than {most}");

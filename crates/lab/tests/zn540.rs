@@ -2,7 +2,7 @@
 
 use zonal_emulator::{DiscardMedium, Profile, ZonedDrive};
 use zonal_lab::characterize::{
-    Detail, Experiment, Score, Settings, Table, VirtualTime, memory, zoned,
+    CharacterizeSettings, ExperimentGroup, Score, Table, TableDetail, VirtualTime, memory, zoned,
 };
 
 /// Minimum percentage of the fitted means within their tolerance. It was 96 when this was written.
@@ -14,12 +14,14 @@ fn the_zn540_model_is_near_the_drive_that_it_was_fitted_to() {
         return;
     }
     let mut drive = ZonedDrive::new(Profile::zn540(), 1, Box::new(DiscardMedium));
-    let settings =
-        Settings { effort: 0.2, ..Settings::new("emulator:zn540", 1, &Experiment::ZONED) };
+    let settings = CharacterizeSettings {
+        effort: 0.2,
+        ..CharacterizeSettings::new("emulator:zn540", 1, &ExperimentGroup::ZONED)
+    };
     let mut clock = VirtualTime::default();
     let report = zoned((&mut drive, memory()), &mut clock, &settings, &mut |_| ())
         .expect("a drive takes it");
-    println!("{}", Table { report: &report, detail: Detail::Misses });
+    println!("{}", Table { report: &report, detail: TableDetail::Misses });
     let Score { within, of } = report.scores().fit_means;
     assert_eq!(report.skipped, Vec::<String>::new());
     assert!(FIT_PERCENT_MIN * of <= within * 100, "{within} of {of}");

@@ -97,7 +97,8 @@ fn a_read_through_run_reports_every_field_and_its_counts_add_up() {
     assert_eq!(at("flash_hits.by_record.flash_hits"), at("flash_hits.gets"));
 }
 
-/// A scratch file beside a model is refused, because it would not affect the model.
+/// Regression: a rate in percent was refused on a drive model, because a scratch file beside the
+/// model does not measure the model.
 #[test]
 fn a_share_of_what_a_modelled_drive_takes_is_that_of_its_model() {
     let spec = "emulator:sn540?size=512MiB&zone=16MiB";

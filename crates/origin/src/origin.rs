@@ -41,7 +41,7 @@ pub struct OfUpload {
 ///
 /// An implementation limits its concurrent requests
 /// ([`ConcurrencyLimits`](crate::ConcurrencyLimits)), has timeouts, and retries transient failures,
-/// all within its [`OriginLimits`](crate::Limits).
+/// all within its [`OriginLimits`](crate::OriginLimits).
 pub trait ObjectStore: fmt::Debug + Send + Sync + Any {
     /// HEAD: the metadata of an object.
     fn head<'a>(&'a self, object: &'a ObjectName) -> StoreFuture<'a, ObjectHead>;

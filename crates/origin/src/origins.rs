@@ -108,7 +108,7 @@ impl Origins {
         self.default_origin.map(|place| &self.all[place])
     }
 
-    /// True if no origin names the bucket, so that only [`default_origin`](Self::rest) can have it.
+    /// True if no origin names the bucket, so that only [`default_origin`](Self::default_origin) can have it.
     #[must_use]
     pub fn is_of_the_rest(&self, bucket: &str) -> bool {
         !self.by_bucket.contains_key(bucket)

@@ -66,7 +66,7 @@ pub struct Stats {
     /// Attempts delayed by the AIMD limit or the circuit breaker.
     pub reads_held: Counter,
     /// Attempts refused without asking the origin, because the delay would exceed
-    /// [`OriginLimits::wait`](crate::Limits::wait).
+    /// [`OriginLimits::wait`](crate::OriginLimits::wait).
     pub reads_refused: Counter,
     /// AIMD limit: requests that may be in flight while the origin is throttling. 0 while it is
     /// not.

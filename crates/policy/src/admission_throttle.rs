@@ -60,7 +60,7 @@ impl AdmissionThrottle {
     }
 
     /// Whether `len` bytes of this rank go to flash, while `waiting` bytes wait.
-    pub fn takes(&mut self, lot: SampleRank, len: Bytes, waiting: Bytes) -> bool {
+    pub fn takes(&mut self, rank: SampleRank, len: Bytes, waiting: Bytes) -> bool {
         let part_of_room = |bytes: Bytes| bytes.0 as f64 / self.room.max(1.0);
         let free = (1.0 - part_of_room(waiting)).max(0.0);
         let share = if EMPTY <= free { 1.0 } else { self.share * (1.0 + 2.0 * (free - FREE)) };
@@ -68,7 +68,7 @@ impl AdmissionThrottle {
         // Bytes of this length over all ranks: the mean part of the room that the admitted ones take.
         let through = (part_of_room(len) * share).min(1.0);
         self.share = (self.share * (1.0 + (free - FREE) * through)).min(1.0);
-        lot.part() < share
+        rank.part() < share
     }
 }
 
@@ -78,7 +78,7 @@ mod tests {
 
     const ROOM: Bytes = Bytes(1000);
 
-    fn lot(permille: u64) -> SampleRank {
+    fn rank(permille: u64) -> SampleRank {
         SampleRank::of(u64::MAX / 1000 * permille)
     }
 
@@ -91,12 +91,12 @@ mod tests {
     /// of bytes that went to flash, and the number of ranks that were admitted in some rounds only. Both are over the
     /// last half of the rounds.
     fn settle((come, taken): (u32, u64), rounds: u32) -> (f64, usize) {
-        let (mut lots, mut waiting, mut went) = (AdmissionThrottle::new(ROOM), 0_u64, 0);
+        let (mut throttle, mut waiting, mut went) = (AdmissionThrottle::new(ROOM), 0_u64, 0);
         let mut seen = [0; 1000];
         for round in 0..rounds {
             for number in 0..come {
                 let permille = u64::from((number * 617) % come) * 1000 / u64::from(come);
-                if lots.takes(lot(permille), Bytes(1), Bytes(waiting)) && waiting < ROOM.0 {
+                if throttle.takes(rank(permille), Bytes(1), Bytes(waiting)) && waiting < ROOM.0 {
                     waiting += 1;
                     if rounds / 2 <= round {
                         went += 1;
@@ -129,20 +129,20 @@ mod tests {
 
     #[test]
     fn what_comes_first_is_in_whatever_its_lot() {
-        let mut lots = AdmissionThrottle::new(ROOM);
-        assert!((0..750).all(|waiting| lots.takes(SampleRank::LAST, Bytes(1), Bytes(waiting))));
-        assert!(!lots.takes(SampleRank::LAST, Bytes(1), Bytes(760)));
+        let mut throttle = AdmissionThrottle::new(ROOM);
+        assert!((0..750).all(|waiting| throttle.takes(SampleRank::LAST, Bytes(1), Bytes(waiting))));
+        assert!(!throttle.takes(SampleRank::LAST, Bytes(1), Bytes(760)));
     }
 
     #[test]
     fn where_nothing_waits_any_longer_all_are_in_at_once_and_soon_where_little_does() {
-        let mut lots = with(0.1);
-        assert!((0..5).all(|_| lots.takes(SampleRank::LAST, ROOM, Bytes(0))));
-        assert!(lots.takes(lot(500), Bytes(1), Bytes(500)));
-        assert!(!with(0.1).takes(lot(999), Bytes(1), Bytes(260)));
-        assert!(with(0.1).takes(lot(999), Bytes(1), Bytes(250)));
+        let mut throttle = with(0.1);
+        assert!((0..5).all(|_| throttle.takes(SampleRank::LAST, ROOM, Bytes(0))));
+        assert!(throttle.takes(rank(500), Bytes(1), Bytes(500)));
+        assert!(!with(0.1).takes(rank(999), Bytes(1), Bytes(260)));
+        assert!(with(0.1).takes(rank(999), Bytes(1), Bytes(250)));
         assert!(
-            AdmissionThrottle::new(Bytes(0)).takes(lot(999), Bytes(1), Bytes(0)),
+            AdmissionThrottle::new(Bytes(0)).takes(rank(999), Bytes(1), Bytes(0)),
             "and without room"
         );
     }

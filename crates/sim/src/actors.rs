@@ -31,7 +31,7 @@ use crate::violation::{ViolationKind, Wrong};
 pub(crate) struct Stage {
     pub(crate) cache: Cache,
     /// Removals while the device is isolated.
-    pub(crate) missed: Rc<PendingInvalidations>,
+    pub(crate) pending_invalidations: Rc<PendingInvalidations>,
     pub(crate) clock: Clock,
     pub(crate) spawner: Spawner,
     /// Object names, by their number in the history.
@@ -40,21 +40,21 @@ pub(crate) struct Stage {
     pub(crate) faults: Rc<RefCell<Vec<Fault>>>,
     pub(crate) wrong: Rc<RefCell<Option<Wrong>>>,
     pub(crate) acting: Rc<Cell<u32>>,
-    pub(crate) tally: Rc<RefCell<Tally>>,
+    pub(crate) tally: Rc<RefCell<HistoryCounts>>,
     pub(crate) pin_oracle: Rc<RefCell<PinOracle>>,
     pub(crate) trace: Trace,
 }
 
 /// Counts of the work that a history did. A simulation that does no work finds no bugs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct HistoryCounts {
     pub(crate) reads: u64,
     pub(crate) reads_cached: u64,
     pub(crate) reads_failed: u64,
     pub(crate) writes: u64,
 }
 
-impl Tally {
+impl HistoryCounts {
     fn note_read(&mut self, heard: &Heard, is_whole: bool) {
         self.reads += 1;
         self.reads_cached += u64::from(heard.all_cached.get());
@@ -98,9 +98,9 @@ impl Stage {
         self.remove_any(&InvalidationTarget::Object(name.clone())).await
     }
 
-    async fn remove_any(&self, doomed: &InvalidationTarget) -> Result<(), RemoveError> {
-        match self.cache.remove_any(doomed).await {
-            Err(RemoveError) => self.missed.note(doomed),
+    async fn remove_any(&self, target: &InvalidationTarget) -> Result<(), RemoveError> {
+        match self.cache.remove_any(target).await {
+            Err(RemoveError) => self.pending_invalidations.note(target),
             removed => removed,
         }
     }
@@ -246,7 +246,7 @@ fn start_read(
     let (consumer, heard) = ReadClient::new(stage.clock.clone(), step);
     let (cache, name, head) = (stage.cache.clone(), name.clone(), head.clone());
     let (clock, drop_after) = (stage.clock.clone(), step.drop_after);
-    let keeping = ReadHints { retention, lot: SampleRank::of(mix64(clock.now().0)) };
+    let keeping = ReadHints { retention, rank: SampleRank::of(mix64(clock.now().0)) };
     // A task of its own, as in the real host. Some tasks are dropped before their end.
     stage.spawner.spawn(async move {
         let reading = cache.read(&name, &head, range, keeping, Box::new(consumer));

@@ -21,6 +21,6 @@ mod oracle;
 mod play;
 mod world;
 
-pub use generate::Options;
-pub use history::History;
-pub use play::Report;
+pub use generate::BlockOptions;
+pub use history::BlockHistory;
+pub use play::BlockReport;

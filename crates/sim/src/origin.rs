@@ -16,7 +16,7 @@ use crate::oracle::{Content, Object};
 /// Objects, shared by the origin, the actors and the oracle.
 pub(crate) type Objects = Rc<RefCell<BTreeMap<ObjectName, Object>>>;
 
-pub(crate) struct Origin {
+pub(crate) struct FaultyOrigin {
     objects: Objects,
     chance: u64,
     /// Number of requests per object.
@@ -36,7 +36,7 @@ struct Stream {
     breaks_at: Option<u64>,
 }
 
-impl Origin {
+impl FaultyOrigin {
     pub(crate) fn new(objects: Objects, chance: u64, fault_rate: u64) -> Self {
         let (answers, streams, asked) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { objects, chance, asked, fault_rate, answers, streams, next: 0 }

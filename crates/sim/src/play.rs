@@ -11,12 +11,12 @@ use zonal_device::{DeadlineDevice, DeviceKind};
 use zonal_policy::{Policy, Rules};
 use zonal_zonelog::{Identity, OpenMode};
 
-use crate::actors::{Stage, Tally};
+use crate::actors::{HistoryCounts, Stage};
 use crate::assertion;
 use crate::drive::Drive;
 use crate::history::{History, Keeping, Life, Shutdown};
 use crate::oracle::Object;
-use crate::origin::{Objects, Origin};
+use crate::origin::{FaultyOrigin, Objects};
 use crate::pin_oracle::PinOracle;
 use crate::shutdown::FlashedState;
 use crate::stress_policy::StressPolicy;
@@ -105,7 +105,7 @@ struct Play<'a> {
     medium_is_whole: bool,
     pin_oracle: Rc<RefCell<PinOracle>>,
     /// Removals that the shard missed in the previous life, if its device is readmitted.
-    missed: Option<Rc<PendingInvalidations>>,
+    pending_invalidations: Option<Rc<PendingInvalidations>>,
     /// The device was isolated in the previous life and not readmitted: the next start formats it.
     is_to_be_emptied: bool,
 }
@@ -130,7 +130,7 @@ impl<'a> Play<'a> {
             suffered: Suffered::default(),
             medium_is_whole: true,
             pin_oracle: Rc::default(),
-            missed: None,
+            pending_invalidations: None,
             is_to_be_emptied: false,
         }
     }
@@ -163,7 +163,7 @@ impl<'a> Play<'a> {
         let chance = (self.report.history, rng.next_u64());
         let mut world = World::new(self.now.clone(), piece, chance, self.trace.clone());
         let mut origin =
-            Origin::new(self.objects.clone(), rng.next_u64(), setting.origin_fault_rate);
+            FaultyOrigin::new(self.objects.clone(), rng.next_u64(), setting.origin_fault_rate);
         let mut outside =
             Outside { device: DeadlineDevice::new(&mut *device), origin: &mut origin };
         let lived = self.live_in(&mut world, &mut outside, (life, kept));
@@ -185,7 +185,7 @@ impl<'a> Play<'a> {
         let is_used_again = matches!(life.shutdown, Shutdown::Isolated(..));
         self.is_to_be_emptied = is_isolated && !is_used_again;
         if !is_used_again {
-            self.missed = None;
+            self.pending_invalidations = None;
         }
         self.trace.note(self.now.get(), "life", format_args!("ends: {}", life.shutdown));
         self.now.set(device.crash(self.now.get(), &mut rng, crash));
@@ -222,10 +222,10 @@ impl<'a> Play<'a> {
             kept.check(world, outside, &stage)?;
         }
         self.check_pins(&cache)?;
-        if let Err(over) = self.make_up(world, outside, &cache)? {
+        if let Err(over) = self.replay_invalidations(world, outside, &cache)? {
             return Ok(Err(over));
         }
-        self.missed = Some(stage.missed.clone());
+        self.pending_invalidations = Some(stage.pending_invalidations.clone());
         stage.enter_all(&life.steps);
         let patience = match life.shutdown {
             Shutdown::Graceful => PATIENCE,
@@ -233,13 +233,14 @@ impl<'a> Play<'a> {
         };
         let (acting, wrong) = (stage.acting.clone(), stage.wrong.clone());
         outside.device.set_read_timeout(world.now, READ_PATIENCE);
-        let (is_isolated, missed) = (world.is_isolated.clone(), stage.missed.clone());
+        let (is_isolated, pending_invalidations) =
+            (world.is_isolated.clone(), stage.pending_invalidations.clone());
         let is_over = || {
             if is_isolated.get() && !cache.log().is_gone() {
                 cache.log().give_up();
             }
             if is_isolated.get() {
-                missed.open();
+                pending_invalidations.open();
             }
             acting.get() == 0 || wrong.borrow().is_some()
         };
@@ -306,17 +307,19 @@ impl<'a> Play<'a> {
     }
 
     /// Applies the removals that the shard missed in the previous life.
-    fn make_up(
+    fn replay_invalidations(
         &mut self,
         world: &mut World,
         outside: &mut Outside<'_>,
         cache: &Cache,
     ) -> Result<Result<(), Over>, Wrong> {
-        let Some(missed) = self.missed.take() else { return Ok(Ok(())) };
+        let Some(pending_invalidations) = self.pending_invalidations.take() else {
+            return Ok(Ok(()));
+        };
         let made_up = Rc::new(Cell::new(None));
         let (outcome, cache) = (made_up.clone(), cache.clone());
         world.executor.spawner().spawn(async move {
-            outcome.set(Some(cache.make_up(&missed).await));
+            outcome.set(Some(cache.replay_invalidations(&pending_invalidations).await));
         });
         world.run(outside, PATIENCE, || made_up.get().is_some())?;
         match made_up.get() {
@@ -330,7 +333,7 @@ impl<'a> Play<'a> {
     fn stage(&self, world: &World, cache: &Cache) -> Stage {
         Stage {
             cache: cache.clone(),
-            missed: Rc::default(),
+            pending_invalidations: Rc::default(),
             clock: world.ports.clock.clone(),
             spawner: world.ports.spawner.clone(),
             names: self.names.clone(),
@@ -375,7 +378,7 @@ impl<'a> Play<'a> {
     }
 
     fn note(&mut self, stage: &Stage) {
-        let Tally { reads, reads_cached, reads_failed, writes } = *stage.tally.borrow();
+        let HistoryCounts { reads, reads_cached, reads_failed, writes } = *stage.tally.borrow();
         self.report.reads += reads;
         self.report.reads_cached += reads_cached;
         self.report.reads_failed += reads_failed;

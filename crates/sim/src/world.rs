@@ -13,7 +13,7 @@ use zonal_zonelog::Generations;
 
 use crate::CHECKSUM;
 use crate::drive::{Drive, Fault};
-use crate::origin::Origin;
+use crate::origin::FaultyOrigin;
 use crate::trace::Trace;
 use crate::violation::{ViolationKind, Wrong};
 
@@ -41,7 +41,7 @@ pub(crate) struct World {
 /// The device and the origin, which outlive the process.
 pub(crate) struct Outside<'a> {
     pub(crate) device: DeadlineDevice<&'a mut Drive>,
-    pub(crate) origin: &'a mut Origin,
+    pub(crate) origin: &'a mut FaultyOrigin,
 }
 
 /// Faults of the device: they weaken the checks.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use zonal_sim::Violation;
-use zonal_sim::block::{History, Options, Report};
+use zonal_sim::block::{BlockHistory, BlockOptions, BlockReport};
 
 fn from_env(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -24,7 +24,7 @@ fn no_history_of_a_block_device_violates_the_oracle() {
             if end <= seed {
                 return;
             }
-            match History::of_seed(seed, &Options::default()).run() {
+            match BlockHistory::of_seed(seed, &BlockOptions::default()).run() {
                 Ok(report) => reports.lock().expect("no panics").push(report),
                 Err(violation) => found.lock().expect("no panics").push(violation),
             }
@@ -37,13 +37,14 @@ fn no_history_of_a_block_device_violates_the_oracle() {
     });
     let found = found.into_inner().expect("no panics");
     if let Some(violation) = found.first() {
-        let (trace, _) = History::of_seed(violation.seed, &Options::default()).run_traced();
+        let (trace, _) =
+            BlockHistory::of_seed(violation.seed, &BlockOptions::default()).run_traced();
         let tail: Vec<&str> = trace.lines().rev().take(40).collect();
         let tail: Vec<&str> = tail.into_iter().rev().collect();
         panic!("{}\n{violation}\nagain: ZONAL_SIM_SEED={}", tail.join("\n"), violation.seed);
     }
-    let reports: Vec<Report> = reports.into_inner().expect("no panics");
-    let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
+    let reports: Vec<BlockReport> = reports.into_inner().expect("no panics");
+    let sum = |of: fn(&BlockReport) -> u64| reports.iter().map(of).sum::<u64>();
     println!(
         "{} histories: {} reads, {} acts, {} crashes, {} zones reset, {} blocks torn, {} starts that salvaged, {} devices damaged at rest, {} starts refused for that",
         reports.len(),
@@ -84,14 +85,14 @@ const WENT_WRONG: [(u64, &str); 3] = [
 #[test]
 fn what_went_wrong_once_does_so_no_more() {
     for (seed, why) in WENT_WRONG {
-        let outcome = History::of_seed(seed, &Options::default()).run();
+        let outcome = BlockHistory::of_seed(seed, &BlockOptions::default()).run();
         assert!(outcome.is_ok(), "seed {seed} ({why}): {outcome:?}");
     }
 }
 
 #[test]
 fn one_seed_is_one_history_and_another_seed_is_another() {
-    let of = |seed| History::of_seed(seed, &Options::default()).run_traced();
+    let of = |seed| BlockHistory::of_seed(seed, &BlockOptions::default()).run_traced();
     for seed in 42..46 {
         assert_eq!(of(seed), of(seed), "seed {seed}");
         assert_ne!(of(seed).0, of(seed + 1).0, "the seed must matter, or this test proves nothing");

@@ -91,8 +91,8 @@ fn bugs() -> Vec<Bug> {
         (*name, Box::new(|| find(|seed| History::of_seed(seed, options))))
     });
     let block = BLOCK_BUGS.iter().map(|(name, bug)| -> Bug {
-        let options = block::Options { bug: Some(*bug) };
-        (*name, Box::new(move || find(|seed| block::History::of_seed(seed, &options))))
+        let options = block::BlockOptions { bug: Some(*bug) };
+        (*name, Box::new(move || find(|seed| block::BlockHistory::of_seed(seed, &options))))
     });
     cache.chain(block).collect()
 }

@@ -9,9 +9,9 @@ pub(crate) const PATH: &str = "/stats";
 /// Statistics of the block device at one moment.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct BlockStats {
-    pub(crate) capacity: Device,
+    pub(crate) capacity: BlockDeviceStats,
     /// The write-buffer device; `null` if the buffer is the first zones of the capacity device.
-    pub(crate) buffer: Option<Device>,
+    pub(crate) buffer: Option<BlockDeviceStats>,
     pub(crate) connections: Connections,
     pub(crate) exports: Vec<Export>,
     /// Tenants in the order of their first exports.
@@ -27,7 +27,7 @@ pub(crate) struct BlockStats {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Device {
+pub(crate) struct BlockDeviceStats {
     /// The device spec as configured.
     pub(crate) spec: String,
 }

@@ -42,7 +42,7 @@ use zonal_s3::sigv4::Credentials;
 use crate::admin_access::AdminAccess;
 
 pub(crate) use block::{BlockConfig, BlockFlags, Devices};
-pub(crate) use keys::Key;
+pub(crate) use keys::KeyEntry;
 pub(crate) use origin_spec::OriginSpec;
 pub(crate) use raw::Flags;
 
@@ -68,7 +68,7 @@ pub(crate) struct Config {
     /// The file with the secret of `keys`, if the configuration names one.
     pub(crate) secret_key_file: Option<PathBuf>,
     /// Additional access keys, each with its access rules.
-    pub(crate) more_keys: Vec<Key>,
+    pub(crate) more_keys: Vec<KeyEntry>,
     /// TLS certificate of the S3 endpoint; `None`: plain HTTP.
     pub(crate) certificate: Option<Certificate>,
     /// Listening address of the admin endpoint.

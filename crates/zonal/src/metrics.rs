@@ -20,7 +20,7 @@ pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0
 
 /// A row of a metric table: one metric, or one label value of it.
 pub(crate) struct Metric<T> {
-    kind: Kind,
+    kind: MetricKind,
     name: &'static str,
     label: Option<(&'static str, &'static str)>,
     help: &'static str,
@@ -28,7 +28,7 @@ pub(crate) struct Metric<T> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MetricKind {
     Counter,
     Gauge,
 }
@@ -39,7 +39,7 @@ pub(crate) const fn counter<T>(
     help: &'static str,
     value: fn(&T) -> u64,
 ) -> Metric<T> {
-    Metric { kind: Kind::Counter, name, label: None, help, value }
+    Metric { kind: MetricKind::Counter, name, label: None, help, value }
 }
 
 /// A gauge without labels of its own.
@@ -48,12 +48,12 @@ pub(crate) const fn gauge<T>(
     help: &'static str,
     value: fn(&T) -> u64,
 ) -> Metric<T> {
-    Metric { kind: Kind::Gauge, name, label: None, help, value }
+    Metric { kind: MetricKind::Gauge, name, label: None, help, value }
 }
 
 /// One label value of a metric with several.
 pub(crate) const fn labelled<T>(
-    kind: Kind,
+    kind: MetricKind,
     (name, help): (&'static str, &'static str),
     label: (&'static str, &'static str),
     value: fn(&T) -> u64,
@@ -73,7 +73,7 @@ pub(crate) struct Snapshot {
 /// A metric family: one metric with all its label sets.
 #[derive(Debug)]
 pub(crate) struct Family {
-    kind: Kind,
+    kind: MetricKind,
     name: &'static str,
     help: &'static str,
     pub(crate) samples: Vec<(Labels, Value)>,
@@ -88,7 +88,7 @@ pub(crate) enum Value {
 impl Snapshot {
     pub(crate) fn family(
         &mut self,
-        kind: Kind,
+        kind: MetricKind,
         (name, help): (&'static str, &'static str),
     ) -> &mut Family {
         let known = self.families.iter().position(|family| family.name == name);
@@ -127,7 +127,7 @@ impl Snapshot {
             let labels = [(label, value.to_owned())].into_iter().chain(place.iter().cloned());
             (labels.collect(), Value::Whole(n))
         };
-        self.family(Kind::Counter, named).samples.extend(counters.map(sample));
+        self.family(MetricKind::Counter, named).samples.extend(counters.map(sample));
     }
 
     /// The exposition text, with the metrics of the process.
@@ -144,19 +144,19 @@ impl Snapshot {
     fn add_process(&mut self, process: Process) {
         for (kind, name, help, value) in [
             (
-                Kind::Counter,
+                MetricKind::Counter,
                 "process_cpu_seconds_total",
                 "User and system CPU time",
                 Value::Fraction(process.cpu_seconds),
             ),
             (
-                Kind::Gauge,
+                MetricKind::Gauge,
                 "process_resident_memory_bytes",
                 "Resident memory",
                 Value::Whole(process.resident.0),
             ),
             (
-                Kind::Gauge,
+                MetricKind::Gauge,
                 "process_open_fds",
                 "Open file descriptors",
                 Value::Whole(process.open_fds),
@@ -172,8 +172,10 @@ impl Collector for Snapshot {
         for family in &self.families {
             let (kind, name) = match family.kind {
                 // The encoder appends `_total` to the names of counters.
-                Kind::Counter => (MetricType::Counter, family.name.trim_end_matches("_total")),
-                Kind::Gauge => (MetricType::Gauge, family.name),
+                MetricKind::Counter => {
+                    (MetricType::Counter, family.name.trim_end_matches("_total"))
+                }
+                MetricKind::Gauge => (MetricType::Gauge, family.name),
             };
             let mut metric = encoder.encode_descriptor(name, family.help, None, kind)?;
             for (labels, value) in &family.samples {
@@ -188,13 +190,15 @@ impl Collector for Snapshot {
     }
 }
 
-fn encode_value(sample: &mut MetricEncoder<'_>, kind: Kind, value: Value) -> fmt::Result {
+fn encode_value(sample: &mut MetricEncoder<'_>, kind: MetricKind, value: Value) -> fmt::Result {
     match (kind, value) {
-        (Kind::Counter, Value::Whole(n)) => sample.encode_counter::<NoLabelSet, _, u64>(&n, None),
-        (Kind::Counter, Value::Fraction(n)) => {
+        (MetricKind::Counter, Value::Whole(n)) => {
             sample.encode_counter::<NoLabelSet, _, u64>(&n, None)
         }
-        (Kind::Gauge, Value::Whole(n)) => sample.encode_gauge(&n),
-        (Kind::Gauge, Value::Fraction(n)) => sample.encode_gauge(&n),
+        (MetricKind::Counter, Value::Fraction(n)) => {
+            sample.encode_counter::<NoLabelSet, _, u64>(&n, None)
+        }
+        (MetricKind::Gauge, Value::Whole(n)) => sample.encode_gauge(&n),
+        (MetricKind::Gauge, Value::Fraction(n)) => sample.encode_gauge(&n),
     }
 }

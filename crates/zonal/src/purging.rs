@@ -12,7 +12,7 @@ pub(crate) const NO_PARTS: &str =
     "a range of an object cannot be removed from the cache: name the object";
 
 /// A line of the report. A prefix has one line for everything below it.
-pub(crate) type PurgeLine = reports::ReportLine<PurgeResult, PurgeResult, Totals>;
+pub(crate) type PurgeLine = reports::ReportLine<PurgeResult, PurgeResult, PurgeTotals>;
 
 /// Result for one object or prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,14 +27,14 @@ pub(crate) struct PurgeResult {
 
 /// The last line of the report: totals.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Totals {
+pub(crate) struct PurgeTotals {
     pub(crate) objects: u64,
     pub(crate) objects_removed: u64,
     pub(crate) prefixes: u64,
     pub(crate) prefixes_removed: u64,
 }
 
-impl Totals {
+impl PurgeTotals {
     pub(crate) fn add(&mut self, line: &PurgeLine) {
         match line {
             PurgeLine::Object(told) => {

@@ -9,7 +9,7 @@
 
 use zonal_gateway::{Access, AccessKeys, AccessRules, RuntimeConfig};
 
-use crate::config::{AccessTo, Config, Flags, Key, KeyPair};
+use crate::config::{AccessTo, Config, Flags, KeyEntry, KeyPair};
 
 /// Reads the configuration as the start did, and compares both.
 pub(crate) struct Reloader<'a> {
@@ -69,7 +69,7 @@ pub(crate) fn runtime_config(config: &Config, kept_keys: Option<&KeyPair>) -> Ru
     let everything = AccessRules::all(Access::ReadWrite);
     let pair = config.keys.as_ref().or(kept_keys);
     let pair = pair.map(|pair| (pair, &everything));
-    let more = config.more_keys.iter().map(|Key { pair, rules }| (pair, rules));
+    let more = config.more_keys.iter().map(|KeyEntry { pair, rules }| (pair, rules));
     let access_keys = pair.into_iter().chain(more).fold(
         AccessKeys::default(),
         |keys, (KeyPair { access_key, secret_key }, rules)| {

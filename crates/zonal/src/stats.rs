@@ -18,9 +18,9 @@ pub(crate) struct Stats {
     /// Pins set by the operator.
     pub(crate) pins: Pins,
     /// Devices in the order of the configuration, each summed over its shards.
-    pub(crate) devices: Vec<Device>,
+    pub(crate) devices: Vec<DeviceStats>,
     /// Origins in the order of the configuration.
-    pub(crate) origins: Vec<Origin>,
+    pub(crate) origins: Vec<OriginStats>,
 }
 
 /// Responses by their `X-Cache` header.
@@ -80,7 +80,7 @@ pub(crate) struct Pins {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Device {
+pub(crate) struct DeviceStats {
     pub(crate) name: String,
     pub(crate) shards: u64,
     /// Shards that no longer answer and are not isolated.
@@ -136,7 +136,7 @@ pub(crate) struct Zones {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Origin {
+pub(crate) struct OriginStats {
     pub(crate) name: String,
     /// Includes retries.
     pub(crate) requests: u64,

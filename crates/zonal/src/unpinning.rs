@@ -12,7 +12,7 @@ pub(crate) const PIN_PATH: &str = "/cache/pin";
 pub(crate) const PATH: &str = "/cache/unpin";
 
 /// A line of the report.
-pub(crate) type UnpinLine = reports::ReportLine<UnpinResult, Listed, Totals>;
+pub(crate) type UnpinLine = reports::ReportLine<UnpinResult, Listed, UnpinTotals>;
 
 /// Result for one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub(crate) struct UnpinResult {
 
 /// The last line of the report: totals.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Totals {
+pub(crate) struct UnpinTotals {
     /// Prefixes whose listing may be incomplete.
     pub(crate) prefixes_cut: u64,
     pub(crate) objects: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Totals {
     pub(crate) released: u64,
 }
 
-impl Totals {
+impl UnpinTotals {
     pub(crate) fn add(&mut self, line: &UnpinLine) {
         match line {
             UnpinLine::Object(told) => {

@@ -9,7 +9,7 @@ use crate::reports::{self, Listed};
 pub(crate) const PATH: &str = "/cache/warm";
 
 /// A line of the report.
-pub(crate) type WarmLine = reports::ReportLine<WarmResult, Listed, Totals>;
+pub(crate) type WarmLine = reports::ReportLine<WarmResult, Listed, WarmTotals>;
 
 /// Result for one object. Sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ pub(crate) struct WarmResult {
 /// Totals. `on_flash` and `pinned` are looked up again when the list is done, because later objects
 /// may have evicted earlier ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Totals {
+pub(crate) struct WarmTotals {
     /// Prefixes whose listing may be incomplete.
     pub(crate) prefixes_cut: u64,
     pub(crate) objects: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Totals {
     pub(crate) evicted: u64,
 }
 
-impl Totals {
+impl WarmTotals {
     /// Adds an object. `now` is its residency at the end; `None` if the object could not be opened.
     pub(crate) fn add(&mut self, told: &WarmResult, now: Option<Residency>) {
         let Residency { on_flash, pinned, .. } = now.unwrap_or_default();
@@ -84,7 +84,7 @@ mod tests {
             on_flash: 10,
             ..WarmResult::default()
         };
-        let mut sum = Totals::default();
+        let mut sum = WarmTotals::default();
         sum.add(&told, Some(Residency { on_flash: 10, pinned: 10, in_memory: 0 }));
         sum.add(&told, Some(Residency { on_flash: 7, pinned: 6, in_memory: 0 }));
         assert_eq!((sum.objects, sum.objects_on_flash, sum.on_flash), (2, 1, 17));

@@ -1,7 +1,7 @@
 //! Disk with a limited write rate, by a control group of the kernel.
 //!
-//! The bandwidth of a virtual disk may triple within a second. A share of the bandwidth is
-//! meaningful only under a limit.
+//! The bandwidth of a virtual disk may change threefold within a second. A share of the bandwidth
+//! is meaningful only under a limit.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

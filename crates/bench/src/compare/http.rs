@@ -316,7 +316,7 @@ impl Server {
     }
 }
 
-/// Reads until every object has been read at least once, and waits until they are on flash.
+/// Reads until every object has been read at least once, then waits a second for writes to flash.
 fn warm(stage: &Stage, server: &Server, size: u64, count: u64) -> Result<(), String> {
     let mut read = 0.0;
     // Each thread begins elsewhere: half a round of each thread might be enough, two rounds are

@@ -1,8 +1,9 @@
 //! CPU time of the drive models for 6 TiB of overwrites, the length of an experiment with garbage
 //! collection.
 //!
-//! 1. Fill the drive, and overwrite it until garbage collection is in a steady state.
-//! 2. Measure rounds of overwrites, each extrapolated to 6 TiB. They agree if the rate is constant.
+//! 1. Fill the drive, and overwrite it until garbage collection has run for a while.
+//! 2. Measure rounds of overwrites, each extrapolated to 6 TiB. They agree if the rate is
+//!    constant.
 
 use zonal_base::{
     Blocks, Bytes, Contents, Lba, Nanos, Payload, Pool, PoolClass, Rng, Ticket, ZoneId, index,

@@ -21,7 +21,7 @@ use crate::profile::{BufferProfile, ControllerProfile, NandProfile};
 const ALL: StreamId = 0;
 
 #[derive(Debug)]
-pub(super) struct Work {
+pub(super) struct CommandTiming {
     controller: ControllerProfile,
     server: Server,
     link: Link,
@@ -41,7 +41,7 @@ pub(super) struct Work {
     rng: Rng,
 }
 
-impl Work {
+impl CommandTiming {
     pub(super) fn new(profile: &ConventionalProfile, rng: &mut Rng) -> Self {
         let drive = &profile.drive;
         let read_permille = read_permille(&drive.nand);
@@ -146,7 +146,7 @@ impl Work {
     }
 
     /// Writes blocks, and runs the garbage collection that this requires. True: the buffer takes the blocks at once.
-    /// False: `slot` comes out of [`Work::pop`] once there is room.
+    /// False: `slot` comes out of [`CommandTiming::pop`] once there is room.
     ///
     /// Requires: everything due at `now` was popped.
     pub(super) fn write(&mut self, now: Nanos, lba: Lba, blocks: Blocks, slot: SlotId) -> bool {

@@ -10,7 +10,7 @@ const STRUCTURED: Replies = Replies { structured: true };
 
 const COOKIE: u64 = 0x0102_0304_0506_0708;
 
-fn request(command: Command, offset: u64, length: u32) -> Request {
+fn request(command: NbdCommand, offset: u64, length: u32) -> Request {
     Request { cookie: COOKIE, command, offset, length }
 }
 
@@ -38,14 +38,14 @@ fn pieces() -> Vec<Piece> {
 
 #[test]
 fn a_simple_reply_spells_zeros_out() {
-    let read = request(Command::Read { whole: false }, 16, 9);
+    let read = request(NbdCommand::Read { whole: false }, 16, 9);
     let expected = [SIMPLE_MAGIC, &[0; 4], COOKIE_BYTES, b"abc\0\0\0\0\0d"];
     check(SIMPLE, &read, RequestOutcome::Read(pieces()), &expected);
 }
 
 #[test]
 fn a_structured_reply_has_a_chunk_for_each_run() {
-    let read = request(Command::Read { whole: false }, 16, 9);
+    let read = request(NbdCommand::Read { whole: false }, 16, 9);
     let expected: [&[u8]; 15] = [
         CHUNK,
         &[0, 0, 0, 1],
@@ -68,7 +68,7 @@ fn a_structured_reply_has_a_chunk_for_each_run() {
 
 #[test]
 fn a_reply_that_must_not_be_cut_is_one_chunk() {
-    let read = request(Command::Read { whole: true }, 16, 9);
+    let read = request(NbdCommand::Read { whole: true }, 16, 9);
     let length = [0, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0, 16];
     let expected = [CHUNK, &[0, 1, 0, 1], COOKIE_BYTES, &length, b"abc\0\0\0\0\0d"];
     check(STRUCTURED, &read, RequestOutcome::Read(pieces()), &expected);
@@ -76,7 +76,7 @@ fn a_reply_that_must_not_be_cut_is_one_chunk() {
 
 #[test]
 fn reads_of_nothing_are_answered() {
-    let read = request(Command::Read { whole: false }, 16, 0);
+    let read = request(NbdCommand::Read { whole: false }, 16, 0);
     check(SIMPLE, &read, RequestOutcome::Done, &[SIMPLE_MAGIC, &[0; 4], COOKIE_BYTES]);
     let expected = [CHUNK, &[0, 1, 0, 0], COOKIE_BYTES, &[0; 4]];
     check(STRUCTURED, &read, RequestOutcome::Done, &expected);
@@ -84,9 +84,11 @@ fn reads_of_nothing_are_answered() {
 
 #[test]
 fn what_reads_nothing_is_answered_simply() {
-    for command in
-        [Command::Write(WriteAck::Durable), Command::Flush, Command::Clear(WriteAck::Visible)]
-    {
+    for command in [
+        NbdCommand::Write(WriteAck::Durable),
+        NbdCommand::Flush,
+        NbdCommand::Clear(WriteAck::Visible),
+    ] {
         for replies in [SIMPLE, STRUCTURED] {
             let expected = [SIMPLE_MAGIC, &[0; 4], COOKIE_BYTES];
             check(replies, &request(command, 0, 0), RequestOutcome::Done, &expected);
@@ -106,7 +108,7 @@ fn extents_are_told_with_what_they_are() {
         &[0, 0, 0x10, 0, 0, 0, 0, 0],
         &[0, 1, 0, 0, 0, 0, 0, 3],
     ];
-    let status = request(Command::Status { one: false }, 0, 1 << 20);
+    let status = request(NbdCommand::Status { one: false }, 0, 1 << 20);
     check(STRUCTURED, &status, RequestOutcome::Status(extents), &expected);
 }
 
@@ -118,7 +120,7 @@ fn errors_have_the_numbers_that_the_protocol_fixes() {
         (VolumeError::ReadOnly, 1),
         (VolumeError::Stopping, 108),
     ] {
-        let read = request(Command::Read { whole: false }, 0, 8);
+        let read = request(NbdCommand::Read { whole: false }, 0, 8);
         let expected = [SIMPLE_MAGIC, &[0, 0, 0, code], COOKIE_BYTES];
         check(SIMPLE, &read, RequestOutcome::Failed(error), &expected);
 
@@ -132,7 +134,7 @@ fn errors_have_the_numbers_that_the_protocol_fixes() {
 
 #[test]
 fn long_runs_of_zeros_take_no_memory() {
-    let read = request(Command::Read { whole: false }, 0, 1 << 20);
+    let read = request(NbdCommand::Read { whole: false }, 0, 1 << 20);
     let mut outgoing = ReplyQueue::default();
     SIMPLE.answer(&read, RequestOutcome::Read(vec![Piece::Zeros(1 << 20)]), &mut outgoing);
     let mut slices = [std::io::IoSlice::new(&[]); 32];
@@ -142,7 +144,7 @@ fn long_runs_of_zeros_take_no_memory() {
 
 #[test]
 fn what_is_sent_in_parts_goes_on_where_it_stopped() {
-    let read = request(Command::Read { whole: false }, 16, 9);
+    let read = request(NbdCommand::Read { whole: false }, 16, 9);
     let mut outgoing = ReplyQueue::default();
     STRUCTURED.answer(&read, RequestOutcome::Read(pieces()), &mut outgoing);
     SIMPLE.answer(&read, RequestOutcome::Done, &mut outgoing);

@@ -16,7 +16,7 @@ fn check(
     terms: &RequestLimits,
     (kind, flags): (u16, u16),
     span: (u64, u32),
-    expected: Result<Command, Errno>,
+    expected: Result<NbdCommand, Errno>,
 ) {
     let (offset, length) = span;
     let header = Header { flags, kind, cookie: 7, offset, length };
@@ -72,11 +72,11 @@ fn commands_take_their_flags_and_no_others() {
             let durable = if flags == flag::FUA { Durable } else { Visible };
             let expected = match kind {
                 _ if flags & !(allowed | flag::FUA) != 0 => Err(Errno::Invalid),
-                kind::READ => Ok(Command::Read { whole: flags == flag::DF }),
-                kind::WRITE => Ok(Command::Write(durable)),
-                kind::FLUSH => Ok(Command::Flush),
-                kind::TRIM | kind::WRITE_ZEROES => Ok(Command::Clear(durable)),
-                _ => Ok(Command::Status { one: flags == flag::REQ_ONE }),
+                kind::READ => Ok(NbdCommand::Read { whole: flags == flag::DF }),
+                kind::WRITE => Ok(NbdCommand::Write(durable)),
+                kind::FLUSH => Ok(NbdCommand::Flush),
+                kind::TRIM | kind::WRITE_ZEROES => Ok(NbdCommand::Clear(durable)),
+                _ => Ok(NbdCommand::Status { one: flags == flag::REQ_ONE }),
             };
             check(&ALL, (kind, flags), span, expected);
         }
@@ -103,8 +103,8 @@ fn nothing_reaches_beyond_the_end() {
             check(&ALL, (kind, 0), span, Err(errno(kind)));
         }
     }
-    check(&ALL, (kind::READ, 0), (SIZE - 8, 8), Ok(Command::Read { whole: false }));
-    check(&ALL, (kind::WRITE, 0), (SIZE, 0), Ok(Command::Write(WriteAck::Visible)));
+    check(&ALL, (kind::READ, 0), (SIZE - 8, 8), Ok(NbdCommand::Read { whole: false }));
+    check(&ALL, (kind::WRITE, 0), (SIZE, 0), Ok(NbdCommand::Write(WriteAck::Visible)));
     check(&ALL, (kind::BLOCK_STATUS, 0), (0, 0), Err(Errno::Invalid));
     check(&ALL, (kind::FLUSH, 0), (0, 1), Err(Errno::Invalid));
     check(&ALL, (kind::FLUSH, 0), (1, 0), Err(Errno::Invalid));
@@ -113,12 +113,12 @@ fn nothing_reaches_beyond_the_end() {
 #[test]
 fn only_data_have_a_limit() {
     let most = PAYLOAD_BYTES_MAX;
-    check(&ALL, (kind::READ, 0), (0, most), Ok(Command::Read { whole: false }));
+    check(&ALL, (kind::READ, 0), (0, most), Ok(NbdCommand::Read { whole: false }));
     check(&ALL, (kind::READ, 0), (0, most + 1), Err(Errno::Invalid));
-    check(&ALL, (kind::WRITE, 0), (0, most), Ok(Command::Write(WriteAck::Visible)));
+    check(&ALL, (kind::WRITE, 0), (0, most), Ok(NbdCommand::Write(WriteAck::Visible)));
     check(&ALL, (kind::WRITE, 0), (0, most + 1), Err(Errno::Invalid));
-    check(&ALL, (kind::TRIM, 0), (0, u32::MAX), Ok(Command::Clear(WriteAck::Visible)));
-    check(&ALL, (kind::BLOCK_STATUS, 0), (0, u32::MAX), Ok(Command::Status { one: false }));
+    check(&ALL, (kind::TRIM, 0), (0, u32::MAX), Ok(NbdCommand::Clear(WriteAck::Visible)));
+    check(&ALL, (kind::BLOCK_STATUS, 0), (0, u32::MAX), Ok(NbdCommand::Status { one: false }));
 }
 
 proptest! {

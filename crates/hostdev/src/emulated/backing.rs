@@ -29,12 +29,12 @@ const DATA_ALIGNMENT: Bytes = Bytes::mib(1);
 
 /// Layout of a backing file: header, zone table, data of the zones.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
+pub(super) struct BackingLayout {
     name: &'static str,
     geometry: Geometry,
 }
 
-impl Layout {
+impl BackingLayout {
     pub(super) fn of(model: &Model) -> Self {
         let name = model.name();
         assert!(name.len() <= NAME_BYTES);

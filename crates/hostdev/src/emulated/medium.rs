@@ -7,7 +7,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, Payload, ZoneId, index};
 use zonal_device::DeviceError;
 use zonal_emulator::{Medium, ZoneImage};
 
-use super::backing::{Layout, read_all, write_all};
+use super::backing::{BackingLayout, read_all, write_all};
 use crate::health::Health;
 
 /// Backing file as the medium of the model. I/O goes through the page cache: otherwise a model of a
@@ -16,7 +16,7 @@ use crate::health::Health;
 #[derive(Debug)]
 pub(super) struct FileMedium {
     file: File,
-    layout: Layout,
+    layout: BackingLayout,
     /// State of the zones, as in the file's zone table.
     kept: Vec<ZoneImage>,
     health: Health,
@@ -25,7 +25,7 @@ pub(super) struct FileMedium {
 impl FileMedium {
     pub(super) const fn new(
         file: File,
-        layout: Layout,
+        layout: BackingLayout,
         kept: Vec<ZoneImage>,
         health: Health,
     ) -> Self {

@@ -15,12 +15,12 @@ use crate::OpenError;
 #[derive(Debug)]
 pub(crate) struct Generic {
     file: File,
-    limits: Limits,
+    limits: TransferLimits,
 }
 
 /// Limits of NVMe commands to a namespace.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct TransferLimits {
     /// Namespace ID, which every command carries.
     pub(super) namespace: u32,
     /// Logical block size of the namespace, in bytes: commands count in these blocks.
@@ -32,7 +32,7 @@ pub(super) struct Limits {
 /// Maximum logical blocks of one command: NLB is a 0's based field of 16 bits.
 pub(super) const COMMAND_BLOCKS_MAX: usize = 1 << 16;
 
-impl Limits {
+impl TransferLimits {
     /// Limits of a namespace whose appends take `append` bytes in `segments` pieces of memory.
     /// `None` when that is less than one block of 4 KiB.
     fn of(namespace: u32, block_bytes: u32, (append, segments): (u32, u32)) -> Option<Self> {
@@ -63,7 +63,7 @@ impl Generic {
             .zip(queue.segments_max)
             .ok_or("the kernel does not tell its limits")?;
         let block_bytes = queue.logical_block.ok_or("the kernel does not tell its blocks")?;
-        let limits = Limits::of(namespace, block_bytes, (append, segments))
+        let limits = TransferLimits::of(namespace, block_bytes, (append, segments))
             .ok_or_else(|| format!("its commands move {append} bytes at most"))?;
         let path = format!("/dev/ng{name}");
         let failed = |error: io::Error| format!("{path}: {error}");
@@ -90,7 +90,7 @@ mod tests {
             block_bytes in prop_oneof![Just(512), Just(1024), Just(2048), Just(4096)],
             append in any::<u32>(), segments in any::<u32>(),
         ) {
-            let Some(limits) = Limits::of(1, block_bytes, (append, segments)) else {
+            let Some(limits) = TransferLimits::of(1, block_bytes, (append, segments)) else {
                 prop_assert!(append < 4096 || segments == 0);
                 return Ok(());
             };

@@ -31,7 +31,7 @@ enum Writing {
 
 /// Position and geometry of the usable zones on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct ZoneLayout {
     pub(crate) geometry: Geometry,
     /// First block of the first zone.
     pub(crate) base: Lba,
@@ -49,7 +49,7 @@ pub struct Census {
     pub odd: u32,
 }
 
-impl Layout {
+impl ZoneLayout {
     /// # Errors
     /// When no device of equal zones can be made of the drive's zones. The text says why, and what
     /// the user should do.

@@ -31,12 +31,12 @@ const PATHS_MAX: usize = 64;
 /// Maximum open zones, and maximum active zones (open or closed). `None`: no source reports a
 /// limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(super) struct ZoneLimits {
     pub(super) open: Option<u32>,
     pub(super) active: Option<u32>,
 }
 
-impl Limits {
+impl ZoneLimits {
     /// Combines two limits: the smaller one holds.
     pub(super) fn and(self, other: Self) -> Self {
         let smaller = |a: Option<u32>, b: Option<u32>| a.into_iter().chain(b).min();
@@ -149,7 +149,11 @@ mod tests {
 
         #[track_caller]
         fn check(&self, name: &str, open: Option<u32>, active: Option<u32>) {
-            assert_eq!(Limits::of_paths(&self.head(), name), Limits { open, active }, "{name}");
+            assert_eq!(
+                ZoneLimits::of_paths(&self.head(), name),
+                ZoneLimits { open, active },
+                "{name}"
+            );
         }
     }
 
@@ -183,9 +187,9 @@ mod tests {
     #[test]
     fn what_the_drive_identifies_is_counted_from_0_and_all_ones_are_no_limit() {
         let mut told = [0; ioctl::IDENTIFY_BYTES];
-        assert_eq!(Limits::identified(&told), Limits { open: Some(1), active: Some(1) });
+        assert_eq!(ZoneLimits::identified(&told), ZoneLimits { open: Some(1), active: Some(1) });
         told[MAR_AT..MAR_AT + 4].copy_from_slice(&13_u32.to_le_bytes());
         told[MOR_AT..MOR_AT + 4].fill(0xFF);
-        assert_eq!(Limits::identified(&told), Limits { open: None, active: Some(14) });
+        assert_eq!(ZoneLimits::identified(&told), ZoneLimits { open: None, active: Some(14) });
     }
 }

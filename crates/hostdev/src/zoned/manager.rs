@@ -17,7 +17,7 @@ use zonal_base::{Ticket, ZoneId};
 use zonal_device::ZoneAction;
 
 use super::ioctl;
-use super::layout::{KernelZone, Layout};
+use super::layout::{KernelZone, ZoneLayout};
 use crate::mailbox::Mailbox;
 
 /// A request of a shard to the thread. Zone numbers are those of the whole drive.
@@ -71,7 +71,7 @@ pub(super) struct ManagerChannel(Sender<QueuedRequest>);
 
 impl ManagerChannel {
     /// Starts the thread. It keeps the file open until the last `ManagerChannel` is dropped.
-    pub(super) fn start(file: File, layout: Layout) -> io::Result<Self> {
+    pub(super) fn start(file: File, layout: ZoneLayout) -> io::Result<Self> {
         let (sender, asked) = channel();
         Builder::new()
             .name("zonal-zones".into())
@@ -87,7 +87,7 @@ impl ManagerChannel {
 
 struct Manager {
     file: File,
-    layout: Layout,
+    layout: ZoneLayout,
 }
 
 impl Manager {
@@ -115,7 +115,7 @@ impl Manager {
     }
 }
 
-impl Layout {
+impl ZoneLayout {
     /// Reports zones from the kernel.
     pub(super) fn report(
         &self,

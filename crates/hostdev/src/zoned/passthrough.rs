@@ -17,7 +17,7 @@ use io_uring::{IoUring, Probe, cqueue, opcode};
 use rustix::io::Errno;
 use zonal_base::low_u32;
 
-use super::generic::Limits;
+use super::generic::TransferLimits;
 use crate::transfer::Transfer;
 
 /// Registered file: the generic device of the namespace, the only one.
@@ -61,7 +61,7 @@ pub(super) struct WrittenAt {
 
 pub(super) struct Passthrough {
     ring: Ring,
-    limits: Limits,
+    limits: TransferLimits,
     /// Transfers in flight, by slot. The length is the queue depth.
     in_flight: Vec<Option<InFlight>>,
     in_flight_count: u32,
@@ -93,7 +93,7 @@ unsafe impl Send for Pieces {}
 impl Passthrough {
     pub(super) fn new(
         file: &File,
-        limits: Limits,
+        limits: TransferLimits,
         depth: u32,
         wake: BorrowedFd<'_>,
     ) -> io::Result<Self> {
@@ -115,7 +115,7 @@ impl Passthrough {
     /// # Errors
     /// When the kernel has no passthrough by io_uring (before 5.19), or this process may not use
     /// it.
-    pub(super) fn probe(file: &File, limits: Limits) -> io::Result<()> {
+    pub(super) fn probe(file: &File, limits: TransferLimits) -> io::Result<()> {
         let mut ring = build_ring(file, 1)?;
         let entry = command(FLUSH, limits, (0, 0), &Pieces::default());
         // SAFETY: the entry names no memory.
@@ -223,7 +223,7 @@ impl Drop for Passthrough {
 
 impl InFlight {
     /// Builds the next command: the rest of the transfer, as much as one command takes.
-    fn entry(&mut self, limits: Limits) -> Entry128 {
+    fn entry(&mut self, limits: TransferLimits) -> Entry128 {
         self.bytes = self.pieces.lay(&self.transfer, limits.bytes_max);
         let number = match self.order {
             Placement::Write => WRITE,
@@ -253,7 +253,7 @@ impl Pieces {
 }
 
 /// Builds the submission entry of a command. `span`: position on the drive and length, in bytes.
-fn command(number: u8, limits: Limits, span: (u64, usize), pieces: &Pieces) -> Entry128 {
+fn command(number: u8, limits: TransferLimits, span: (u64, usize), pieces: &Pieces) -> Entry128 {
     let encoded = encode(number, limits, span, pieces);
     opcode::UringCmd80::new(FILE, VECTORED).cmd(encoded).build()
 }
@@ -263,7 +263,12 @@ fn command(number: u8, limits: Limits, span: (u64, usize), pieces: &Pieces) -> E
 /// Offsets: 0 opcode, 4 namespace ID, 24 address of the iovecs, 36 their count, 40 first logical
 /// block, 48 logical blocks less one. The rest, up to 72, is zero.
 #[expect(clippy::host_endian_bytes, reason = "the kernel takes integers of this machine")]
-fn encode(number: u8, limits: Limits, (at, bytes): (u64, usize), pieces: &Pieces) -> [u8; 80] {
+fn encode(
+    number: u8,
+    limits: TransferLimits,
+    (at, bytes): (u64, usize),
+    pieces: &Pieces,
+) -> [u8; 80] {
     let block_bytes = u64::from(limits.block_bytes);
     let mut command = [0; 80];
     command[0] = number;
@@ -321,7 +326,8 @@ mod tests {
     use super::super::generic::COMMAND_BLOCKS_MAX;
     use super::*;
 
-    const LIMITS: Limits = Limits { namespace: 3, block_bytes: 512, bytes_max: 6 * 4096 };
+    const LIMITS: TransferLimits =
+        TransferLimits { namespace: 3, block_bytes: 512, bytes_max: 6 * 4096 };
 
     fn transfer(pieces: &[usize], offset: u64) -> Transfer {
         let piece = |blocks: &usize| Payload::from(bytes::Bytes::from(vec![7; blocks * 4096]));
@@ -382,7 +388,7 @@ mod tests {
             let mut pieces = Pieces::default();
             pieces.lay(&transfer, 4096);
             let bytes = blocks.min(COMMAND_BLOCKS_MAX * block_bytes as usize / 4096) * 4096;
-            let limits = Limits { namespace, block_bytes, bytes_max: bytes };
+            let limits = TransferLimits { namespace, block_bytes, bytes_max: bytes };
             let command = encode(WRITE, limits, (at * 4096, bytes), &pieces);
             prop_assert_eq!(field(&command, 4, 4), u64::from(namespace));
             prop_assert_eq!(field(&command, 40, 8) * u64::from(block_bytes), at * 4096);

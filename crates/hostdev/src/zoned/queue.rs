@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::limits::Limits;
+use super::limits::ZoneLimits;
 
 /// First kernel with zone write plugging, which keeps the writes of a zone in order under any
 /// scheduler: 6.10.
@@ -52,14 +52,14 @@ impl Queue {
         let folder = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
         let kernel = read(Path::new("/proc/sys/kernel/osrelease")).unwrap_or_default();
         let mut queue = Self::read(&folder, kernel);
-        queue.limit(Limits::of_drive(file, &queue));
+        queue.limit(ZoneLimits::of_drive(file, &queue));
         queue
     }
 
     /// Applies further limits: the smaller ones hold.
-    fn limit(&mut self, others: Limits) {
-        let limits = Limits { open: self.max_open_zones, active: self.max_active_zones };
-        let Limits { open, active } = limits.and(others);
+    fn limit(&mut self, others: ZoneLimits) {
+        let limits = ZoneLimits { open: self.max_open_zones, active: self.max_active_zones };
+        let ZoneLimits { open, active } = limits.and(others);
         (self.max_open_zones, self.max_active_zones) = (open, active);
     }
 
@@ -71,8 +71,9 @@ impl Queue {
         let uevent = read(&folder.join("uevent")).unwrap_or_default();
         let name = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME="));
         let name = name.unwrap_or_default();
-        let own = Limits { open: positive("max_open_zones"), active: positive("max_active_zones") };
-        let Limits { open, active } = own.and(Limits::of_paths(folder, name));
+        let own =
+            ZoneLimits { open: positive("max_open_zones"), active: positive("max_active_zones") };
+        let ZoneLimits { open, active } = own.and(ZoneLimits::of_paths(folder, name));
         Self {
             name: name.to_owned(),
             model: read(&folder.join("device/model")).filter(|model| !model.is_empty()),

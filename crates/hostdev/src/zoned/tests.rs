@@ -14,7 +14,7 @@ use zonal_device::{
 };
 
 use super::ioctl;
-use super::layout::Layout;
+use super::layout::ZoneLayout;
 use crate::tests::{Bench, PATIENCE, call, claimed, first_bytes, next, submit};
 use crate::{
     Content, DeviceLocation, DeviceSpec, Drive, HostDevice, OpenError, Queue, ShardOptions,
@@ -26,7 +26,7 @@ struct Rig {
     path: String,
     options: String,
     file: File,
-    layout: Layout,
+    layout: ZoneLayout,
 }
 
 impl Rig {
@@ -38,7 +38,7 @@ impl Rig {
         };
         let file = File::options().read(true).write(true).open(&path).unwrap();
         let zones = ioctl::report(&file, 0, 1 << 20).unwrap();
-        let layout = Layout::of(&zones, &Queue::of(&file)).unwrap();
+        let layout = ZoneLayout::of(&zones, &Queue::of(&file)).unwrap();
         let options = std::env::var("ZONAL_TEST_ZONED_OPTIONS").unwrap_or_default();
         let rig = Self { bench: Bench::new(), path, options, file, layout };
         rig.empty();

@@ -21,9 +21,9 @@ pub struct Advice {
     pub price: f64,
     /// Rated drive writes per day for five years, from which the lifetime follows.
     pub dwpd: f64,
-    /// Replays.
+    /// Replays of all candidates.
     pub replayed: Vec<Replayed>,
-    /// Runs.
+    /// Runs of the best candidates.
     pub finals: Vec<Judged>,
     /// Index of the recommended run in `finals`.
     pub take: usize,
@@ -33,7 +33,7 @@ pub struct Advice {
     pub commit: String,
 }
 
-/// A run, with its consequences.
+/// A run, with its cost and the drive's lifetime.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
     /// The run.
@@ -370,8 +370,8 @@ fn order(one: &Judged) -> f64 {
     one.programmed_per_read
 }
 
-/// Policies that were not run, because their replays equal that of a policy that was, at the same
-/// capacity.
+/// Names the policies that were not run, because their replays equal that of a policy that was, at
+/// the same capacity.
 pub(super) fn not_told_apart(run: &[&Replayed], all: &[Replayed]) -> Option<String> {
     let most = run.iter().map(|one| one.zones).max()?;
     let mut each: Vec<String> = Vec::new();
@@ -391,7 +391,7 @@ pub(super) fn not_told_apart(run: &[&Replayed], all: &[Replayed]) -> Option<Stri
     })
 }
 
-/// Comparison of two values, in words.
+/// Compares two values in words.
 fn compared(this: f64, that: f64) -> String {
     if that == 0.0 || (this / that - 1.0).abs() < 0.005 {
         return "as much".into();

@@ -7,7 +7,7 @@ use zonal_base::Bytes;
 
 use crate::Recorded;
 use crate::simulated::whole_blocks;
-use crate::trace::{Contender, FlashBytes, NEVER, Op, Outcome, Request, Tally};
+use crate::trace::{Contender, FlashBytes, NEVER, Op, ReplayOutcome, ReplayTally, Request};
 
 /// Counts of both halves of the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,18 +109,18 @@ impl Cut {
         })
     }
 
-    fn get(&mut self, request: &Request) -> Outcome {
+    fn get(&mut self, request: &Request) -> ReplayOutcome {
         let per_fetch = (zonal_cache::STRIPE.0 / self.chunk.0).max(1);
         let mut half = Half { reads: 1, ..Half::default() };
         let (mut all, mut missing) = (true, false);
         for (number, chunk) in (0..).zip(self.chunks(request)) {
             half.bytes += u64::from(chunk.size);
             match self.inner.read(&chunk) {
-                Outcome::Hit => {
+                ReplayOutcome::Hit => {
                     half.hit_bytes += u64::from(chunk.size);
                     missing = false;
                 }
-                Outcome::Miss => {
+                ReplayOutcome::Miss => {
                     let begins = !missing || u64::is_multiple_of(number, per_fetch);
                     half.fetches += u64::from(begins);
                     (all, missing) = (false, true);
@@ -134,7 +134,7 @@ impl Cut {
         counted.bytes += half.bytes;
         counted.hit_bytes += half.hit_bytes;
         counted.fetches += half.fetches;
-        if all { Outcome::Hit } else { Outcome::Miss }
+        if all { ReplayOutcome::Hit } else { ReplayOutcome::Miss }
     }
 
     /// Adds the flash writes since the last call to the half that `position` is in.
@@ -148,7 +148,7 @@ impl Cut {
 }
 
 impl Contender for Cut {
-    fn read(&mut self, request: &Request) -> Outcome {
+    fn read(&mut self, request: &Request) -> ReplayOutcome {
         self.get(request)
     }
 
@@ -160,7 +160,7 @@ impl Contender for Cut {
         self.inner.flash()
     }
 
-    fn run(&mut self, requests: &[Request], _: &mut Tally) {
+    fn run(&mut self, requests: &[Request], _: &mut ReplayTally) {
         for request in requests {
             if self.recorded.requests.is_some_and(|most| most <= self.position) {
                 break;

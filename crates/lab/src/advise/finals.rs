@@ -17,20 +17,20 @@ pub struct Final {
     pub is_zoned: bool,
     /// True if the drive was not measured: only its write amplification is meaningful.
     pub is_guess: bool,
-    /// Spare space, in percent of the capacity.
+    /// Spare space that is never written, in percent of the capacity.
     pub spare: u32,
-    /// Its replay.
+    /// Replay of the same policy, without a drive.
     pub replayed: Replayed,
     /// The experiment: a sample of the load, on the same fraction of the drive.
     pub experiment: Experiment,
-    /// Its result.
+    /// Result of the run.
     pub outcome: Outcome,
 }
 
 /// Largest number of policies on the zoned drive, or on the only one.
 const MOST: usize = 3;
 
-/// Spare space on a conventional drive, in percent.
+/// Spare space on a conventional drive, in percent of the capacity.
 pub(super) const SPARES: [u32; 3] = [0, 10, 20];
 
 /// Chunk lookups of a run, about: 20 CPU seconds, more with many misses.
@@ -39,18 +39,18 @@ const LOOKUPS_MAX: u64 = 3_000_000;
 /// Write unit that ages a conventional drive before the run, so that only the spare space is free.
 const PIECE: Bytes = Bytes::kib(64);
 
-/// Zones left by the spare space.
+/// Number of zones left beside the spare space.
 pub(super) fn used(zones: u32, spare: u32) -> u32 {
     (zones * (100 - spare) / 100).max(1)
 }
 
-/// Sampling of the runs: one object in this many.
+/// Sampling factor of the runs: one object in this many.
 pub(super) fn sample(question: &Question, survey: &Survey) -> u32 {
     let chunk = chunks(question, survey)[0];
     sweep::sample(question, lookups(survey, chunk), LOOKUPS_MAX)
 }
 
-/// Runs and their drives.
+/// A run, its drive and its spare space.
 struct Plan<'a> {
     drive: Drive,
     spare: u32,

@@ -1,4 +1,4 @@
-//! Report of a recommendation: sentences, tables, figures, a page.
+//! Report of a recommendation: sentences, tables and figures, for a terminal and as an HTML page.
 
 use std::fmt;
 use std::fs;
@@ -13,7 +13,7 @@ impl Advice {
     /// Writes `advice.json`, the figures and `report.html`, which is self-contained.
     ///
     /// # Errors
-    /// The folder is not writable.
+    /// When the folder is not writable.
     pub fn write(&self, folder: &Path) -> Result<(), String> {
         let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
         fs::create_dir_all(folder).map_err(cannot)?;

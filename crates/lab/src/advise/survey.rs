@@ -29,7 +29,7 @@ pub struct Survey {
     pub seconds: u64,
 }
 
-/// Requests per read of the file.
+/// Number of requests read from the file at a time.
 const BATCH: usize = 32 << 10;
 
 impl Survey {
@@ -82,7 +82,7 @@ impl Survey {
         }
     }
 
-    /// Share of the reads.
+    /// Mean size of a read.
     #[must_use]
     pub const fn mean(&self) -> Bytes {
         Bytes(self.read_bytes / self.reads)

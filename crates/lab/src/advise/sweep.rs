@@ -27,7 +27,7 @@ pub(super) const POLICIES: [&str; 7] = [
     "zone-lru",
 ];
 
-/// Spare space of policies that clean, in addition to their built-in tenth.
+/// Spare space of policies that garbage-collect, in addition to their built-in tenth.
 const SPARES: [&str; 2] =
     ["chunk-lru?admit=probation&spare=5%", "chunk-lru?admit=probation&spare=20%"];
 
@@ -70,7 +70,7 @@ pub struct Replayed {
 /// Minimum zones of a replay: one more than any policy needs.
 const LEAST: u32 = 6;
 
-/// Replays to do.
+/// A replay to do.
 struct Plan {
     policy: String,
     chunk: Bytes,
@@ -102,7 +102,7 @@ pub(super) fn replay(
     Ok(rows.collect())
 }
 
-/// Chunk sizes that the trace can distinguish: all below its largest object, and one above.
+/// Chunk sizes that the trace can tell apart: all below its largest object, and the next one up.
 pub(super) fn chunks(question: &Question, survey: &Survey) -> Vec<Bytes> {
     if question.recorded.size_of_all(question.size).is_some() {
         return vec![question.size];
@@ -118,7 +118,7 @@ pub(super) fn chunks(question: &Question, survey: &Survey) -> Vec<Bytes> {
     chunks
 }
 
-/// Sampling for this many lookups, as long as enough zones are left.
+/// Sampling factor that limits `lookups` to about `most`, as long as enough zones are left.
 pub(super) fn sample(question: &Question, lookups: u64, most: u64) -> u32 {
     let wanted = zonal_base::low_u32(zonal_base::index(lookups.div_ceil(most.max(1)).max(1)));
     wanted.clamp(1, (question.zones() / ZONES_MIN).max(1))
@@ -163,7 +163,8 @@ fn plans(question: &Question, survey: &Survey) -> Vec<Plan> {
     plans
 }
 
-/// Share of the replay's capacity that is buffered before flash, in units of 1e-5.
+/// Adds the memory that buffers chunks before flash to a replay's policy and capacity. The policy
+/// takes the share in units of 1e-5 of the capacity.
 fn with_memory(policy: &str, question: &Question, flash: Bytes) -> (String, Bytes) {
     // A tenth of the memory buffers chunks before flash: docs/policies.md.
     let waiting = question.dram.0 / 10;
@@ -183,7 +184,7 @@ fn contender(
     plan: &Plan,
 ) -> Result<(Cut, SharedCounts), String> {
     let zones = (plan.zones / plan.sample).max(1);
-    // A replay also reserves space for reclaim, for policies that rewrite.
+    // For policies that rewrite, the replay itself reserves the zone for reclaim.
     let spec: Spec = plan.policy.parse().map_err(|error| format!("{}: {error}", plan.policy))?;
     let zones = zones - kept_free(zones).saturating_sub(u32::from(spec.rewrites()));
     let flash = Bytes(u64::from(zones) * ZONE.0);

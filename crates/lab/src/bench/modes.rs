@@ -19,22 +19,22 @@ use zonal_base::{Bytes, index};
 use super::feed::{Feed, Lacking, Pace, Sequence};
 use super::phase::{Bench, Crew};
 use super::process::resident;
-use super::report::{Report, Summary, ratio};
+use super::report::{BenchReport, Summary, ratio};
 use super::settings::part_of;
 use super::window::Window;
-use super::{Mode, Progress, Rate, Settings, Subject};
+use super::{BenchSettings, Mode, Progress, Rate, Subject};
 use crate::Draw;
 
 /// Reason for a run without a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Error {
+pub enum BenchError {
     /// The flags do not fit this cache or device: change them.
     Unfit(String),
     /// A get failed or returned wrong bytes: the cache is at fault.
     Failed(String),
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for BenchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unfit(why) | Self::Failed(why) => f.write_str(why),
@@ -42,7 +42,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for BenchError {}
 
 /// Runs the workload on a cache that took `opened` to open.
 ///
@@ -52,9 +52,9 @@ impl std::error::Error for Error {}
 /// When the settings do not fit the cache, or a get failed.
 pub async fn run<S: Subject>(
     subject: Arc<S>,
-    (settings, opened): (Settings, Duration),
+    (settings, opened): (BenchSettings, Duration),
     progress: Progress,
-) -> Result<Report, Error> {
+) -> Result<BenchReport, BenchError> {
     let mode = settings.mode;
     let bench = Bench::new(subject, settings, progress);
     let mut report = match mode {
@@ -105,7 +105,7 @@ impl<S: Subject> Bench<S> {
         part_of(self.subject.capacity().0 / self.settings.value.0, times).max(1)
     }
 
-    async fn bytes_per_s(&self, rate: Rate) -> Result<Option<u64>, Error> {
+    async fn bytes_per_s(&self, rate: Rate) -> Result<Option<u64>, BenchError> {
         match rate {
             Rate::Bytes(bytes) => Ok(Some(bytes.0)),
             Rate::Max => Ok(None),
@@ -123,7 +123,7 @@ impl<S: Subject> Bench<S> {
 
     /// Inserts keys that the cache lacks, by the distribution, until the cache is full, holds all
     /// keys, or the time is over. Returns the time taken.
-    async fn prefill(&self) -> Result<Duration, Error> {
+    async fn prefill(&self) -> Result<Duration, BenchError> {
         let start = Instant::now();
         let limit = Duration::from_secs_f64(self.settings.prefill_seconds);
         let rate = self.bytes_per_s(self.settings.prefill_rate).await?;
@@ -144,7 +144,7 @@ impl<S: Subject> Bench<S> {
     }
 
     /// Inserts `count` keys from `first` on.
-    async fn insert(&self, first: u64, count: u64) -> Result<(), Error> {
+    async fn insert(&self, first: u64, count: u64) -> Result<(), BenchError> {
         let rate = self.bytes_per_s(self.settings.prefill_rate).await?;
         let limit = Duration::from_secs_f64(self.settings.prefill_seconds);
         let feed = Feed::Each(Sequence::new(first, count, self.pace(rate)));
@@ -154,7 +154,7 @@ impl<S: Subject> Bench<S> {
     }
 
     /// Returns those of `keys` that the cache holds.
-    async fn cached(&self, keys: &[u64]) -> Result<Vec<u64>, Error> {
+    async fn cached(&self, keys: &[u64]) -> Result<Vec<u64>, BenchError> {
         let share = keys.len().div_ceil(self.settings.tasks).max(1);
         let (found, mut results) = mpsc::channel(self.settings.tasks);
         for (task, keys) in keys.chunks(share).enumerate() {
@@ -180,7 +180,7 @@ impl<S: Subject> Bench<S> {
     }
 
     /// Samples the keys of the distribution that are on flash.
-    async fn known(&self) -> Result<Arc<[u64]>, Error> {
+    async fn known(&self) -> Result<Arc<[u64]>, BenchError> {
         let (keys, mut rng) = (self.keys(), self.rng());
         let sample: Vec<u64> = match keys <= KNOWN_MAX {
             true => (0..keys).collect(),
@@ -188,20 +188,23 @@ impl<S: Subject> Bench<S> {
         };
         let known = self.cached(&sample).await?;
         if known.is_empty() {
-            return Err(Error::Unfit(
+            return Err(BenchError::Unfit(
                 "none of the keys is on flash: write a longer --prefill-seconds".into(),
             ));
         }
         Ok(known.into())
     }
 
-    async fn warm_up(&self, feed: Feed) -> Result<(), Error> {
+    async fn warm_up(&self, feed: Feed) -> Result<(), BenchError> {
         let limit = Duration::from_secs_f64(self.settings.warmup_seconds);
         self.run_ranges("warming up", self.crew(feed), Some(limit)).await.map(drop)
     }
 
     /// Measures all segments; returns their total and their summaries.
-    async fn segments(&self, feed: impl Fn() -> Feed) -> Result<(Window, Vec<Summary>), Error> {
+    async fn segments(
+        &self,
+        feed: impl Fn() -> Feed,
+    ) -> Result<(Window, Vec<Summary>), BenchError> {
         let limit = Some(self.settings.segment());
         let mut total = self.window("measuring", self.crew(feed()), limit).await?;
         let mut segments = vec![Summary::of(&total)];
@@ -214,11 +217,11 @@ impl<S: Subject> Bench<S> {
     }
 
     /// Makes the report of a window, without the fields of single modes.
-    fn report(&self, total: &Window) -> Report {
+    fn report(&self, total: &Window) -> BenchReport {
         let settings = &self.settings;
         let counters = total.counters;
         let mode = settings.mode.to_possible_value();
-        Report {
+        BenchReport {
             subject: self.subject.describe().into_iter().collect(),
             mode: mode.map_or_else(String::new, |mode| mode.get_name().to_owned()),
             value_bytes: settings.value.0,

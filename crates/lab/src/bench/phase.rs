@@ -11,8 +11,8 @@ use zonal_base::{Bytes, Rng, mix64};
 
 use super::feed::Feed;
 use super::progress::TICK;
-use super::tally::Tally;
-use super::{Error, Progress, Settings, Source, Subject};
+use super::tally::LoopTally;
+use super::{BenchError, BenchSettings, Progress, Source, Subject};
 use crate::Check;
 
 /// One response in this many is checked to its last byte, the others by their stamp.
@@ -27,7 +27,7 @@ pub(crate) struct Crew {
 /// State shared by all phases of a run.
 pub(crate) struct Bench<S> {
     pub(crate) subject: Arc<S>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: BenchSettings,
     progress: Progress,
     /// Random generators handed out: no two phases draw the same keys.
     begun: AtomicU64,
@@ -68,7 +68,7 @@ impl Ranges {
 }
 
 impl<S: Subject> Bench<S> {
-    pub(crate) fn new(subject: Arc<S>, settings: Settings, progress: Progress) -> Self {
+    pub(crate) fn new(subject: Arc<S>, settings: BenchSettings, progress: Progress) -> Self {
         Self { subject, settings, progress, begun: AtomicU64::new(0) }
     }
 
@@ -82,7 +82,7 @@ impl<S: Subject> Bench<S> {
         name: &'static str,
         crew: Crew,
         limit: Option<Duration>,
-    ) -> Result<Tally, Error> {
+    ) -> Result<LoopTally, BenchError> {
         let ranges = Ranges { value: self.settings.value, range: None };
         let mut tallies = self.run_phase(name, vec![crew], (ranges, limit)).await?;
         Ok(tallies.remove(0))
@@ -94,7 +94,7 @@ impl<S: Subject> Bench<S> {
         name: &'static str,
         crews: Vec<Crew>,
         limit: Option<Duration>,
-    ) -> Result<Vec<Tally>, Error> {
+    ) -> Result<Vec<LoopTally>, BenchError> {
         let ranges = Ranges { value: self.settings.value, range: self.settings.range };
         self.run_phase(name, crews, (ranges, limit)).await
     }
@@ -105,7 +105,7 @@ impl<S: Subject> Bench<S> {
         name: &'static str,
         crews: Vec<Crew>,
         (ranges, limit): (Ranges, Option<Duration>),
-    ) -> Result<Vec<Tally>, Error> {
+    ) -> Result<Vec<LoopTally>, BenchError> {
         let start = Instant::now();
         let shared = Arc::new(PhaseState {
             ranges,
@@ -136,7 +136,7 @@ impl<S: Subject> Bench<S> {
         }
         drop(done);
         self.progress.begin(name);
-        let mut tallies: Vec<Tally> = (0..crew_count).map(|_| Tally::default()).collect();
+        let mut tallies: Vec<LoopTally> = (0..crew_count).map(|_| LoopTally::default()).collect();
         let mut waiting = task_count;
         while 0 < waiting {
             match timeout(TICK, ended.recv()).await {
@@ -144,12 +144,12 @@ impl<S: Subject> Bench<S> {
                     tallies[number].merge(tally);
                     waiting -= 1;
                 }
-                Ok(None) => return Err(Error::Failed("a thread of the cache ended".into())),
+                Ok(None) => return Err(BenchError::Failed("a thread of the cache ended".into())),
                 Err(_) => self.show_progress(start, limit, &phases),
             }
         }
         match tallies.iter().find_map(|tally| tally.failure.clone()) {
-            Some(failure) => Err(Error::Failed(failure)),
+            Some(failure) => Err(BenchError::Failed(failure)),
             None => Ok(tallies),
         }
     }
@@ -165,8 +165,8 @@ impl<S: Subject> Bench<S> {
 }
 
 impl<S: Subject> Phase<S> {
-    async fn gets(&self, mut rng: Rng) -> Tally {
-        let mut tally = Tally::default();
+    async fn gets(&self, mut rng: Rng) -> LoopTally {
+        let mut tally = LoopTally::default();
         while !self.shared.is_over() {
             let Some(key) = self.crew.feed.next(&mut rng).await else { break };
             if let Some(lacking) = self.crew.feed.lacking() {
@@ -192,7 +192,7 @@ impl<S: Subject> Phase<S> {
         key: u64,
         range: Range<u64>,
         rng: &mut Rng,
-        tally: &mut Tally,
+        tally: &mut LoopTally,
     ) -> Result<(), String> {
         let mut check = match rng.one_in(CHECKED_ALL) {
             true => Check::all(key, range.clone()),

@@ -1,4 +1,4 @@
-//! What a run found: the same fields for every cache, as JSON and as a table.
+//! Report of a run: the same fields for every cache, as JSON and as a table.
 
 mod table;
 
@@ -11,110 +11,110 @@ use serde::Serialize;
 use super::window::Window;
 use super::{Counters, Source};
 
-/// A run.
+/// Result of one run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct BenchReport {
     /// Name, version and settings of the cache.
     pub subject: BTreeMap<&'static str, String>,
-    /// What was measured.
+    /// Name of the mode.
     pub mode: String,
     /// Bytes of each value.
     pub value_bytes: u64,
-    /// Bytes of each get.
+    /// Bytes read by each get.
     pub range_bytes: u64,
-    /// Keys that there are.
+    /// Number of keys.
     pub keys: u64,
-    /// How often each was asked for.
+    /// Distribution of the keys.
     pub dist: String,
-    /// Closed loops.
+    /// Number of closed loops.
     pub tasks: usize,
-    /// Size of the cache on flash.
+    /// Size of the cache on flash, in bytes.
     pub capacity_bytes: u64,
-    /// From nothing to a cache that answers.
+    /// Time from start until the cache is open, in seconds.
     pub open_seconds: f64,
-    /// What filling the cache took.
+    /// Time to fill the cache, in seconds.
     pub prefill_seconds: f64,
     /// All segments together.
     #[serde(flatten)]
     pub total: Summary,
-    /// Of the values that were inserted (in other modes than insert: the last that missed), how many were
-    /// found when everything had settled.
+    /// Share of inserted values found after all writes had settled. In other modes than insert: of
+    /// the most recent misses.
     pub found_after_insert_ratio: Option<f64>,
-    /// CPU time of the process over gets, in a phase in which every get is a flash hit.
+    /// CPU time of the process per get, in a phase in which every get is a flash hit.
     pub cpu_us_per_flash_hit: Option<f64>,
-    /// Bytes sent to the device since the cache was opened, by its own count: what the device's own count of the whole run is to
-    /// be held against.
+    /// Bytes sent to the device since the cache was opened, counted by the cache. Compare with the
+    /// device's own count over the whole run.
     pub device_written_bytes_since_open: u64,
-    /// Memory of the process at the end of the last segment.
+    /// Resident memory of the process after the last segment, in bytes.
     pub rss_bytes: u64,
     /// Records in the index.
     pub records: u64,
-    /// Memory of the index.
+    /// Memory of the index, in bytes.
     pub index_bytes: u64,
-    /// Memory of the index over its records.
+    /// Memory of the index per record, in bytes.
     pub index_bytes_per_chunk: Option<f64>,
-    /// The measured time in equal parts.
+    /// Summaries of the equal parts of the measured time.
     pub segments: Vec<Summary>,
-    /// The phase in which every get is a flash hit, where it is one of its own.
+    /// Phase in which every get is a flash hit, if the mode has a separate one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flash_hits: Option<Summary>,
-    /// What only this mode has.
+    /// Fields of this mode only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub detail: Option<Detail>,
+    pub detail: Option<ModeDetail>,
 }
 
-/// What only one mode has.
+/// Fields of one mode only.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Detail {
-    /// Of mode insert.
+pub enum ModeDetail {
+    /// Results of mode insert.
     Insert {
-        /// What was asked for; 0 when there was no limit.
+        /// Requested rate; 0 without a limit.
         rate_bytes_per_s: u64,
-        /// Of a rate that was a share of the write bandwidth: that bandwidth, measured again afterwards.
+        /// Write bandwidth measured again after the inserts, if the rate was a share of it.
         write_bandwidth_after_bytes_per_s: Option<u64>,
-        /// Keys that were inserted.
+        /// Number of keys inserted.
         inserted: u64,
-        /// Of them, how many were there afterwards.
+        /// Inserted keys that were found afterwards.
         found: u64,
-        /// Bytes to the device until everything had settled.
+        /// Bytes sent to the device until all writes had settled.
         device_written_bytes: u64,
-        /// Bytes of values that went to flash until then.
+        /// Bytes of values admitted to flash until then.
         admitted_bytes: u64,
-        /// The quotient of these two.
+        /// Write amplification: `device_written_bytes` over `admitted_bytes`.
         device_written_per_admitted: Option<f64>,
-        /// Reading all of them.
+        /// Summary of reading all inserted keys back.
         read_back: Box<Summary>,
     },
-    /// Of mode reclaim: the totals are of the window with reclaim.
+    /// Results of mode reclaim; the report's totals are those of the window with reclaim.
     Reclaim {
-        /// Hits beside writes into empty zones.
+        /// Window of hits beside writes into empty zones.
         without: Box<Summary>,
-        /// 99.9th percentile of flash hits with reclaim over that without.
+        /// 99.9th percentile latency of flash hits with reclaim, over that without.
         p999_ratio: f64,
     },
-    /// Of mode count.
+    /// Results of mode count.
     Count {
-        /// Keys of the fill that are there.
+        /// Keys of the fill that were found.
         filled_found: u64,
-        /// Keys of the stream that are there.
+        /// Keys of the stream that were found.
         inserted_found: u64,
         /// Found values that were read and checked to the last byte.
         checked: u64,
     },
-    /// Of mode idle.
+    /// Results of mode idle.
     Idle {
-        /// CPU time over time.
+        /// CPU time of the process over elapsed time.
         cpu_share: f64,
     },
 }
 
-/// One window.
+/// Measurements of one window.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// Its length.
+    /// Length of the window.
     pub seconds: f64,
-    /// Values, or ranges of them, that were read.
+    /// Gets completed, of values or of ranges.
     pub gets: u64,
     /// Gets per second.
     pub ops_per_s: f64,
@@ -122,87 +122,87 @@ pub struct Summary {
     pub bytes_per_s: f64,
     /// Hits over gets.
     pub hit_ratio: f64,
-    /// Gets that the cache answered by itself.
+    /// Gets served from DRAM or flash.
     pub hits: Hits,
-    /// Gets that needed the origin.
+    /// Gets that went to the origin.
     pub misses: u64,
-    /// From the question to the last byte, checked.
+    /// Latency from the request to the last byte, by the tier that served it.
     pub latency_us: Latencies,
-    /// Bytes of values that went to flash.
+    /// Bytes of values admitted to flash.
     pub admitted_bytes: u64,
-    /// Bytes of values that did not, though they should have.
+    /// Bytes of values that should have been admitted to flash but were not.
     pub refused_bytes: u64,
-    /// Bytes sent to the device, by the cache's own count.
+    /// Bytes sent to the device, counted by the cache.
     pub device_written_bytes: u64,
-    /// Bytes asked of the device, by the cache's own count.
+    /// Bytes read from the device, counted by the cache.
     pub device_read_bytes: u64,
-    /// The same by the kernel's count for the process.
+    /// Bytes written to devices, counted by the kernel for the process.
     pub kernel_written_bytes: u64,
-    /// The same by the kernel's count for the process.
+    /// Bytes read from devices, counted by the kernel for the process.
     pub kernel_read_bytes: u64,
-    /// Zones that were emptied.
+    /// Zones emptied by garbage collection.
     pub reclaims: u64,
-    /// Writes that waited for that.
+    /// Writes that waited for garbage collection.
     pub foreground_waits: u64,
-    /// Records that were forgotten to make room.
+    /// Records evicted to make room.
     pub evicted: u64,
-    /// Records that turned out to be damaged.
+    /// Records found damaged.
     pub damaged: u64,
     /// User and system time of the process.
     pub cpu_seconds: f64,
-    /// Of it, what the made-up origin took.
+    /// Part of `cpu_seconds` that the simulated origin used.
     pub origin_cpu_seconds: f64,
-    /// Cores of the machine that had nothing to do: near 0, the CPU was the limit.
+    /// Average number of idle cores of the machine. Near 0, the CPU was the limit.
     pub machine_idle_cores: f64,
-    /// CPU time over gets.
+    /// CPU time of the process per get.
     pub cpu_us_per_get: f64,
-    /// The same without the made-up origin.
+    /// CPU time of the process per get, without that of the simulated origin.
     pub cpu_us_per_get_net: f64,
-    /// What the cache itself counted, by record: a value larger than a chunk is several.
+    /// The cache's own counts by record. A value larger than a chunk has several records.
     pub by_record: RecordCounts,
 }
 
-/// Hits by where they came from.
+/// Hits by the tier that served them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Hits {
-    /// The cache's memory.
+    /// Hits in the cache's memory.
     pub dram: u64,
-    /// Its flash.
+    /// Hits on the cache's flash.
     pub flash: u64,
 }
 
-/// What the cache counted.
+/// Records counted by the cache itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordCounts {
-    /// Served from memory.
+    /// Records served from memory.
     pub dram_hits: u64,
-    /// Read from flash.
+    /// Records read from flash.
     pub flash_hits: u64,
-    /// Asked of the origin.
+    /// Records requested from the origin.
     pub misses: u64,
 }
 
-/// Latencies by where the value came from.
+/// Latency percentiles by the tier that served the value.
 #[derive(Clone, Debug, Serialize)]
 pub struct Latencies {
-    /// From flash.
+    /// Gets served from flash.
     pub flash_hit: Quantiles,
-    /// From the cache's memory.
+    /// Gets served from the cache's memory.
     pub dram_hit: Quantiles,
-    /// From the origin.
+    /// Gets served by the origin.
     pub miss: Quantiles,
 }
 
-/// In microseconds; 1 % exact. All zero when there was nothing.
+/// Latency percentiles in microseconds, accurate to 1 %. All zero without samples.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Quantiles {
-    /// Half were faster.
+    /// 50th percentile.
     pub p50: f64,
-    /// 99 % were faster.
+    /// 99th percentile.
     pub p99: f64,
-    /// 99.9 % were faster.
+    /// 99.9th percentile.
     pub p999: f64,
-    /// None was slower.
+    /// Highest latency.
     pub max: f64,
 }
 
@@ -217,7 +217,7 @@ impl Quantiles {
     }
 }
 
-/// `part / whole`; nothing when there is no whole.
+/// `part / whole`; `None` if `whole` is zero.
 pub(crate) fn ratio(part: f64, whole: f64) -> Option<f64> {
     (0.0 < whole).then(|| part / whole)
 }

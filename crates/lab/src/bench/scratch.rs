@@ -7,7 +7,7 @@ use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use zonal_base::{Blocks, Bytes, Pool, PoolClass, index};
 
-use super::Error;
+use super::BenchError;
 
 /// Size of the scratch file: 512 MiB, more than the write cache of a small drive.
 const SCRATCH: Bytes = Bytes::mib(512);
@@ -31,13 +31,13 @@ const MEMORY: Bytes = Bytes::mib(16);
 ///
 /// # Errors
 /// When the folder has no room or is not writable.
-pub fn write_bandwidth(folder: &Path) -> Result<u64, Error> {
+pub fn write_bandwidth(folder: &Path) -> Result<u64, BenchError> {
     let path = folder.join(format!(".zonal-bench-{}.scratch", std::process::id()));
     let outcome = measure(&path);
     let _ = std::fs::remove_file(&path);
     outcome.map_err(|errno| {
         let folder = folder.display();
-        Error::Failed(format!(
+        BenchError::Failed(format!(
             "cannot measure the write bandwidth in {folder}: {errno}; write --rate in bytes"
         ))
     })

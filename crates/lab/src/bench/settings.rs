@@ -127,7 +127,7 @@ impl fmt::Display for Rate {
 
 /// The workload.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
+pub struct BenchSettings {
     /// What is measured
     #[arg(long, value_enum, default_value_t = Mode::ReadThrough)]
     pub mode: Mode,
@@ -181,7 +181,7 @@ const VALUE_MAX: Bytes = Bytes::mib(64);
 /// Unit of a range in bytes: values are checked by the sector.
 const SECTOR: u64 = 512;
 
-impl Settings {
+impl BenchSettings {
     /// Checks the flags against each other.
     ///
     /// # Errors

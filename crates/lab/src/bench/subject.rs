@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use zonal_base::Bytes;
 
-use super::Error;
+use super::BenchError;
 use crate::{Check, Generator};
 
 /// One loop of gets, as a future to be spawned.
@@ -148,5 +148,5 @@ pub trait Subject: Send + Sync + 'static {
     ///
     /// # Errors
     /// When it cannot be measured, or only with damage to data; the text says what to do instead.
-    fn write_bandwidth(&self) -> impl Future<Output = Result<u64, Error>> + Send;
+    fn write_bandwidth(&self) -> impl Future<Output = Result<u64, BenchError>> + Send;
 }

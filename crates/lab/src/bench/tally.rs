@@ -18,7 +18,7 @@ const LATENCY_MAX_NANOS: u64 = 100_000_000_000;
 pub(crate) const RECENT_MAX: usize = 64;
 
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct LoopTally {
     /// Latency histograms by [`Source`], in nanoseconds.
     latencies: [Histogram<u32>; 3],
     pub(crate) bytes: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Tally {
     pub(crate) failure: Option<String>,
 }
 
-impl Default for Tally {
+impl Default for LoopTally {
     fn default() -> Self {
         let histogram = || {
             Histogram::new_with_bounds(1, LATENCY_MAX_NANOS, DIGITS)
@@ -43,7 +43,7 @@ impl Default for Tally {
     }
 }
 
-impl Tally {
+impl LoopTally {
     pub(crate) fn add(&mut self, key: u64, source: Source, latency: Duration, bytes: u64) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(LATENCY_MAX_NANOS);
         self.latencies[source as usize].saturating_record(nanos);
@@ -88,11 +88,11 @@ mod tests {
 
     #[test]
     fn tallies_add_up_and_remember_the_last_misses() {
-        let mut tally = Tally::default();
+        let mut tally = LoopTally::default();
         for key in 0..100 {
             tally.add(key, Source::Miss, Duration::from_micros(key), 10);
         }
-        let mut other = Tally::default();
+        let mut other = LoopTally::default();
         other.add(7, Source::Flash, Duration::from_millis(3), 10);
         tally.merge(other);
         assert_eq!((tally.gets(), tally.hits(), tally.bytes), (101, 1, 1010));

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::phase::{Bench, Crew};
 use super::process::{KernelBytes, machine_idle, process_cpu};
-use super::tally::Tally;
-use super::{Counters, Error, Subject};
+use super::tally::LoopTally;
+use super::{BenchError, Counters, Subject};
 
 /// Changes of all counters over one phase.
 pub(crate) struct Window {
@@ -19,9 +19,9 @@ pub(crate) struct Window {
     pub(crate) counters: Counters,
     pub(crate) kernel: KernelBytes,
     /// Gets of the first crew.
-    pub(crate) tally: Tally,
+    pub(crate) tally: LoopTally,
     /// Gets of all other crews.
-    pub(crate) others: Tally,
+    pub(crate) others: LoopTally,
 }
 
 /// Readings at one end of a window.
@@ -54,12 +54,12 @@ impl<S: Subject> Bench<S> {
         name: &'static str,
         crews: Vec<Crew>,
         limit: Option<Duration>,
-    ) -> Result<Window, Error> {
+    ) -> Result<Window, BenchError> {
         let before = Edge::now(&*self.subject).await;
         let mut tallies = self.run_ranges(name, crews, limit).await?.into_iter();
         let after = Edge::now(&*self.subject).await;
         let tally = tallies.next().unwrap_or_default();
-        let others = tallies.fold(Tally::default(), |mut sum, tally| {
+        let others = tallies.fold(LoopTally::default(), |mut sum, tally| {
             sum.merge(tally);
             sum
         });

@@ -38,7 +38,7 @@ pub(crate) enum Operation {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct PoolRequest {
     pub(crate) operation: Operation,
     pub(crate) key: u64,
 }
@@ -145,16 +145,16 @@ fn fewer(popularity: &[(u64, f64)], keys: u64, one_in: f64) -> Vec<Range> {
 
 impl Requests {
     /// Next request.
-    pub(crate) fn next(&mut self, rng: &mut Rng) -> Request {
+    pub(crate) fn next(&mut self, rng: &mut Rng) -> PoolRequest {
         let at = rng.unit();
         let [get, lone_get, set] = self.shares;
         let operation = if at < lone_get { Operation::Get } else { Operation::Set };
         if (get..lone_get).contains(&at) || set <= at {
             self.lone_keys += 1;
-            return Request { operation, key: LONE + self.lone_keys };
+            return PoolRequest { operation, key: LONE + self.lone_keys };
         }
         let range = self.ranges[zonal_base::index(rng.below(self.ranges.len() as u64))];
-        Request { operation, key: range.first + rng.below(range.count) }
+        PoolRequest { operation, key: range.first + rng.below(range.count) }
     }
 
     /// Bytes of a key and its value.

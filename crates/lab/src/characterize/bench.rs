@@ -11,11 +11,11 @@ use zonal_device::{Answer, Command, DeviceError, ZoneAction, ZonedDevice};
 
 use super::clock::Clock;
 use super::ground::Ground;
-use super::load::{Load, Outcome, Stream, Window};
+use super::load::{Load, Stream, StreamOutcome, Window};
 
-/// Why a device could not be characterized.
+/// Characterization error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Error {
+pub enum CharacterizeError {
     /// The device refused a command that a drive must accept.
     Refused {
         /// The refused command.
@@ -29,7 +29,7 @@ pub enum Error {
     TooDeep,
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for CharacterizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused { what, error } => write!(f, "the device refused {what}: {error}"),
@@ -39,7 +39,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for CharacterizeError {}
 
 /// Largest command: 1 MiB, as the reference's writers use under garbage collection.
 pub(super) const COMMAND_BLOCKS_MAX: Blocks = Blocks(256);
@@ -76,8 +76,8 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         (device, pool): (&'a mut D, Pool),
         clock: &'a mut C,
         seed: u64,
-    ) -> Result<Self, Error> {
-        let data = pool.take(COMMAND_BLOCKS_MAX).ok_or(Error::TooDeep)?;
+    ) -> Result<Self, CharacterizeError> {
+        let data = pool.take(COMMAND_BLOCKS_MAX).ok_or(CharacterizeError::TooDeep)?;
         let data = data.freeze(index(COMMAND_BLOCKS_MAX.bytes().0));
         let ground = Ground::new(device.geometry().zone_count);
         Ok(Self { device, clock, seed, rng: Rng::new(seed), ground, pool, data })
@@ -88,8 +88,8 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         self.data.slice(0..index(blocks.0) * BLOCK_BYTES)
     }
 
-    pub(super) fn buffer(&self, blocks: Blocks) -> Result<Buffer, Error> {
-        self.pool.take(blocks).ok_or(Error::TooDeep)
+    pub(super) fn buffer(&self, blocks: Blocks) -> Result<Buffer, CharacterizeError> {
+        self.pool.take(blocks).ok_or(CharacterizeError::TooDeep)
     }
 
     /// Random address, aligned to the size of the read.
@@ -102,9 +102,13 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
     }
 
     /// Runs one command on an idle device. Returns its latency.
-    pub(super) fn one(&mut self, what: &'static str, command: Command) -> Result<Nanos, Error> {
+    pub(super) fn one(
+        &mut self,
+        what: &'static str,
+        command: Command,
+    ) -> Result<Nanos, CharacterizeError> {
         let begun = self.clock.now();
-        let refused = |error| Error::Refused { what, error };
+        let refused = |error| CharacterizeError::Refused { what, error };
         let taken = self.device.submit(begun, Ticket(0), command);
         taken.map_err(|_| refused(DeviceError::DeviceGone))?;
         loop {
@@ -117,12 +121,21 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         }
     }
 
-    pub(super) fn manage(&mut self, zone: ZoneId, action: ZoneAction) -> Result<Nanos, Error> {
+    pub(super) fn manage(
+        &mut self,
+        zone: ZoneId,
+        action: ZoneAction,
+    ) -> Result<Nanos, CharacterizeError> {
         self.one("zone management", Command::Manage { zone, action })
     }
 
     /// Writes blocks `from..to` of a zone with large commands.
-    pub(super) fn fill(&mut self, zone: ZoneId, from: Blocks, to: Blocks) -> Result<(), Error> {
+    pub(super) fn fill(
+        &mut self,
+        zone: ZoneId,
+        from: Blocks,
+        to: Blocks,
+    ) -> Result<(), CharacterizeError> {
         let start = self.device.geometry().zone_start(zone);
         let mut at = from;
         while at < to {
@@ -135,7 +148,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
     }
 
     /// Writes the first blocks of a conventional device sequentially.
-    pub(super) fn write_in_order(&mut self, span: Blocks) -> Result<(), Error> {
+    pub(super) fn write_in_order(&mut self, span: Blocks) -> Result<(), CharacterizeError> {
         let mut at = Blocks(0);
         while at < span {
             let blocks = COMMAND_BLOCKS_MAX.min(span - at);
@@ -146,14 +159,14 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         Ok(())
     }
 
-    fn fill_next(&mut self) -> Result<ZoneId, Error> {
-        let zone = self.ground.empty.pop_front().ok_or(Error::TooFewZones)?;
+    fn fill_next(&mut self) -> Result<ZoneId, CharacterizeError> {
+        let zone = self.ground.empty.pop_front().ok_or(CharacterizeError::TooFewZones)?;
         self.fill(zone, Blocks(0), self.device.geometry().zone_capacity)?;
         Ok(zone)
     }
 
     /// Fills zones for reads.
-    pub(super) fn make_readable(&mut self, count: usize) -> Result<(), Error> {
+    pub(super) fn make_readable(&mut self, count: usize) -> Result<(), CharacterizeError> {
         while self.ground.readable.len() < count {
             let zone = self.fill_next()?;
             self.ground.readable.push(zone);
@@ -162,7 +175,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
     }
 
     /// Fills zones that the next run resets.
-    pub(super) fn make_full(&mut self, count: usize) -> Result<(), Error> {
+    pub(super) fn make_full(&mut self, count: usize) -> Result<(), CharacterizeError> {
         while self.ground.full.len() < count {
             let zone = self.fill_next()?;
             self.ground.full.push(zone);
@@ -171,7 +184,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
     }
 
     /// Resets the zones of the last run, and lets the drive become idle.
-    pub(super) fn tidy(&mut self) -> Result<(), Error> {
+    pub(super) fn tidy(&mut self) -> Result<(), CharacterizeError> {
         let used: VecDeque<ZoneId> = std::mem::take(&mut self.ground.used);
         for zone in used {
             self.manage(zone, ZoneAction::Reset)?;
@@ -195,7 +208,7 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Bench<'a, D, C> {
         &mut self,
         streams: &[Stream],
         window: Window,
-    ) -> Result<Vec<Outcome>, Error> {
+    ) -> Result<Vec<StreamOutcome>, CharacterizeError> {
         self.rest(SETTLE);
         let outcomes = Load::new(self, streams, window).run()?;
         self.tidy()?;

@@ -16,7 +16,7 @@ pub trait Clock<D> {
     /// completion is due, and nothing else.
     fn pass(&mut self, device: &mut D, until: Option<Nanos>);
 
-    /// Part of the host's time that this clock does not show and that must be added.
+    /// Host time that this clock does not show. Callers add it to the measured times.
     fn unseen(&self, host: Stack) -> Stack;
 }
 
@@ -36,13 +36,13 @@ impl<D: ZonedDevice> Clock<D> for VirtualTime {
         self.now = next.unwrap_or(self.now).max(self.now);
     }
 
-    /// All of it: in virtual time only the device takes time.
+    /// The whole host time: in virtual time only the device takes time.
     fn unseen(&self, host: Stack) -> Stack {
         host
     }
 }
 
-/// Real time.
+/// Real time: reads the host's clock and waits for the device.
 #[derive(Debug)]
 pub struct RealTime<W> {
     started: Instant,
@@ -58,8 +58,8 @@ impl<W> RealTime<W> {
     }
 }
 
-/// How long to wait when nothing but the device's answer is due: long enough to cost nothing, short
-/// enough that a device that forgot to wake its host is asked again.
+/// Poll interval while only a completion of the device is due. Long enough to cost nothing, and
+/// short enough to poll a device again that forgot to wake its host.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 impl<D: ZonedDevice, W: FnMut(&mut D, Duration)> Clock<D> for RealTime<W> {
@@ -74,7 +74,7 @@ impl<D: ZonedDevice, W: FnMut(&mut D, Duration)> Clock<D> for RealTime<W> {
         (self.wait)(device, span);
     }
 
-    /// Nothing: the measured times contain the host's own.
+    /// Zero: the measured times contain the host's own.
     fn unseen(&self, _host: Stack) -> Stack {
         Stack::default()
     }

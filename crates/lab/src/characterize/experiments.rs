@@ -1,7 +1,6 @@
-//! Experiments, and the whole characterization.
+//! Experiment runner: measures one device by every row of the reference tables.
 //!
-//! A row of a table is a run. Its streams, its window and its points are defined in the
-//! experiment's file.
+//! A row of a table is a run. The experiment's file defines its streams, window and points.
 
 mod amplification;
 mod garbage;
@@ -16,16 +15,16 @@ use std::fmt;
 use zonal_base::{Blocks, Bytes, Nanos, Pool};
 use zonal_device::ZonedDevice;
 
-use super::bench::{Bench, Error};
+use super::bench::{Bench, CharacterizeError};
 use super::clock::Clock;
-use super::load::{Outcome, Pace, Stack, Stream, Window, Work};
+use super::load::{Pace, Stack, Stream, StreamOutcome, Window, Work};
 use super::reference::Row;
-use super::tally::Tally;
-use super::{Comparison, Point, Report, Set, Statistic};
+use super::tally::StreamTally;
+use super::{Characterization, Point, Reference, Set, Statistic};
 
 /// Group of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Experiment {
+pub enum ExperimentGroup {
     /// Latency and throughput of writes, appends and reads, by size, queue depth and zones.
     IoGrid,
     /// Reset and finish, by zone occupancy.
@@ -46,7 +45,7 @@ pub enum Experiment {
     WriteAmplification,
 }
 
-impl Experiment {
+impl ExperimentGroup {
     /// Experiments of a zoned drive, in the order of the runs.
     pub const ZONED: [Self; 8] = [
         Self::IoGrid,
@@ -88,13 +87,13 @@ impl Experiment {
         }
     }
 
-    /// Experiments of a conventional drive. The last one needs a drive of its own, because it fills
-    /// it repeatedly.
+    /// Experiments of a conventional drive, except [`Self::WriteAmplification`]. That one fills the
+    /// drive repeatedly, so it needs a drive of its own.
     pub const CONVENTIONAL: [Self; 3] =
         [Self::IoGrid, Self::ReadUnderWrites, Self::GarbageCollection];
 }
 
-impl fmt::Display for Experiment {
+impl fmt::Display for ExperimentGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::IoGrid => "reads, writes and appends",
@@ -112,7 +111,7 @@ impl fmt::Display for Experiment {
 
 /// Options of a characterization.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct CharacterizeSettings {
     /// Label of the device.
     pub device: String,
     /// Note for the reader, above the figures.
@@ -124,24 +123,24 @@ pub struct Settings {
     /// Seed of the random addresses.
     pub seed: u64,
     /// Reference of the comparison.
-    pub comparison: Comparison,
+    pub comparison: Reference,
     /// Experiments, in order.
-    pub experiments: Vec<Experiment>,
+    pub experiments: Vec<ExperimentGroup>,
     /// Length of each run, as a multiple of the default. Shorter runs are less exact.
     pub effort: f64,
 }
 
-impl Settings {
+impl CharacterizeSettings {
     /// Runs these experiments, compared with the reference drive.
     #[must_use]
-    pub fn new(device: impl Into<String>, seed: u64, experiments: &[Experiment]) -> Self {
+    pub fn new(device: impl Into<String>, seed: u64, experiments: &[ExperimentGroup]) -> Self {
         Self {
             device: device.into(),
             note: None,
             constants: None,
             model: "",
             seed,
-            comparison: Comparison::Measured,
+            comparison: Reference::Measured,
             experiments: experiments.to_vec(),
             effort: 1.0,
         }
@@ -150,9 +149,9 @@ impl Settings {
 
 /// Progress: a run is about to begin.
 #[derive(Clone, Debug)]
-pub struct Progress {
-    /// Its experiment.
-    pub experiment: Experiment,
+pub struct RunProgress {
+    /// Experiment of the run.
+    pub experiment: ExperimentGroup,
     /// Number of the run in the experiment, from 1.
     pub run: usize,
     /// Number of runs of the experiment.
@@ -173,22 +172,22 @@ pub trait CountsPrograms {
 pub fn zoned<D: ZonedDevice, C: Clock<D>>(
     (device, memory): (&mut D, Pool),
     clock: &mut C,
-    settings: &Settings,
-    on_progress: &mut dyn FnMut(&Progress),
-) -> Result<Report, Error> {
+    settings: &CharacterizeSettings,
+    on_progress: &mut dyn FnMut(&RunProgress),
+) -> Result<Characterization, CharacterizeError> {
     let mut lab = Lab::new((device, memory), clock, settings, on_progress)?;
     for experiment in &settings.experiments {
         lab.experiment = *experiment;
         match experiment {
-            Experiment::IoGrid => grid::run(&mut lab)?,
-            Experiment::ZoneManagement => management::by_occupancy(&mut lab)?,
-            Experiment::OpenClose => management::open_close(&mut lab)?,
-            Experiment::ReadUnderWrites => under_writes::run(&mut lab)?,
-            Experiment::MixedRatio => mixed::ratios(&mut lab)?,
-            Experiment::Placement => mixed::placement(&mut lab)?,
-            Experiment::Interference => interference::run(&mut lab)?,
-            Experiment::GarbageCollection => garbage::zoned(&mut lab)?,
-            Experiment::WriteAmplification => (),
+            ExperimentGroup::IoGrid => grid::run(&mut lab)?,
+            ExperimentGroup::ZoneManagement => management::by_occupancy(&mut lab)?,
+            ExperimentGroup::OpenClose => management::open_close(&mut lab)?,
+            ExperimentGroup::ReadUnderWrites => under_writes::run(&mut lab)?,
+            ExperimentGroup::MixedRatio => mixed::ratios(&mut lab)?,
+            ExperimentGroup::Placement => mixed::placement(&mut lab)?,
+            ExperimentGroup::Interference => interference::run(&mut lab)?,
+            ExperimentGroup::GarbageCollection => garbage::zoned(&mut lab)?,
+            ExperimentGroup::WriteAmplification => (),
         }
     }
     Ok(lab.report)
@@ -203,41 +202,41 @@ pub fn zoned<D: ZonedDevice, C: Clock<D>>(
 pub fn conventional<D: ZonedDevice + CountsPrograms, C: Clock<D>>(
     (device, memory): (&mut D, Pool),
     clock: &mut C,
-    settings: &Settings,
-    on_progress: &mut dyn FnMut(&Progress),
-) -> Result<Report, Error> {
+    settings: &CharacterizeSettings,
+    on_progress: &mut dyn FnMut(&RunProgress),
+) -> Result<Characterization, CharacterizeError> {
     let mut lab = Lab::new((device, memory), clock, settings, on_progress)?;
     for experiment in &settings.experiments {
         lab.experiment = *experiment;
         match experiment {
-            Experiment::IoGrid => grid::conventional(&mut lab)?,
-            Experiment::ReadUnderWrites => under_writes::conventional(&mut lab)?,
-            Experiment::GarbageCollection => garbage::conventional(&mut lab)?,
-            Experiment::WriteAmplification => amplification::run(&mut lab)?,
+            ExperimentGroup::IoGrid => grid::conventional(&mut lab)?,
+            ExperimentGroup::ReadUnderWrites => under_writes::conventional(&mut lab)?,
+            ExperimentGroup::GarbageCollection => garbage::conventional(&mut lab)?,
+            ExperimentGroup::WriteAmplification => amplification::run(&mut lab)?,
             _ => (),
         }
     }
     Ok(lab.report)
 }
 
-/// A bench, and the report in progress.
+/// Characterization in progress: the test bench and the report so far.
 struct Lab<'a, D, C> {
     bench: Bench<'a, D, C>,
-    settings: &'a Settings,
-    report: Report,
-    experiment: Experiment,
-    on_progress: &'a mut dyn FnMut(&Progress),
+    settings: &'a CharacterizeSettings,
+    report: Characterization,
+    experiment: ExperimentGroup,
+    on_progress: &'a mut dyn FnMut(&RunProgress),
 }
 
 impl<'a, D: ZonedDevice, C: Clock<D>> Lab<'a, D, C> {
     fn new(
         (device, memory): (&'a mut D, Pool),
         clock: &'a mut C,
-        settings: &'a Settings,
-        on_progress: &'a mut dyn FnMut(&Progress),
-    ) -> Result<Self, Error> {
+        settings: &'a CharacterizeSettings,
+        on_progress: &'a mut dyn FnMut(&RunProgress),
+    ) -> Result<Self, CharacterizeError> {
         let bench = Bench::new((device, memory), clock, settings.seed)?;
-        let report = Report {
+        let report = Characterization {
             device: settings.device.clone(),
             note: settings.note,
             constants: settings.constants,
@@ -247,12 +246,12 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Lab<'a, D, C> {
             skipped: Vec::new(),
             series: Vec::new(),
         };
-        Ok(Self { bench, settings, report, experiment: Experiment::IoGrid, on_progress })
+        Ok(Self { bench, settings, report, experiment: ExperimentGroup::IoGrid, on_progress })
     }
 
     fn begin(&mut self, run: usize, of: usize) {
         let experiment = self.experiment;
-        (self.on_progress)(&Progress { experiment, run: run + 1, of });
+        (self.on_progress)(&RunProgress { experiment, run: run + 1, of });
     }
 
     /// Scales a time or count by the requested effort.
@@ -300,8 +299,8 @@ impl<'a, D: ZonedDevice, C: Clock<D>> Lab<'a, D, C> {
     fn add(&mut self, of: Figure<'_>, value: Option<f64>) {
         let Some(value) = value else { return };
         let reference = match self.settings.comparison {
-            Comparison::Measured => of.reference,
-            Comparison::Nothing => None,
+            Reference::Measured => of.reference,
+            Reference::Nothing => None,
         };
         let source = of.row.source();
         let Figure { id, observation, unit, statistic, set, .. } = of;
@@ -331,7 +330,7 @@ struct Figures<'a> {
 }
 
 impl<'a> Figures<'a> {
-    /// A figure that the row does not have.
+    /// Figure without a reference, because the row has no column for it.
     fn shown(&self, what: &str, unit: &'static str) -> Figure<'a> {
         Figure {
             row: self.row,
@@ -363,13 +362,13 @@ impl<'a> Figures<'a> {
     }
 }
 
-/// What the host takes under SPDK, beyond what fio counts as latency: 1 / IOPS - latency of the runs at
-/// depth 1 in `io_grid.csv` is 0.34 us (reads) to 0.39 us (writes, appends). Measured.
+/// Host time under SPDK beyond the latency that fio counts. For the runs at depth 1 in
+/// `io_grid.csv`, 1 / IOPS - latency is 0.34 us (reads) to 0.39 us (writes, appends). Measured.
 const SPDK: Stack = Stack { latency: Nanos(0), turnaround: Nanos(380) };
-/// What the host takes with io_uring passthrough: the runs of 8 KiB at depth 1 with nothing beside them
-/// in the interference study (writes 14.1 to 15.7 us, appends 16.8 to 18.4, reads 87.5 to 89.3) less the
-/// same under SPDK (11.2, 14.0, 84.1); between two commands 0.6 us. Measured, on another host; the runs are
-/// of the study that the test set is from, and not rows of it.
+/// Host time with io_uring passthrough. The latency is that of the 8 KiB runs at depth 1 without
+/// other load in the interference study (writes 14.1 to 15.7 us, appends 16.8 to 18.4, reads 87.5
+/// to 89.3), less the same under SPDK (11.2, 14.0, 84.1). Between two commands: 0.6 us. Measured,
+/// on another host. The runs are from the study of the test set, but are not rows of it.
 const PASSTHROUGH: Stack = Stack { latency: Nanos(3_800), turnaround: Nanos(600) };
 
 /// Zones for reads: enough that no run reads one block twice in a row.
@@ -381,8 +380,8 @@ fn stream(work: Work, bytes: u64, depth: usize) -> Stream {
 }
 
 /// Merges the tallies of streams of the same kind.
-fn merged<'o>(outcomes: impl IntoIterator<Item = &'o Tally>) -> Tally {
-    let mut sum = Tally::new();
+fn merged<'o>(outcomes: impl IntoIterator<Item = &'o StreamTally>) -> StreamTally {
+    let mut sum = StreamTally::new();
     outcomes.into_iter().for_each(|tally| sum.merge(tally));
     sum
 }

@@ -4,8 +4,9 @@
 //! 2. The command is submitted. A full device returns it, and all slots wait for a completion.
 //! 3. The completion is counted if the window is open (`end`). After the host's own time the slot
 //!    is due again.
-//! 4. The window opens after the warm-up. It closes after its time, when the first stream has done
-//!    enough or has no more work. Then the commands in flight are awaited.
+//! 4. The window opens after the warm-up. The window closes after its minimum time if the first
+//!    stream has completed enough, at its maximum time, or when the first stream has no more work.
+//!    Then the loop waits for the commands in flight.
 
 mod turn;
 
@@ -15,9 +16,9 @@ use std::collections::BinaryHeap;
 use zonal_base::{Blocks, Buffer, Nanos, Ticket, ZoneId, index};
 use zonal_device::{Answer, Command, Completion, ZonedDevice};
 
-use super::bench::{Bench, Error};
+use super::bench::{Bench, CharacterizeError};
 use super::clock::Clock;
-use super::tally::Tally;
+use super::tally::StreamTally;
 use turn::{Doing, Turn, WritePosition};
 
 /// Host part of a command's time on the reference system.
@@ -62,10 +63,10 @@ pub(super) enum Pace {
     Follow { leader: usize, per_command: f64 },
 }
 
-/// How often a stream looks at the one that it is in step with: a follower begins up to so much later.
-/// A guess: the two are processes of their own, and what matters is that their commands do not arrive as
-/// one. Of the 360 means of `placement.csv` the `zn540` model met 274 without any delay, 282 with 1 us, 360
-/// with 5 us and 20 us, 354 with 50 us.
+/// Polling interval of a follower, and thus its largest delay behind the leader. The value is a
+/// guess: the two are separate processes, and their commands must not arrive as one. Of the 360
+/// means of `placement.csv` the `zn540` model met 274 without any delay, 282 with 1 us, 360 with
+/// 5 us and 20 us, 354 with 50 us.
 const LOOK_EVERY: Nanos = Nanos::micros(20);
 
 /// A closed loop with `depth` commands in flight.
@@ -93,10 +94,10 @@ pub(super) struct Window {
 
 /// Results of a stream in the window.
 #[derive(Debug)]
-pub(super) struct Outcome {
-    pub(super) reads: Tally,
+pub(super) struct StreamOutcome {
+    pub(super) reads: StreamTally,
     /// Commands other than reads.
-    pub(super) others: Tally,
+    pub(super) others: StreamTally,
 }
 
 struct Running {
@@ -113,7 +114,7 @@ struct Running {
     in_flight: usize,
     is_resetting: bool,
     slots_left: usize,
-    outcome: Outcome,
+    outcome: StreamOutcome,
 }
 
 struct Slot {
@@ -176,7 +177,7 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
     ///
     /// # Errors
     /// The device refuses a command that it must accept.
-    pub(super) fn run(mut self) -> Result<Vec<Outcome>, Error> {
+    pub(super) fn run(mut self) -> Result<Vec<StreamOutcome>, CharacterizeError> {
         loop {
             let now = self.bench.clock.now();
             self.look_at_the_window(now);
@@ -255,7 +256,7 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
         }
     }
 
-    fn begin_due(&mut self, now: Nanos) -> Result<(), Error> {
+    fn begin_due(&mut self, now: Nanos) -> Result<(), CharacterizeError> {
         if let Some((slot, command)) = self.refused.take() {
             self.submit(now, slot, command);
         }
@@ -285,11 +286,17 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
         }
     }
 
-    fn end(&mut self, now: Nanos, slot: usize, completion: Completion) -> Result<(), Error> {
+    fn end(
+        &mut self,
+        now: Nanos,
+        slot: usize,
+        completion: Completion,
+    ) -> Result<(), CharacterizeError> {
         self.in_flight -= 1;
         let Slot { stream, begun, blocks, doing, .. } = self.slots[slot];
         self.streams[stream].in_flight -= 1;
-        let answer = completion.map_err(|error| Error::Refused { what: doing.name(), error })?;
+        let answer =
+            completion.map_err(|error| CharacterizeError::Refused { what: doing.name(), error })?;
         let is_read = matches!(answer, Answer::Read(_));
         if let Answer::Read(buffer) = answer {
             self.slots[slot].buffer = Some(buffer);
@@ -343,7 +350,7 @@ impl<'a, 'b, D: ZonedDevice, C: Clock<D>> Load<'a, 'b, D, C> {
 
 impl Running {
     fn new(stream: Stream) -> Self {
-        let outcome = Outcome { reads: Tally::new(), others: Tally::new() };
+        let outcome = StreamOutcome { reads: StreamTally::new(), others: StreamTally::new() };
         Self {
             stream,
             places: Vec::new(),

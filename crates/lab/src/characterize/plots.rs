@@ -6,9 +6,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Report;
+use super::Characterization;
 
-/// Why a figure was not written.
+/// Plot error: a figure was not written.
 #[derive(Debug)]
 pub enum PlotError {
     /// The folder cannot be created.
@@ -32,7 +32,7 @@ impl std::error::Error for PlotError {}
 ///
 /// # Errors
 /// The folder cannot be created, or a file not written.
-pub fn write_plots(report: &Report, folder: &Path) -> Result<Vec<PathBuf>, PlotError> {
+pub fn write_plots(report: &Characterization, folder: &Path) -> Result<Vec<PathBuf>, PlotError> {
     std::fs::create_dir_all(folder).map_err(|why| PlotError::Folder(folder.to_owned(), why))?;
     let mut written = Vec::new();
     for chart in figures::all(report) {

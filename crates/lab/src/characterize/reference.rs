@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// Reference of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Comparison {
+pub enum Reference {
     /// The same runs on a measured drive: a WD Ultrastar DC ZN540 1 TB, or the conventional drive
     /// beside it.
     #[default]
@@ -21,8 +21,8 @@ pub(super) const ZONE_BLOCKS: u64 = 275_712;
 
 macro_rules! table {
     ($name:ident, $file:literal) => {
-        pub(super) fn $name() -> Table {
-            Table::parse($file, include_str!(concat!("../../reference/", $file)))
+        pub(super) fn $name() -> ReferenceTable {
+            ReferenceTable::parse($file, include_str!(concat!("../../reference/", $file)))
         }
     };
 }
@@ -41,7 +41,7 @@ table!(write_amplification, "conventional/write_amplification.csv");
 
 /// Table: rows of text under named columns.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct ReferenceTable {
     file: &'static str,
     columns: Vec<&'static str>,
     rows: Vec<Vec<&'static str>>,
@@ -50,11 +50,11 @@ pub(super) struct Table {
 /// Row of a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row<'a> {
-    table: &'a Table,
+    table: &'a ReferenceTable,
     cells: &'a [&'static str],
 }
 
-impl Table {
+impl ReferenceTable {
     /// Lines that begin with `#` are comments. The first other line names the columns. Quotes are
     /// not supported.
     ///
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(table: &Table, rows: usize, columns: &[&str]) {
+    fn check(table: &ReferenceTable, rows: usize, columns: &[&str]) {
         assert_eq!(table.rows().count(), rows, "{}", table.file);
         for row in table.rows() {
             assert!(!row.text("source").is_empty());
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_figure_that_the_source_lacks_is_none() {
-        let table = Table::parse("t", "# why\na,b,source\n0,1.5,x/y\n");
+        let table = ReferenceTable::parse("t", "# why\na,b,source\n0,1.5,x/y\n");
         let row = table.rows().next().unwrap();
         assert_eq!((row.figure("a"), row.figure("b")), (None, Some(1.5)));
         assert_eq!(row.source(), "t x/y");

@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// Measured device. Its JSON is a stable interface: `{"device", "seed", "points": [{"id",
+/// Results of one device. Their JSON is a stable interface: `{"device", "seed", "points": [{"id",
 /// "observation", "unit", "reference", "value"}]}`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct Characterization {
     /// Label of the device.
     pub device: String,
     /// Note for the reader, above the figures.
@@ -31,25 +31,25 @@ pub struct Report {
     pub series: Vec<Series>,
 }
 
-/// One figure.
+/// Measured figure, with the figure of the reference drive if there is one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// Name of the measurement, such as `write.4KiB.qd1.latency_us.mean`. Unique in a report.
     pub id: String,
-    /// Number of the paper's observation.
+    /// Observation of the paper that the point belongs to, from 1.
     pub observation: u8,
-    /// Unit of both figures.
+    /// Unit of `reference` and `value`.
     pub unit: &'static str,
     /// Kind of the figure.
     #[serde(skip)]
     pub statistic: Statistic,
-    /// Whether the drive model may be fitted to it.
+    /// Whether drive models may be fitted to the point.
     #[serde(skip)]
     pub set: Set,
     /// Value of the reference drive.
     #[serde(serialize_with = "rounded_option")]
     pub reference: Option<f64>,
-    /// Row of the reference table.
+    /// Table and row that the reference is from.
     #[serde(skip)]
     pub source: String,
     /// Value of this device.
@@ -73,7 +73,7 @@ pub enum Statistic {
 /// Use of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// Models may be fitted to it.
+    /// Models may be fitted to the point.
     Fit,
     /// Held out: models are never fitted to it.
     Test,
@@ -149,7 +149,7 @@ impl Point {
     }
 }
 
-impl Report {
+impl Characterization {
     /// True if the runs were too short for percentiles, and for filling a write buffer.
     #[must_use]
     pub fn is_too_short(&self) -> bool {

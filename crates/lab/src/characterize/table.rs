@@ -3,24 +3,24 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Point, Report};
+use super::{Characterization, Point};
 
 /// Points that a table shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detail {
+pub enum TableDetail {
     /// All points.
     All,
     /// Points outside their tolerance.
     Misses,
 }
 
-/// A report to be displayed.
+/// Text form of a report, through `Display`.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<'a> {
-    /// The report.
-    pub report: &'a Report,
-    /// Points below the summary.
-    pub detail: Detail,
+    /// Report to display.
+    pub report: &'a Characterization,
+    /// Points to list below the summary.
+    pub detail: TableDetail,
 }
 
 /// Observations of the paper, and the part of the system that each is a property of.
@@ -61,7 +61,8 @@ impl Table<'_> {
         f: &mut fmt::Formatter<'_>,
         groups: &BTreeMap<u8, Vec<&Point>>,
     ) -> fmt::Result {
-        let Report { device, note, constants, seed, effort, points, skipped, .. } = self.report;
+        let Characterization { device, note, constants, seed, effort, points, skipped, .. } =
+            self.report;
         write!(f, "{device}, ")?;
         if let Some(constants) = constants {
             write!(f, "constants {constants:016x}, ")?;
@@ -104,8 +105,8 @@ impl Table<'_> {
         points: &[&Point],
     ) -> fmt::Result {
         let is_shown = |point: &Point| match self.detail {
-            Detail::All => true,
-            Detail::Misses => point.is_within() == Some(false),
+            TableDetail::All => true,
+            TableDetail::Misses => point.is_within() == Some(false),
         };
         let shown: Vec<&&Point> = points.iter().filter(|point| is_shown(point)).collect();
         if shown.is_empty() {

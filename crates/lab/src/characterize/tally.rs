@@ -12,7 +12,7 @@ const BLOCKS_PER_MIB: f64 = 256.0;
 
 /// Counts and latencies of one kind of command.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct StreamTally {
     latencies: Histogram<u64>,
     latency_sum: Nanos,
     blocks: Blocks,
@@ -22,7 +22,7 @@ pub(super) struct Tally {
     per_second: Vec<u64>,
 }
 
-impl Tally {
+impl StreamTally {
     pub(super) fn new() -> Self {
         let latencies = Histogram::new(DIGITS).expect("three digits are allowed");
         let per_second = Vec::new();

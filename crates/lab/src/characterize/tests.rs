@@ -10,10 +10,11 @@ use zonal_device::ram::{RamDevice, RamOptions};
 use zonal_device::{DeviceKind, Geometry};
 
 use super::bench::Bench;
-use super::load::{Outcome, Pace, Stack, Stream, Window, Work};
+use super::load::{Pace, Stack, Stream, StreamOutcome, Window, Work};
 use super::{
-    Comparison, Detail, Error, Experiment, Point, RealTime, Report, Set, Settings, Statistic,
-    Table, VirtualTime, conventional, memory, write_plots, zoned,
+    Characterization, CharacterizeError, CharacterizeSettings, ExperimentGroup, Point, RealTime,
+    Reference, Set, Statistic, Table, TableDetail, VirtualTime, conventional, memory, write_plots,
+    zoned,
 };
 use flat::Flat;
 
@@ -52,7 +53,12 @@ const WINDOW: Window = Window {
 };
 
 /// Runs streams with four readable zones, and full ones if requested.
-fn run(device: &mut RamDevice, full: usize, streams: &[Stream], window: Window) -> Vec<Outcome> {
+fn run(
+    device: &mut RamDevice,
+    full: usize,
+    streams: &[Stream],
+    window: Window,
+) -> Vec<StreamOutcome> {
     let mut clock = VirtualTime::default();
     let mut bench = Bench::new((device, memory()), &mut clock, 1).unwrap();
     bench.make_readable(4).unwrap();
@@ -176,11 +182,11 @@ fn every_zone_but_the_readable_ones_is_empty_after_a_run() {
     }
 }
 
-fn settings(experiments: &[Experiment]) -> Settings {
-    Settings { effort: 0.01, ..Settings::new("ram", 7, experiments) }
+fn settings(experiments: &[ExperimentGroup]) -> CharacterizeSettings {
+    CharacterizeSettings { effort: 0.01, ..CharacterizeSettings::new("ram", 7, experiments) }
 }
 
-fn characterize(settings: &Settings) -> Report {
+fn characterize(settings: &CharacterizeSettings) -> Characterization {
     let zones = Geometry { zone_size: Blocks(2048), zone_capacity: Blocks(1536), ..geometry() };
     let mut device = ram_of(zones, 1024);
     zoned((&mut device, memory()), &mut VirtualTime::default(), settings, &mut |_| ()).unwrap()
@@ -188,7 +194,8 @@ fn characterize(settings: &Settings) -> Report {
 
 #[test]
 fn zone_management_on_a_flat_device_costs_the_same_everywhere() {
-    let report = characterize(&settings(&[Experiment::ZoneManagement, Experiment::OpenClose]));
+    let report =
+        characterize(&settings(&[ExperimentGroup::ZoneManagement, ExperimentGroup::OpenClose]));
     assert_eq!(report.points.len(), 3 * (21 + 13));
     for point in report.points.iter().filter(|point| point.statistic == Statistic::Mean) {
         let us = if point.unit == "ms" { point.value * 1e3 } else { point.value };
@@ -202,11 +209,11 @@ fn zone_management_on_a_flat_device_costs_the_same_everywhere() {
 
 #[test]
 fn equal_seeds_give_equal_reports() {
-    let experiments = settings(&[Experiment::MixedRatio, Experiment::Placement]);
-    let settings = Settings { effort: 0.002, ..experiments };
+    let experiments = settings(&[ExperimentGroup::MixedRatio, ExperimentGroup::Placement]);
+    let settings = CharacterizeSettings { effort: 0.002, ..experiments };
     let report = characterize(&settings);
     assert_eq!(report, characterize(&settings));
-    let other = Settings { seed: 8, ..settings };
+    let other = CharacterizeSettings { seed: 8, ..settings };
     assert_ne!(report.points, characterize(&other).points);
 }
 
@@ -218,9 +225,12 @@ fn every_row_of_the_tables_is_run_and_no_id_is_given_twice() {
         zone_capacity: Blocks(1 << 13),
         ..geometry()
     };
-    let settings = Settings { effort: 0.002, ..Settings::new("flat", 7, &Experiment::ZONED) };
+    let settings = CharacterizeSettings {
+        effort: 0.002,
+        ..CharacterizeSettings::new("flat", 7, &ExperimentGroup::ZONED)
+    };
     let mut runs = 0;
-    let mut count = |_: &super::Progress| runs += 1;
+    let mut count = |_: &super::RunProgress| runs += 1;
     let mut device = Flat::new(zones);
     let report =
         zoned((&mut device, memory()), &mut VirtualTime::default(), &settings, &mut count).unwrap();
@@ -239,9 +249,12 @@ fn a_conventional_drive_is_measured_under_random_overwrites() {
     let zones = Geometry { kind: DeviceKind::Conventional, zone_count: 64, ..geometry() };
     let mut device = Flat::new(Geometry { zone_size: Blocks(4096), ..zones });
     device.takes_writes_anywhere = true;
-    let experiments = [Experiment::GarbageCollection, Experiment::WriteAmplification];
-    let settings =
-        Settings { effort: 0.01, model: "sn540", ..Settings::new("flat", 7, &experiments) };
+    let experiments = [ExperimentGroup::GarbageCollection, ExperimentGroup::WriteAmplification];
+    let settings = CharacterizeSettings {
+        effort: 0.01,
+        model: "sn540",
+        ..CharacterizeSettings::new("flat", 7, &experiments)
+    };
     let mut clock = VirtualTime::default();
     let report = conventional((&mut device, memory()), &mut clock, &settings, &mut |_| ()).unwrap();
     assert_eq!((report.points.len(), report.series.len()), (3 * 5 + 2, 3));
@@ -295,10 +308,10 @@ fn every_place_of_a_region_is_overwritten_once_in_a_round_and_in_another_order_i
 fn a_device_with_too_few_zones_is_refused_or_spared() {
     let small = Geometry { zone_count: 4, ..geometry() };
     let mut device = RamDevice::new(small, RamOptions::default());
-    let settings = settings(&[Experiment::Placement]);
+    let settings = settings(&[ExperimentGroup::Placement]);
     let result =
         zoned((&mut device, memory()), &mut VirtualTime::default(), &settings, &mut |_| ());
-    assert_eq!(result, Err(Error::TooFewZones));
+    assert_eq!(result, Err(CharacterizeError::TooFewZones));
 }
 
 fn point(set: Set, statistic: Statistic, value: f64) -> Point {
@@ -307,9 +320,9 @@ fn point(set: Set, statistic: Statistic, value: f64) -> Point {
     Point { id, observation, unit, statistic, set, reference, source, value }
 }
 
-fn report(points: Vec<Point>) -> Report {
+fn report(points: Vec<Point>) -> Characterization {
     let (skipped, series) = (Vec::new(), Vec::new());
-    Report {
+    Characterization {
         note: None,
         constants: Some(0x0123_4567_89ab_cdef),
         device: "emulator:zn540".into(),
@@ -338,7 +351,7 @@ fn scores_count_means_and_tails_by_set() {
         "fit set: 1 of 2 means within 5 %, 1 of 1 p99 within 20 %\n\
          test set: 1 of 1 means within 10 %"
     );
-    let misses = Table { report: &report, detail: Detail::Misses }.to_string();
+    let misses = Table { report: &report, detail: TableDetail::Misses }.to_string();
     assert_eq!(misses.matches("latency_us").count(), 1, "{misses}");
     assert!(misses.contains("-6.0 % !"), "{misses}");
 }
@@ -347,7 +360,7 @@ fn scores_count_means_and_tails_by_set() {
 #[test]
 fn the_summary_comes_first_and_says_when_the_runs_were_too_short() {
     let mut report = report(vec![point(Set::Fit, Statistic::Mean, 94.0)]);
-    let table = |report: &Report| Table { report, detail: Detail::All }.to_string();
+    let table = |report: &Characterization| Table { report, detail: TableDetail::All }.to_string();
     let text = table(&report);
     let at = |what: &str| text.find(what).expect("it is there");
     assert!(at("constants 0123456789abcdef") < at("fit set: 0 of 1"), "{text}");
@@ -377,17 +390,17 @@ fn the_json_has_the_agreed_fields_and_no_others() {
 
 #[test]
 fn nothing_is_compared_when_nothing_is_asked_for() {
-    let mut settings = settings(&[Experiment::OpenClose]);
-    settings.comparison = Comparison::Nothing;
+    let mut settings = settings(&[ExperimentGroup::OpenClose]);
+    settings.comparison = Reference::Nothing;
     let report = characterize(&settings);
     assert!(report.points.iter().all(|point| point.reference.is_none()));
-    assert!(!Table { report: &report, detail: Detail::All }.to_string().contains("fit set"));
+    assert!(!Table { report: &report, detail: TableDetail::All }.to_string().contains("fit set"));
 }
 
 #[test]
 fn a_figure_is_drawn_for_what_was_measured_and_for_nothing_else() {
     let folder = tempfile::tempdir().expect("a folder");
-    let report = characterize(&settings(&[Experiment::ZoneManagement]));
+    let report = characterize(&settings(&[ExperimentGroup::ZoneManagement]));
     let files = write_plots(&report, folder.path()).unwrap();
     let names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
     assert_eq!(names, ["figure-5a-reset.svg", "figure-5b-finish.svg"]);

@@ -8,9 +8,9 @@ use super::ground::Part;
 use super::outcome::{DriveBytes, STRETCH};
 use super::{Engine, Experiment, Outcome, Precondition};
 use crate::simulated::{
-    Calls, Claim, Ground, Habits, HostCosts, Load, Lru, Measures, MemoryCosts, OriginTimes,
-    Recording, Sequential, SequentialSettings, Settings, Simulated, Threaded, ThreadedSettings,
-    Timed, ZONE_USED, ZONES_LEFT,
+    Calls, ClaimOrder, Ground, Habits, HostCosts, Load, Lru, Measures, MemoryCosts, OriginTimes,
+    Recording, Sequential, SequentialSettings, Simulated, SimulationSettings, Threaded,
+    ThreadedSettings, Timed, ZONE_USED, ZONES_LEFT,
 };
 use crate::{Draw, Pace, Recorded, Workload};
 
@@ -281,8 +281,8 @@ fn zncache(
         threads: experiment.tasks,
         origin_latency: experiment.origin_latency,
         claim: match experiment.hold_zone_during_fetch {
-            true => Claim::BeforeFetch,
-            false => Claim::AfterFetch,
+            true => ClaimOrder::BeforeFetch,
+            false => ClaimOrder::AfterFetch,
         },
         free_zones: (high * per_zone, low * per_zone),
         memory: MEMORY,
@@ -356,7 +356,7 @@ fn zonal(
             (experiment.chunk.min(ZONAL_CHUNK), origin)
         }
     };
-    let settings = Settings {
+    let settings = SimulationSettings {
         chunk,
         get: experiment.chunk,
         policy,

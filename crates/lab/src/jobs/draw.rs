@@ -9,7 +9,7 @@ use crate::{Distribution, Permutation, Zipf};
 
 /// Order in which a job writes its part.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Order {
+pub enum WriteOrder {
     /// Random, every piece with the same probability.
     Uniform,
     /// Random, by a Zipf distribution with this exponent.
@@ -18,7 +18,7 @@ pub enum Order {
     Sequential,
 }
 
-impl FromStr for Order {
+impl FromStr for WriteOrder {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -34,7 +34,7 @@ impl FromStr for Order {
     }
 }
 
-impl fmt::Display for Order {
+impl fmt::Display for WriteOrder {
     /// Writes the text form that [`FromStr`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -59,11 +59,11 @@ impl Places {
     /// Positions among `units` units. For Zipf, `merged` ranks are one unit.
     ///
     /// Requires: `units` is above 0.
-    pub(super) fn new(order: Order, (units, merged): (u64, u64), seed: u64) -> Self {
+    pub(super) fn new(order: WriteOrder, (units, merged): (u64, u64), seed: u64) -> Self {
         match order {
-            Order::Uniform => Self::Uniform(units),
-            Order::Sequential => Self::Sequential(0, units),
-            Order::Zipf(theta) => {
+            WriteOrder::Uniform => Self::Uniform(units),
+            WriteOrder::Sequential => Self::Sequential(0, units),
+            WriteOrder::Zipf(theta) => {
                 let ranks = Zipf::new(units * merged, theta);
                 Self::Zipf(ranks, merged, Permutation::new(units, seed))
             }

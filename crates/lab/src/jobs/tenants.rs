@@ -7,7 +7,7 @@
 //!    meanwhile.
 //!
 //! The turns follow from each tenant's share of the bytes. So the same writes come in the same
-//! order on every [`Ground`], however fast the device is.
+//! order on every [`TenantsPrecondition`], however fast the device is.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use zonal_device::Geometry;
 use zonal_emulator::{ConventionalProfile, Profile, Tags, ZonedDrive};
 use zonal_shaper::Export;
 
-use super::draw::{Order, Places};
+use super::draw::{Places, WriteOrder};
 use super::volume::{Opened, ZONE_BLOCKS_MIN, alone, given_to, in_zones, on_tiers};
 use super::writers::{FILL, Turnover, Writers};
 use crate::experiment::Run;
@@ -31,7 +31,7 @@ pub struct Tenants {
     /// Workload of the tenants.
     pub mix: Mix,
     /// Device of the tenants.
-    pub ground: Ground,
+    pub ground: TenantsPrecondition,
     /// Blocks per zone, instead of the 275,712 of the real drive. Everything is smaller by the same
     /// factor.
     pub zone_blocks: u64,
@@ -56,7 +56,7 @@ pub enum Mix {
 /// Device of the tenants. All devices have the same room for the same data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ground {
+pub enum TenantsPrecondition {
     /// Zonal's block device on the ZN540, with separate zones for each tenant.
     Isolated,
     /// Zonal's block device on the ZN540, with zones that all tenants share.
@@ -144,21 +144,21 @@ impl Mix {
     }
 
     /// Order and share of the writes of each tenant.
-    const fn orders(self) -> [(Order, u64); TENANTS] {
-        const IN_ORDER: Order = Order::Sequential;
-        const ANYWHERE: Order = Order::Uniform;
+    const fn orders(self) -> [(WriteOrder, u64); TENANTS] {
+        const IN_ORDER: WriteOrder = WriteOrder::Sequential;
+        const ANYWHERE: WriteOrder = WriteOrder::Uniform;
         match self {
             Self::AllAlike => [(ANYWHERE, 1); TENANTS],
             Self::InOrder => [(IN_ORDER, 8), (IN_ORDER, 4), (IN_ORDER, 2), (IN_ORDER, 1)],
             Self::TwoAndTwo => [(IN_ORDER, 1), (IN_ORDER, 1), (ANYWHERE, 1), (ANYWHERE, 1)],
             Self::AllDifferent => {
-                [(IN_ORDER, 33), (Order::Zipf(THETA), 33), (ANYWHERE, 33), (ANYWHERE, 1)]
+                [(IN_ORDER, 33), (WriteOrder::Zipf(THETA), 33), (ANYWHERE, 33), (ANYWHERE, 1)]
             }
         }
     }
 }
 
-impl Ground {
+impl TenantsPrecondition {
     /// All devices.
     pub const ALL: [Self; 4] =
         [Self::Isolated, Self::Together, Self::OnConventional, Self::Conventional];
@@ -261,19 +261,19 @@ impl Tenants {
         };
         let (exports, tenants) = (|_| self.exports(each), (low_u32(TENANTS), SPARE_PERCENT));
         match self.ground {
-            Ground::Isolated | Ground::Together => {
+            TenantsPrecondition::Isolated | TenantsPrecondition::Together => {
                 let geometry = Geometry { zone_size: zone, zone_capacity: zone, ..zn540.geometry };
                 let (profile, medium) = (Profile { geometry, ..zn540 }, Tags::new(&geometry));
                 let drive = ZonedDrive::new(profile, self.seed + 1, Box::new(medium));
                 on_tiers((&buffer(), &Rc::new(RefCell::new(drive))), tenants, exports)
             }
-            Ground::OnConventional => {
+            TenantsPrecondition::OnConventional => {
                 let zones = sn540.user_blocks().0 / zone.0;
                 let drive = in_zones(sn540, zones, self.seed + 1);
                 let opened = on_tiers((&buffer(), &drive), tenants, exports)?;
                 Ok(Opened { given: given_to(&drive), ..opened })
             }
-            Ground::Conventional => {
+            TenantsPrecondition::Conventional => {
                 let opened = alone(sn540, LONG, self.seed + 1);
                 Ok(Opened { offered: Blocks(each.0 * TENANTS as u64), ..opened })
             }
@@ -283,7 +283,11 @@ impl Tenants {
     fn exports(&self, blocks: Blocks) -> Vec<Export> {
         let export = |at: usize| {
             let name = format!("tenant {at}");
-            let tenant = if self.ground == Ground::Together { "all".into() } else { name.clone() };
+            let tenant = if self.ground == TenantsPrecondition::Together {
+                "all".into()
+            } else {
+                name.clone()
+            };
             Export { name, tenant, blocks }
         };
         (0..TENANTS).map(export).collect()
@@ -311,7 +315,7 @@ impl Turns {
         let orders = run.mix.orders();
         let tenant = |at: usize| {
             let (order, share) = orders[at];
-            let write = if order == Order::Sequential { LONG } else { SHORT }.blocks_ceil();
+            let write = if order == WriteOrder::Sequential { LONG } else { SHORT }.blocks_ceil();
             let units = (each.0 / write.0, merged);
             let places = Places::new(order, units, run.seed ^ at as u64);
             Tenant { first: each.0 * at as u64, share, places, data: tagged(write) }
@@ -342,15 +346,15 @@ impl Turns {
 mod tests {
     use super::*;
 
-    fn outcome(mix: Mix, ground: Ground) -> TenantsOutcome {
+    fn outcome(mix: Mix, ground: TenantsPrecondition) -> TenantsOutcome {
         let tenants = Tenants { mix, ground, zone_blocks: ZONE_BLOCKS_MIN, seed: 1 };
         tenants.run(&|_| ()).expect("nothing is broken")
     }
 
     #[test]
     fn tenants_of_other_lifetimes_cost_less_in_zones_of_their_own() {
-        let [isolated, together] =
-            [Ground::Isolated, Ground::Together].map(|ground| outcome(Mix::TwoAndTwo, ground));
+        let [isolated, together] = [TenantsPrecondition::Isolated, TenantsPrecondition::Together]
+            .map(|ground| outcome(Mix::TwoAndTwo, ground));
         let written = &isolated.written;
         assert!(written.iter().all(|bytes| bytes.abs_diff(written[0]) <= LONG.0), "{written:?}");
         assert!(
@@ -364,11 +368,18 @@ mod tests {
 
     #[test]
     fn a_drive_alone_holds_what_tenants_write_and_a_zone_may_be_too_small() {
-        let alone = outcome(Mix::TwoAndTwo, Ground::Conventional);
+        let alone = outcome(Mix::TwoAndTwo, TenantsPrecondition::Conventional);
         assert!(1.0 < alone.amplification(), "{alone:?}");
-        assert_eq!(alone.written, outcome(Mix::TwoAndTwo, Ground::Conventional).written);
-        let small =
-            Tenants { mix: Mix::AllAlike, ground: Ground::Isolated, zone_blocks: 8, seed: 1 };
+        assert_eq!(
+            alone.written,
+            outcome(Mix::TwoAndTwo, TenantsPrecondition::Conventional).written
+        );
+        let small = Tenants {
+            mix: Mix::AllAlike,
+            ground: TenantsPrecondition::Isolated,
+            zone_blocks: 8,
+            seed: 1,
+        };
         assert!(small.run(&|_| ()).expect_err("too small").contains("too small"));
     }
 }

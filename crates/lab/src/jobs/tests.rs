@@ -7,7 +7,7 @@ fn jobs(buffer: &str, drive: &str, smaller: u64) -> Jobs {
     Jobs {
         jobs: 8,
         write: Bytes::kib(4),
-        order: Order::Uniform,
+        order: WriteOrder::Uniform,
         read: Bytes::kib(64),
         read_rate: Bytes(0),
         depth: 32,
@@ -19,14 +19,16 @@ fn jobs(buffer: &str, drive: &str, smaller: u64) -> Jobs {
     }
 }
 
-fn outcome(jobs: &Jobs) -> Outcome {
+fn outcome(jobs: &Jobs) -> JobOutcome {
     jobs.run(&|_| ()).unwrap()
 }
 
 #[test]
 fn what_a_buffer_absorbs_does_not_depend_on_the_scale() {
-    let at =
-        |smaller| Jobs { order: Order::Zipf(1.2), ..jobs("p5800x-optane", "p5316-qlc", smaller) };
+    let at = |smaller| Jobs {
+        order: WriteOrder::Zipf(1.2),
+        ..jobs("p5800x-optane", "p5316-qlc", smaller)
+    };
     // Both have a thousand zones, as the full drive is assumed to have. At smaller scales zones
     // would be too small, so there are fewer.
     let [one, other] = [4096, 8192].map(|smaller| outcome(&at(smaller)));
@@ -46,7 +48,7 @@ fn a_drive_programs_a_whole_unit_for_a_block_and_the_block_device_does_not() {
 #[test]
 fn a_drive_with_zones_may_keep_the_data_and_what_is_written_in_order_is_written_once() {
     let zoned = |order| outcome(&Jobs { order, ..jobs("p5800x-optane?size=44GiB", "zn540", 2048) });
-    let (anywhere, in_order) = (zoned(Order::Uniform), zoned(Order::Sequential));
+    let (anywhere, in_order) = (zoned(WriteOrder::Uniform), zoned(WriteOrder::Sequential));
     assert_eq!(anywhere.given, anywhere.programmed);
     assert!((2.0..4.0).contains(&anywhere.amplification()), "{anywhere:?}");
     assert!((1.0..1.2).contains(&in_order.amplification()), "{in_order:?}");

@@ -18,7 +18,7 @@ use zonal_shaper::{
 };
 
 use super::sets::Sets;
-use super::world::World;
+use super::world::JobWorld;
 use super::writers::FILL;
 use super::{Buffer, Jobs};
 use crate::experiment::Drive;
@@ -41,7 +41,7 @@ pub(super) enum Volume {
 
 /// An opened device with its simulation.
 pub(super) struct Opened {
-    pub(super) world: World,
+    pub(super) world: JobWorld,
     pub(super) volume: Volume,
     /// Blocks that the writers may use.
     pub(super) offered: Blocks,
@@ -148,7 +148,7 @@ pub(super) const BUFFER_HAS_ZONES: &str = "buffer: write none, or a drive withou
 /// A drive alone, with its whole capacity.
 pub(super) fn alone(profile: ConventionalProfile, read: Bytes, seed: u64) -> Opened {
     let ((drive, all), port) = (in_place(profile, seed), Port::new());
-    let mut world = World::new();
+    let mut world = JobWorld::new();
     world.add_in_place(&drive, port.clone());
     let class = PoolClass { blocks: read.blocks_ceil(), count: 512 };
     let buffers = Buffers::holding(Contents::Tags, world.executor.spawner(), &[class]);
@@ -204,7 +204,7 @@ pub(super) fn on_tiers<D: ZonedDevice + 'static>(
     (tenants, spare_percent): (u32, u8),
     exports: impl FnOnce(Blocks) -> Vec<Export>,
 ) -> Result<Opened, String> {
-    let mut world = World::new();
+    let mut world = JobWorld::new();
     let spawner = world.executor.spawner().clone();
     let classes = [
         PoolClass { blocks: Blocks(1), count: 512 },

@@ -14,7 +14,7 @@ const TASKS_MAX: usize = 4096;
 const POLLS_PER_TURN: usize = 1024;
 
 /// Executor, clock and drives of a simulation.
-pub(super) struct World {
+pub(super) struct JobWorld {
     pub(super) executor: Executor,
     pub(super) now: Nanos,
     drives: Vec<Box<dyn Turned>>,
@@ -33,7 +33,7 @@ struct Zoned<D>(Rc<RefCell<D>>, Port<Command, Completion>);
 /// A drive that is written in place.
 struct InPlace(Rc<RefCell<ConventionalDrive>>, Port<BlockCommand, Completion>);
 
-impl World {
+impl JobWorld {
     pub(super) fn new() -> Self {
         Self { executor: Executor::new(TASKS_MAX), now: Nanos(0), drives: Vec::new() }
     }

@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 use zonal_base::{Bytes, Nanos, Payload};
 
 use super::volume::{Given, Opened, Volume};
-use super::world::World;
+use super::world::JobWorld;
 use crate::simulated::{Latency, Measures, Timed};
 use crate::tagged::tagged;
 
 /// A device with its writers.
 pub(super) struct Writers {
-    pub(super) world: World,
+    pub(super) world: JobWorld,
     pub(super) volume: Volume,
     given: Box<dyn Fn() -> Given>,
-    pub(super) tally: Rc<Tally>,
+    pub(super) tally: Rc<JobTally>,
 }
 
 /// Counters of the writers and readers.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct JobTally {
     pub(super) written: Cell<u64>,
     pub(super) read: Cell<u64>,
     /// Writers that have not finished.
@@ -31,7 +31,7 @@ pub(super) struct Tally {
     failure: RefCell<Option<String>>,
 }
 
-impl Tally {
+impl JobTally {
     pub(super) fn fail(&self, why: String) {
         self.failure.borrow_mut().get_or_insert(why);
     }
@@ -77,7 +77,7 @@ impl Turnover {
 /// Result of writers, in a whole run or in a part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Outcome {
+pub struct JobOutcome {
     /// Duration in nanoseconds of virtual time.
     pub took_ns: u64,
     /// Bytes that the jobs wrote.
@@ -92,7 +92,7 @@ pub struct Outcome {
     pub write: Latency,
 }
 
-impl Outcome {
+impl JobOutcome {
     /// Write rate of all jobs in MiB/s.
     #[must_use]
     pub fn write_rate(&self) -> f64 {
@@ -142,9 +142,9 @@ impl Writers {
         Self { world, volume, given, tally: Rc::default() }
     }
 
-    pub(super) fn so_far(&self) -> Outcome {
+    pub(super) fn so_far(&self) -> JobOutcome {
         let Given { given, programmed } = (self.given)();
-        Outcome {
+        JobOutcome {
             took_ns: self.world.now.0,
             written: self.tally.written.get(),
             read: self.tally.read.get(),

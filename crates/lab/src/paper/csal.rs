@@ -5,10 +5,10 @@
 use zonal_base::Bytes;
 
 use super::{
-    Cell, Choice, Claim, DriveModel, Paper, Published, Report, Verdict, report::short, tenancy,
+    Cell, Choice, Claim, DriveModel, Paper, PaperReport, Published, Verdict, report::short, tenancy,
 };
 use crate::experiment::Done;
-use crate::jobs::{Jobs, Order, Outcome, Tenants};
+use crate::jobs::{JobOutcome, Jobs, Tenants, WriteOrder};
 
 /// Scale factor of the drives alone, whose superblocks have 16 units. Smaller superblocks would be
 /// emptied at almost no cost.
@@ -50,9 +50,9 @@ impl Run {
         };
         let theta = || rest.strip_prefix(" zipf ").and_then(|theta| theta.parse().ok());
         let (write, order) = match self.figure {
-            "figure 7" => (Bytes::kib(4), Order::Zipf(1.2)),
-            "figure 8" => (Bytes::kib(64), theta().map_or(Order::Uniform, Order::Zipf)),
-            _ => (Bytes::kib(4), Order::Uniform),
+            "figure 7" => (Bytes::kib(4), WriteOrder::Zipf(1.2)),
+            "figure 8" => (Bytes::kib(64), theta().map_or(WriteOrder::Uniform, WriteOrder::Zipf)),
+            _ => (Bytes::kib(4), WriteOrder::Uniform),
         };
         Jobs {
             jobs: JOBS,
@@ -89,7 +89,11 @@ pub(super) fn experiments(choice: &Choice) -> Vec<Jobs> {
     experiments
 }
 
-pub(super) fn report(choice: &Choice, done: &[Done<Jobs>], tenants: &[Done<Tenants>]) -> Report {
+pub(super) fn report(
+    choice: &Choice,
+    done: &[Done<Jobs>],
+    tenants: &[Done<Tenants>],
+) -> PaperReport {
     let outcome = |run: Run| {
         let jobs = run.jobs();
         done.iter().find(|done| done.experiment == jobs).map(|done| &done.outcome)
@@ -105,15 +109,15 @@ pub(super) fn report(choice: &Choice, done: &[Done<Jobs>], tenants: &[Done<Tenan
     let drives: &[&str] =
         if done.is_empty() { &[] } else { &["p5800x-optane", "p5316-qlc", "p5510-tlc"] };
     let drives = DriveModel::named(drives);
-    let report = Report::on(drives, Paper::Csal, (cells.collect(), claims), (done, seed));
+    let report = PaperReport::on(drives, Paper::Csal, (cells.collect(), claims), (done, seed));
     let drives = ["p5800x-optane", "zn540", "sn540"];
     let exhibits = tenancy::exhibits(tenants);
     let report = report.beside(exhibits, (tenants, tenancy::SEED), &drives);
-    Report { notes: notes(choice), ..report }
+    PaperReport { notes: notes(choice), ..report }
 }
 
 /// Value of a run in a column.
-fn value(published: &Published, outcome: &Outcome) -> f64 {
+fn value(published: &Published, outcome: &JobOutcome) -> f64 {
     match published.column {
         "write" => outcome.write_rate() / JOBS as f64,
         "read" => outcome.read_rate() / JOBS as f64,
@@ -123,7 +127,7 @@ fn value(published: &Published, outcome: &Outcome) -> f64 {
 
 /// Write amplification as the paper counts it: for CSAL the bytes that the drive receives, for a
 /// drive the bytes that it programs.
-fn wear(row: &str, outcome: &Outcome) -> f64 {
+fn wear(row: &str, outcome: &JobOutcome) -> f64 {
     match row.starts_with("O+Q") {
         true => outcome.amplification(),
         false => outcome.flash_amplification(),
@@ -198,8 +202,8 @@ const WEAR: [Ratio; 6] = [
 ];
 
 /// Claims of the paper whose runs are done.
-fn claims<'a>(find: &dyn Fn(&'static str, &'static str) -> Option<&'a Outcome>) -> Vec<Claim> {
-    let of = |(claim, figure, rows, published): Ratio, value: fn(&str, &Outcome) -> f64| {
+fn claims<'a>(find: &dyn Fn(&'static str, &'static str) -> Option<&'a JobOutcome>) -> Vec<Claim> {
+    let of = |(claim, figure, rows, published): Ratio, value: fn(&str, &JobOutcome) -> f64| {
         let [one, other] = rows;
         let here = value(one, find(figure, one)?) / value(other, find(figure, other)?);
         Some(of_ratio(claim, published, here))

@@ -11,9 +11,9 @@ use zonal_base::{Bytes, Nanos};
 use zonal_emulator::{Profile, Tags, ZonedDrive};
 
 use super::exhibit::Exhibit;
-use super::{Paper, Report};
+use super::{Paper, PaperReport};
 use crate::experiment::{Done, Engine, Experiment, Precondition, Run};
-use crate::simulated::{Habits, Load, OriginTimes, Settings, Simulated, Timed};
+use crate::simulated::{Habits, Load, OriginTimes, Simulated, SimulationSettings, Timed};
 use crate::{Distribution, Draw};
 use contrary::{Contrary, Way};
 
@@ -101,7 +101,7 @@ impl Advised {
         let profile = Profile::zn540();
         let medium = Box::new(Tags::new(&profile.geometry));
         let drive = Contrary::new(ZonedDrive::new(profile, self.seed, medium), ZONES, way);
-        let settings = Settings {
+        let settings = SimulationSettings {
             chunk: CHUNK,
             get: CHUNK,
             policy: POLICY.parse().map_err(|error| format!("policy: {error}"))?,
@@ -174,7 +174,7 @@ impl Shown {
     }
 }
 
-pub(super) fn report(done: &[Done<Advised>]) -> Report {
+pub(super) fn report(done: &[Done<Advised>]) -> PaperReport {
     let find = |ground| {
         let run = run(ground);
         done.iter().find(|done| done.experiment == run).map(|done| done.outcome)
@@ -203,7 +203,7 @@ pub(super) fn report(done: &[Done<Advised>]) -> Report {
         let figures = (0..5).map(|at| figures.map(|figures| figures[at]));
         exhibit.push(name, figures.chain([part]).collect());
     }
-    let report = Report::on(Vec::new(), Paper::Zns, (Vec::new(), Vec::new()), (done, SEED));
+    let report = PaperReport::on(Vec::new(), Paper::Zns, (Vec::new(), Vec::new()), (done, SEED));
     report.beside(vec![exhibit], (done, SEED), &["zn540", "sn540"])
 }
 

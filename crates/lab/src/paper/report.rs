@@ -13,7 +13,7 @@ use crate::experiment::{Done, Run};
 
 /// Results of a paper's experiments.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct PaperReport {
     /// The paper.
     pub paper: Paper,
     /// Commit of the program that ran it.
@@ -99,14 +99,14 @@ impl Cell {
     }
 }
 
-impl Report {
+impl PaperReport {
     /// The common parts of a report. Requires: `done` are the runs of the paper.
     pub(super) fn new(paper: Paper, cells: Vec<Cell>, claims: Vec<Claim>, done: &[Done]) -> Self {
         let seed = done.first().map_or(0, |done| done.experiment.seed);
         Self::on(drives(done), paper, (cells, claims), (done, seed))
     }
 
-    /// As [`Report::new`], for runs of any kind on the given drives.
+    /// As [`PaperReport::new`], for runs of any kind on the given drives.
     pub(super) fn on<E: Run>(
         drives: Vec<DriveModel>,
         paper: Paper,
@@ -189,7 +189,7 @@ fn drives(done: &[Done]) -> Vec<DriveModel> {
 /// Deviations for the count of cells. The goals are 15 % on the zoned drive and 30 % on the other.
 const BOUNDS: [f64; 5] = [0.10, 0.15, 0.25, 0.30, 0.50];
 
-impl fmt::Display for Report {
+impl fmt::Display for PaperReport {
     /// Writes the report as Markdown with aligned columns.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widths = self.cells.iter().map(|cell| cell.column.len());

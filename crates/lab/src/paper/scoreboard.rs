@@ -6,19 +6,19 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Paper, Report};
+use super::{Paper, PaperReport};
 use crate::page;
 
 /// A row per paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scoreboard {
     /// Rows, in the order of the papers.
-    pub papers: Vec<Row>,
+    pub papers: Vec<ScoreRow>,
 }
 
 /// Counts of a paper's cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct ScoreRow {
     /// The paper.
     pub paper: Paper,
     /// Compared cells.
@@ -47,15 +47,15 @@ const BOUNDS: [f64; 3] = [0.10, 0.25, 0.50];
 impl Scoreboard {
     /// Scoreboard of complete reports. Reports without cells are left out.
     #[must_use]
-    pub fn of(reports: &[Report]) -> Self {
-        let row = |report: &Report| {
+    pub fn of(reports: &[PaperReport]) -> Self {
+        let row = |report: &PaperReport| {
             let (within, cells) = report.within(&BOUNDS, |_| true);
             let [within_10, within_25, within_50] = within[..] else {
                 unreachable!("one for each bound")
             };
             let not_reproduced = cells - within_50;
             let (paper, commit) = (report.paper, report.commit.clone());
-            Row { paper, cells, within_10, within_25, within_50, not_reproduced, commit }
+            ScoreRow { paper, cells, within_10, within_25, within_50, not_reproduced, commit }
         };
         let with_cells = reports.iter().filter(|report| !report.cells.is_empty());
         Self { papers: with_cells.map(row).collect() }
@@ -90,9 +90,10 @@ impl Scoreboard {
 
     /// Rows of text. The first row holds the column names.
     fn rows(&self) -> Vec<Vec<String>> {
-        let row = |row: &Row| {
+        let row = |row: &ScoreRow| {
             let (number, title) = row.paper.name();
-            let Row { cells, within_10, within_25, within_50, not_reproduced, commit, .. } = row;
+            let ScoreRow { cells, within_10, within_25, within_50, not_reproduced, commit, .. } =
+                row;
             let counts = [cells, within_10, within_25, within_50, not_reproduced];
             let counts = counts.into_iter().map(ToString::to_string);
             let name = format!("{number} {title}");
@@ -157,9 +158,9 @@ mod tests {
         let figure = Published::of(Paper::ZnCache)[0];
         let cell = |part: f64| Cell::new(&figure, figure.value * part);
         let cells = [1.0, 0.92, 1.2, 1.6, 0.0].map(cell).to_vec();
-        let report = Report::new(Paper::ZnCache, cells, Vec::new(), &[]);
+        let report = PaperReport::new(Paper::ZnCache, cells, Vec::new(), &[]);
         let scoreboard = Scoreboard::of(&[report]);
-        let Row { cells, within_10, within_25, within_50, not_reproduced, .. } =
+        let ScoreRow { cells, within_10, within_25, within_50, not_reproduced, .. } =
             scoreboard.papers[0];
         let counts = [cells, within_10, within_25, within_50, not_reproduced];
         assert_eq!(counts, [5, 2, 3, 3, 2]);

@@ -7,7 +7,7 @@ use super::exhibit::Exhibit;
 use super::report::short;
 use super::{Choice, Claim, Verdict};
 use crate::experiment::Done;
-use crate::jobs::{Ground, Mix, TENANTS, Tenants, TenantsOutcome};
+use crate::jobs::{Mix, TENANTS, Tenants, TenantsOutcome, TenantsPrecondition};
 
 /// Place in the paper.
 pub(super) const FIGURE: &str = "figure 10";
@@ -21,7 +21,7 @@ const ZONE_BLOCKS: u64 = 960;
 /// Fractions count as equal below this difference.
 const ALIKE: f64 = 0.03;
 
-const fn run(mix: Mix, ground: Ground) -> Tenants {
+const fn run(mix: Mix, ground: TenantsPrecondition) -> Tenants {
     Tenants { mix, ground, zone_blocks: ZONE_BLOCKS, seed: SEED }
 }
 
@@ -30,7 +30,7 @@ pub(super) fn runs(choice: &Choice) -> Vec<Tenants> {
     if !choice.has(FIGURE) {
         return Vec::new();
     }
-    let of_mix = |mix| Ground::ALL.map(|ground| run(mix, ground));
+    let of_mix = |mix| TenantsPrecondition::ALL.map(|ground| run(mix, ground));
     Mix::ALL.into_iter().flat_map(of_mix).collect()
 }
 
@@ -39,7 +39,7 @@ pub(super) fn exhibits(done: &[Done<Tenants>]) -> Vec<Exhibit> {
     if done.is_empty() {
         return Vec::new();
     }
-    let grounds = Ground::ALL.map(Ground::name);
+    let grounds = TenantsPrecondition::ALL.map(TenantsPrecondition::name);
     let columns: Vec<&str> = std::iter::once("workload").chain(grounds).collect();
     let title = "what the drive programs for each byte that four tenants write";
     let mut all = Exhibit::new(FIGURE, title, &columns);
@@ -48,39 +48,53 @@ pub(super) fn exhibits(done: &[Done<Tenants>]) -> Vec<Exhibit> {
     let mut each = Exhibit::new(FIGURE, title, &columns);
     for mix in Mix::ALL {
         let of = |ground| outcome(done, mix, ground);
-        let values = Ground::ALL.map(|ground| of(ground).map(TenantsOutcome::amplification));
+        let values =
+            TenantsPrecondition::ALL.map(|ground| of(ground).map(TenantsOutcome::amplification));
         all.push(mix.name(), values.to_vec());
-        let isolated = of(Ground::Isolated);
+        let isolated = of(TenantsPrecondition::Isolated);
         let one = |at| isolated.and_then(|outcome| outcome.amplification_of(at));
         each.push(mix.name(), (0..TENANTS).map(one).collect());
     }
     vec![all, each]
 }
 
-fn outcome(done: &[Done<Tenants>], mix: Mix, ground: Ground) -> Option<&TenantsOutcome> {
+fn outcome(
+    done: &[Done<Tenants>],
+    mix: Mix,
+    ground: TenantsPrecondition,
+) -> Option<&TenantsOutcome> {
     let run = run(mix, ground);
     done.iter().find(|done| done.experiment == run).map(|done| &done.outcome)
 }
 
 /// Claims of the paper about the figure whose runs are done.
 pub(super) fn claims(done: &[Done<Tenants>]) -> Vec<Claim> {
-    let part = |other: Ground| {
+    let part = |other: TenantsPrecondition| {
         let of_mix = |mix| {
-            let isolated = outcome(done, mix, Ground::Isolated)?.amplification();
+            let isolated = outcome(done, mix, TenantsPrecondition::Isolated)?.amplification();
             Some(isolated / outcome(done, mix, other)?.amplification())
         };
         Mix::ALL.into_iter().map(of_mix).collect::<Option<Vec<f64>>>()
     };
     let against = [
-        (Ground::Together, "isolation lowers WAF: zones of their own over the same zones"),
-        (Ground::OnConventional, "the drive with zones lowers WAF: over the same on a SN540"),
-        (Ground::Conventional, "the drive with zones lowers WAF: over the SN540 alone"),
+        (
+            TenantsPrecondition::Together,
+            "isolation lowers WAF: zones of their own over the same zones",
+        ),
+        (
+            TenantsPrecondition::OnConventional,
+            "the drive with zones lowers WAF: over the same on a SN540",
+        ),
+        (
+            TenantsPrecondition::Conventional,
+            "the drive with zones lowers WAF: over the SN540 alone",
+        ),
     ];
     let mut claims = Vec::new();
     for (other, claim) in against {
         let Some(parts) = part(other) else { continue };
         claims.push(lower(claim, &parts));
-        if other == Ground::Together {
+        if other == TenantsPrecondition::Together {
             claims.push(most(&parts));
         }
     }

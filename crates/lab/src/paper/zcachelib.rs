@@ -14,11 +14,11 @@ use std::fmt;
 
 use zonal_base::{Bytes, Nanos};
 
-use super::report::{Cell, DriveModel, Report};
+use super::report::{Cell, DriveModel, PaperReport};
 use super::{Choice, Paper, Published};
 use crate::CachePool;
 use crate::experiment::Done;
-use crate::simulated::cachelib::{Eviction, Medium, Outcome, Placing, Settings};
+use crate::simulated::cachelib::{CacheLibOutcome, CacheLibSettings, Eviction, Medium, Placing};
 use room::{FileRoom, OTHER_LOGS, Room};
 pub(super) use served::{experiments as ours, rows as ours_rows};
 
@@ -124,11 +124,11 @@ impl ZCacheLib {
 
     /// Settings of the simulation.
     #[must_use]
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> CacheLibSettings {
         self.settings_in(Room::WHOLE)
     }
 
-    fn settings_in(&self, room: Room) -> Settings {
+    fn settings_in(&self, room: Room) -> CacheLibSettings {
         let (placing, eviction) = match self.scheme {
             Scheme::RegFifo => (Placing::InPlace, Eviction::Fifo),
             Scheme::RegLru => (Placing::InPlace, Eviction::Lru),
@@ -157,7 +157,7 @@ impl ZCacheLib {
             // A zone takes seconds to fill.
             (settle, window) = (settle.max(Nanos::secs(15)), window.max(Nanos::secs(40)));
         }
-        Settings {
+        CacheLibSettings {
             workload: self.workload,
             smaller: self.smaller,
             objects_per_item: self.objects_per_item,
@@ -199,10 +199,10 @@ const fn request_cpu(workload: CachePool) -> Nanos {
 }
 
 /// Outcomes by run.
-struct Outcomes<'a>(Vec<(ZCacheLib, &'a Outcome)>);
+struct Outcomes<'a>(Vec<(ZCacheLib, &'a CacheLibOutcome)>);
 
 impl Outcomes<'_> {
-    fn get(&self, scheme: Scheme, workload: CachePool) -> Option<&Outcome> {
+    fn get(&self, scheme: Scheme, workload: CachePool) -> Option<&CacheLibOutcome> {
         let found = self.0.iter().find(|(run, _)| (run.scheme, run.workload) == (scheme, workload));
         found.map(|(_, outcome)| *outcome)
     }
@@ -223,7 +223,7 @@ fn published(unit: &str, scheme: Scheme, workload: CachePool) -> Option<f64> {
     found.map(|figure| figure.value)
 }
 
-fn value(unit: &str, outcome: &Outcome) -> f64 {
+fn value(unit: &str, outcome: &CacheLibOutcome) -> f64 {
     match unit {
         "MOPM" => outcome.mopm(),
         "%" => outcome.hit_ratio() * 100.0,
@@ -232,9 +232,9 @@ fn value(unit: &str, outcome: &Outcome) -> f64 {
 }
 
 /// Simulations for a choice, without duplicates. Each table needs all runs of the tables.
-pub(super) fn runs(choice: &Choice) -> Vec<Settings> {
+pub(super) fn runs(choice: &Choice) -> Vec<CacheLibSettings> {
     let tables = if has_tables(choice) { ZCacheLib::all() } else { Vec::new() };
-    let mut runs: Vec<Settings> = tables.iter().map(ZCacheLib::settings).collect();
+    let mut runs: Vec<CacheLibSettings> = tables.iter().map(ZCacheLib::settings).collect();
     for run in figures::runs(choice) {
         if !runs.contains(&run.settings) {
             runs.push(run.settings);
@@ -248,7 +248,7 @@ fn has_tables(choice: &Choice) -> bool {
 }
 
 /// Report of these runs.
-pub(super) fn report(choice: &Choice, done: &[Done<Settings>]) -> Report {
+pub(super) fn report(choice: &Choice, done: &[Done<CacheLibSettings>]) -> PaperReport {
     let find = |run: &ZCacheLib| {
         let settings = run.settings();
         done.iter().find(|done| done.experiment == settings).map(|done| &done.outcome)
@@ -266,8 +266,8 @@ pub(super) fn report(choice: &Choice, done: &[Done<Settings>]) -> Report {
     let mut claims = if has_tables(choice) { claims::of(choice, &outcomes) } else { Vec::new() };
     let shown = figures::Shown::of(choice, done);
     claims.extend(figure_claims::of(&shown));
-    let report = Report::on(drives, Paper::ZCacheLib, (cells.collect(), claims), (done, seed));
-    Report { exhibits: shown.exhibits(), notes: notes(choice), ..report }
+    let report = PaperReport::on(drives, Paper::ZCacheLib, (cells.collect(), claims), (done, seed));
+    PaperReport { exhibits: shown.exhibits(), notes: notes(choice), ..report }
 }
 
 /// Title of a table.

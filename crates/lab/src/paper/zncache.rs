@@ -9,7 +9,7 @@
 use zonal_base::{Bytes, Nanos};
 
 use super::report::Cell;
-use super::{Choice, Ours, Paper, Published, Report, claims, plots};
+use super::{Choice, Ours, Paper, PaperReport, Published, claims, plots};
 use crate::Distribution;
 use crate::experiment::{Done, Drive, Engine, Experiment, Outcome, Precondition};
 use crate::simulated::Habits;
@@ -169,7 +169,7 @@ pub(super) fn experiments(choice: &Choice, ours: bool) -> Vec<Experiment> {
 }
 
 /// Report of these runs.
-pub(super) fn report(choice: &Choice, done: &[Done]) -> Report {
+pub(super) fn report(choice: &Choice, done: &[Done]) -> PaperReport {
     let find = |experiment: &Experiment| {
         let found = done.iter().find(|done| done.experiment == *experiment);
         found.map(|done| &done.outcome)
@@ -192,7 +192,7 @@ pub(super) fn report(choice: &Choice, done: &[Done]) -> Report {
     let numbers = if choice.is_all() { plots::numbers() } else { choice.figures.clone() };
     let charts = plots::charts(&numbers, &outcomes);
     let notes = vec![FITTED.into()];
-    Report { ours, charts, notes, ..Report::new(Paper::ZnCache, cells, claims, done) }
+    PaperReport { ours, charts, notes, ..PaperReport::new(Paper::ZnCache, cells, claims, done) }
 }
 
 const FITTED: &str = "fitted: what fresh memory for a chunk costs a thread, to ZNS-512M-UNIF-10 of Tables 6 to 8, and what it costs that a thread sleeps and is woken, to the mean of ZNS-64K-UNIF-10 in Table 6; those cells are no predictions, all others are";

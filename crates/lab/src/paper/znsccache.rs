@@ -13,7 +13,7 @@ use zonal_base::{Bytes, Nanos};
 use super::claims::percent;
 use super::lookups::{self, Lookups};
 use super::report::{Cell, short};
-use super::{Choice, Claim, Ours, Paper, Published, Report, Verdict};
+use super::{Choice, Claim, Ours, Paper, PaperReport, Published, Verdict};
 use crate::Distribution;
 use crate::experiment::{Done, Engine, Experiment, Outcome, Precondition};
 use crate::simulated::{Habit, Habits};
@@ -64,12 +64,12 @@ pub struct Variant {
     /// Longest time to write a chunk, in milliseconds.
     pub write_max_ms: f64,
     /// Shares of the run time, as in Figure 5.
-    pub work: Work,
+    pub work: PaperWorkload,
 }
 
 /// Shares of the run time, from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Work {
+pub struct PaperWorkload {
     /// Waiting for the origin.
     pub remote: f64,
     /// Reading chunks.
@@ -195,7 +195,7 @@ fn theirs(row: &'static str) -> Experiment {
 }
 
 /// Report of these runs.
-pub(super) fn report(choice: &Choice, done: &[Done], lookups: &[Done<Lookups>]) -> Report {
+pub(super) fn report(choice: &Choice, done: &[Done], lookups: &[Done<Lookups>]) -> PaperReport {
     let find = |experiment: &Experiment| {
         let found = done.iter().find(|done| done.experiment == *experiment);
         found.map(|done| &done.outcome)
@@ -215,9 +215,9 @@ pub(super) fn report(choice: &Choice, done: &[Done], lookups: &[Done<Lookups>]) 
         Ours::of(row, (&code, &theirs(row)), &find)
     });
     let ours = ours.collect();
-    let report = Report::new(Paper::ZnsCCache, cells.collect(), claims, done);
+    let report = PaperReport::new(Paper::ZnsCCache, cells.collect(), claims, done);
     let report = report.beside(lookups::exhibits(lookups), (lookups, lookups::SEED), &["zn540"]);
-    Report { ours, variants, notes: vec![FITTED.into()], ..report }
+    PaperReport { ours, variants, notes: vec![FITTED.into()], ..report }
 }
 
 const FITTED: &str = "fitted: what opening the device, asking for its zones and closing it costs with every read and write, to the geometric mean of smallquery-noevict in Table 5, which is no prediction; and what fresh memory costs a thread, to paper 000";
@@ -270,7 +270,7 @@ impl Variant {
             get_p99_ms: millis(outcome.get.p99_ns),
             write_mean_ms: millis(outcome.write.mean_ns),
             write_max_ms: millis(outcome.write.max_ns),
-            work: Work::of(outcome),
+            work: PaperWorkload::of(outcome),
         }
     }
 
@@ -292,7 +292,7 @@ impl Variant {
             "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
         )?;
         variants.iter().try_for_each(|one| {
-            let Work { remote, read, write, other } = one.work;
+            let PaperWorkload { remote, read, write, other } = one.work;
             let [remote, read, write, other] =
                 [remote, read, write, other].map(|part| format!("{:.1} %", part * 100.0));
             writeln!(
@@ -311,7 +311,7 @@ impl Variant {
     }
 }
 
-impl Work {
+impl PaperWorkload {
     fn of(outcome: &Outcome) -> Self {
         let part = |nanos: f64| nanos / outcome.took_ns.max(1) as f64;
         let (read, write) = (part(outcome.read.sum_ns()), part(outcome.write.sum_ns()));

@@ -11,11 +11,11 @@
 //!    victim zone (`store`, `collect`).
 //!
 //! A drive's terabyte holds more small objects than a run can request. So an item stands for many
-//! objects ([`Settings::objects_per_item`]) and takes their room in memory, regions and zones, all
+//! objects ([`CacheLibSettings::objects_per_item`]) and takes their room in memory, regions and zones, all
 //! of which have their full size. Every request takes its time and reads the drive. One in
 //! `objects_per_item` changes the index, and some more update the recency of a region.
 //!
-//! Warm-up runs without the threads' time, then the cache is timed ([`Settings::window`]).
+//! Warm-up runs without the threads' time, then the cache is timed ([`CacheLibSettings::window`]).
 
 mod collect;
 mod items;
@@ -69,7 +69,7 @@ pub enum Placing {
     Moved,
     /// `zDrop`: as [`Placing::Moved`], but garbage collection drops the live regions.
     Dropped,
-    /// `zDrop` with less virtual spare room: drops the oldest regions ([`Settings::old_part`]), and
+    /// `zDrop` with less virtual spare room: drops the oldest regions ([`CacheLibSettings::old_part`]), and
     /// moves the rest.
     OldDropped,
     /// As [`Placing::OldDropped`] while enough zones are free, else drops all.
@@ -92,7 +92,7 @@ pub enum Medium {
 
 /// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
+pub struct CacheLibSettings {
     /// Workload of CacheBench.
     pub workload: CachePool,
     /// Scale: the cache and its memory are this many times smaller, and one in so many keys exists.
@@ -151,7 +151,7 @@ pub struct Settings {
 
 /// Result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct CacheLibOutcome {
     /// Gets in the stable stage.
     pub gets: u64,
     /// Gets that were hits.
@@ -188,7 +188,7 @@ pub struct Outcome {
     pub window: Nanos,
 }
 
-impl Outcome {
+impl CacheLibOutcome {
     /// Hit ratio of gets in the stable stage.
     #[must_use]
     pub fn hit_ratio(&self) -> f64 {
@@ -248,7 +248,7 @@ const CALLS_CONVENTIONAL: Calls =
 
 /// A simulated CacheLib on a drive.
 struct CacheState {
-    settings: Settings,
+    settings: CacheLibSettings,
     geometry: Geometry,
     clock: Clock,
     spawner: Spawner,
@@ -278,15 +278,15 @@ struct CacheState {
     /// Reads in progress, per zone of the drive.
     readers: RefCell<Vec<u32>>,
     reader_left: Event,
-    outcome: Cell<Option<Outcome>>,
+    outcome: Cell<Option<CacheLibOutcome>>,
     failure: RefCell<Option<Failure>>,
 }
 
-impl Run for Settings {
-    type Outcome = Outcome;
+impl Run for CacheLibSettings {
+    type Outcome = CacheLibOutcome;
 
     /// Runs on a new drive of `medium`, which is `smaller` times smaller than the real one.
-    fn run(&self, on_progress: &dyn Fn(f64)) -> Result<Outcome, String> {
+    fn run(&self, on_progress: &dyn Fn(f64)) -> Result<CacheLibOutcome, String> {
         let medium = Box::new(DiscardMedium);
         if self.medium == Medium::Conventional {
             let mut profile = ConventionalProfile::sn540();
@@ -313,9 +313,9 @@ impl Run for Settings {
 /// When the drive refuses a command, or the cache deadlocks.
 fn run<D: ZonedDevice>(
     ground: impl Into<Ground<D>>,
-    settings: &Settings,
+    settings: &CacheLibSettings,
     on_progress: &dyn Fn(f64),
-) -> Result<Outcome, String> {
+) -> Result<CacheLibOutcome, String> {
     let calls = match settings.placing {
         Placing::InPlace => CALLS_CONVENTIONAL,
         _ => CALLS_ZONED,
@@ -428,7 +428,7 @@ impl CacheState {
         self.emptying.set(Nanos(0));
         self.clock.sleep_until(begun + self.settings.window).await;
         let state = self.state.borrow();
-        self.outcome.set(Some(Outcome {
+        self.outcome.set(Some(CacheLibOutcome {
             gets: state.gets,
             hits: state.hits,
             memory_hits: state.memory_hits,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use zonal_base::{BLOCK_BYTES, Bytes, Nanos, Rng};
 use zonal_zonelog::Record;
 
-use crate::cachebench::{Operation, Request, Requests};
+use crate::cachebench::{Operation, PoolRequest, Requests};
 use crate::made::BTree;
 use crate::trace::{self, Op, Reader, TraceError};
 use crate::{Draw, Pace, Recorded};
@@ -66,7 +66,7 @@ enum Source {
 impl Pool {
     fn next(&mut self) -> Option<Ask> {
         self.left = self.left.checked_sub(1)?;
-        let Request { operation, key } = self.requests.next(&mut self.chance);
+        let PoolRequest { operation, key } = self.requests.next(&mut self.chance);
         let what = match operation {
             Operation::Get => What::Object(key, as_stored(self.requests.bytes(key))),
             Operation::Set => What::Removal(key),

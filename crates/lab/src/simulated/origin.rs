@@ -119,7 +119,7 @@ impl OriginTimes {
     }
 }
 
-pub(super) struct Origin {
+pub(super) struct SimulatedOrigin {
     times: OriginTimes,
     wanted: Wanted,
     /// Pending answers by due time, then by request number.
@@ -138,7 +138,7 @@ struct Body {
     rest: Range<u64>,
 }
 
-impl Origin {
+impl SimulatedOrigin {
     pub(super) fn new(times: OriginTimes, wanted: Wanted) -> Self {
         let class = PoolClass { blocks: FRAME.blocks_ceil(), count: FRAMES_MAX };
         Self {

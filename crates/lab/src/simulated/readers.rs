@@ -15,7 +15,7 @@ use zonal_cache::{
 use zonal_policy::SampleRank;
 use zonal_runtime::{Clock, Executor};
 
-use super::Settings;
+use super::SimulationSettings;
 use super::feed::{Feed, Load, What};
 use super::measures::Measures;
 use super::origin::{Called, OBJECT, Wanted};
@@ -76,7 +76,7 @@ struct GetOutcome {
 }
 
 impl Readers {
-    pub(super) fn new(settings: &Settings, wanted: Wanted) -> Self {
+    pub(super) fn new(settings: &SimulationSettings, wanted: Wanted) -> Self {
         Self {
             get: settings.get.0,
             tasks: settings.tasks,
@@ -205,7 +205,7 @@ impl Readers {
         let seen = Rc::new(Cell::new(GetOutcome::default()));
         let keeping = ReadHints {
             retention: RetentionClass::Usual,
-            lot: SampleRank::of(self.lots.borrow_mut().next_u64()),
+            rank: SampleRank::of(self.lots.borrow_mut().next_u64()),
         };
         let (mut rest, mut stripes) = (range.clone(), 0);
         while rest.start < rest.end {

@@ -5,7 +5,7 @@ use zonal_base::{Bytes, Nanos};
 use zonal_cache::CacheStats;
 use zonal_emulator::{Profile, Tags, ZonedDrive};
 
-use super::{OriginTimes, Outcome, Settings, Simulated};
+use super::{OriginTimes, Simulated, SimulationOutcome, SimulationSettings};
 use crate::{Distribution, Draw};
 
 const ZONES: u32 = 16;
@@ -13,8 +13,8 @@ const ZONES: u32 = 16;
 /// 1/250 of the drive.
 const DRAM: Bytes = Bytes::mib(64);
 
-fn settings(seed: u64, policy: &str) -> Settings {
-    Settings {
+fn settings(seed: u64, policy: &str) -> SimulationSettings {
+    SimulationSettings {
         chunk: Bytes::mib(1),
         get: Bytes::mib(1),
         policy: policy.parse().unwrap(),
@@ -26,11 +26,11 @@ fn settings(seed: u64, policy: &str) -> Settings {
 }
 
 /// Runs gets over twice as many chunks as the drive holds, four per chunk on average.
-fn run(seed: u64, policy: &str) -> (Outcome, Simulated<ZonedDrive>, Draw) {
+fn run(seed: u64, policy: &str) -> (SimulationOutcome, Simulated<ZonedDrive>, Draw) {
     run_with(&settings(seed, policy))
 }
 
-fn run_with(settings: &Settings) -> (Outcome, Simulated<ZonedDrive>, Draw) {
+fn run_with(settings: &SimulationSettings) -> (SimulationOutcome, Simulated<ZonedDrive>, Draw) {
     let mut profile = Profile::zn540();
     profile.geometry.zone_count = ZONES;
     let geometry = profile.geometry;
@@ -73,7 +73,8 @@ fn what_is_missed_once_is_not_written_once_flash_has_been_full() {
 
 #[test]
 fn what_is_read_often_is_read_from_memory() {
-    let (hits, simulated, _) = run_with(&Settings { memory: DRAM, ..settings(1, "zone-lru") });
+    let (hits, simulated, _) =
+        run_with(&SimulationSettings { memory: DRAM, ..settings(1, "zone-lru") });
     let (stats, without) = (simulated.cache().stats(), run(1, "zone-lru").0.hits);
     assert!(stats.pieces / 20 < stats.pieces_dram_hits, "{stats:?}");
     assert!(hits.hits.abs_diff(without) < hits.gets / 100, "what flash holds is the same");
@@ -83,7 +84,9 @@ fn what_is_read_often_is_read_from_memory() {
 
 #[test]
 fn what_waits_has_a_bound_and_costs_no_hits() {
-    let of = |memory| run_with(&Settings { memory, ..settings(1, "zone-lru?admit=probation") });
+    let of = |memory| {
+        run_with(&SimulationSettings { memory, ..settings(1, "zone-lru?admit=probation") })
+    };
     let [(without, ..), (with, simulated, _)] = [Bytes(0), Bytes(4 * DRAM.0)].map(of);
     let (stats, held) = (simulated.cache().stats(), simulated.cache().held_memory());
     assert!(0 < stats.turned_away_bytes && 0 < stats.pieces_dram_hits, "{stats:?}");

@@ -4,7 +4,7 @@
 //! origin and writes the chunk before it answers.
 //!
 //! 1. Threads take keys from one list and get them (`get`).
-//! 2. A claimed zone has one writer, also while the origin is slow ([`Claim::BeforeFetch`]). So no
+//! 2. A claimed zone has one writer, also while the origin is slow ([`ClaimOrder::BeforeFetch`]). So no
 //!    more misses are in progress than zones may be active.
 //! 3. Every read promotes its zone as a whole, if the zone is full. One task empties the zone that
 //!    was promoted longest ago (`evict`). With [`Lru::Chunks`] single chunks are evicted instead,
@@ -36,7 +36,7 @@ use zones::{Cut, Zones};
 
 /// Order of the two steps of a miss: claim a zone, and fetch from the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub enum ClaimOrder {
     /// Claims the zone before the request to the origin.
     BeforeFetch,
     /// Claims the zone when the bytes have arrived.
@@ -79,7 +79,7 @@ pub struct ThreadedSettings {
     /// Latency of the origin, from the request to the last byte.
     pub origin_latency: Nanos,
     /// When a miss claims its zone.
-    pub claim: Claim,
+    pub claim: ClaimOrder,
     /// Unit of the LRU.
     pub lru: Lru,
     /// Eviction starts when no more zones are free than the first number, and stops at the second.
@@ -192,8 +192,8 @@ impl<D: ZonedDevice> Threaded<D> {
             key_chance: RefCell::new(chance),
             begun: world.now,
             first_fetches: Cell::new(match settings.claim {
-                Claim::BeforeFetch => limit,
-                Claim::AfterFetch => zonal_base::low_u32(settings.threads),
+                ClaimOrder::BeforeFetch => limit,
+                ClaimOrder::AfterFetch => zonal_base::low_u32(settings.threads),
             }),
             chance: RefCell::new(Rng::new(seeds.next_u64())),
             running: Cell::new(settings.threads),
@@ -308,12 +308,12 @@ impl ThreadedState {
 
     async fn fill(&self, key: u64) -> Result<(), Failure> {
         let place = match self.settings.claim {
-            Claim::BeforeFetch => {
+            ClaimOrder::BeforeFetch => {
                 let place = self.zones.claim().await?;
                 self.fetch().await;
                 place
             }
-            Claim::AfterFetch => {
+            ClaimOrder::AfterFetch => {
                 self.fetch().await;
                 self.zones.claim().await?
             }

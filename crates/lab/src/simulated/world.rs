@@ -8,7 +8,7 @@ use zonal_runtime::{Buffers, Executor, Port};
 use zonal_zonelog::Generations;
 
 use super::OriginTimes;
-use super::origin::{Origin, Wanted};
+use super::origin::{SimulatedOrigin, Wanted};
 
 /// A drive with its current time.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) struct World<D> {
     pub(super) ports: Ports,
     pub(super) now: Nanos,
     drive: D,
-    origin: Origin,
+    origin: SimulatedOrigin,
 }
 
 /// The real checksum. It covers headers, and the tags of payloads.
@@ -73,7 +73,7 @@ impl<D: ZonedDevice> World<D> {
             checksum: CHECKSUM,
             generations: Generations::default(),
         };
-        Self { executor, ports, now, drive, origin: Origin::new(origin, wanted) }
+        Self { executor, ports, now, drive, origin: SimulatedOrigin::new(origin, wanted) }
     }
 
     pub(super) fn geometry(&self) -> &Geometry {

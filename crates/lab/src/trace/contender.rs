@@ -4,7 +4,7 @@ use super::{Op, Request, Unit};
 
 /// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReplayOutcome {
     /// The object was cached.
     Hit,
     /// The object was not cached.
@@ -30,7 +30,7 @@ pub trait Contender: Send {
     /// Serves one read. After a miss the policy decides whether to cache the object.
     ///
     /// The size of an object may differ between requests and may exceed the capacity.
-    fn read(&mut self, request: &Request) -> Outcome;
+    fn read(&mut self, request: &Request) -> ReplayOutcome;
 
     /// Invalidates an object that was written or deleted at the origin: its next read must miss.
     fn invalidate(&mut self, id: u64);
@@ -46,7 +46,7 @@ pub trait Contender: Send {
 
     /// Runs requests in order. The default method is compiled per policy, so one dynamic call
     /// covers thousands of requests.
-    fn run(&mut self, requests: &[Request], tally: &mut Tally) {
+    fn run(&mut self, requests: &[Request], tally: &mut ReplayTally) {
         for request in requests {
             match request.op {
                 Op::Read => tally.count(request, self.read(request)),
@@ -58,7 +58,7 @@ pub trait Contender: Send {
 
 /// Counters of one contender over a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct ReplayTally {
     /// Number of reads.
     pub requests: u64,
     /// Reads that hit.
@@ -71,30 +71,30 @@ pub struct Tally {
     pub flash: FlashBytes,
 }
 
-impl Tally {
-    fn count(&mut self, request: &Request, outcome: Outcome) {
+impl ReplayTally {
+    fn count(&mut self, request: &Request, outcome: ReplayOutcome) {
         self.requests += 1;
         self.bytes += u64::from(request.size);
-        if outcome == Outcome::Hit {
+        if outcome == ReplayOutcome::Hit {
             self.hits += 1;
             self.hit_bytes += u64::from(request.size);
         }
     }
 
-    /// Reads that were misses, of all reads; 0 of none.
+    /// Missed reads as a share of all reads; 0 without reads.
     #[must_use]
     pub fn miss_ratio(&self) -> f64 {
         ratio(self.requests - self.hits, self.requests)
     }
 
-    /// Bytes of reads that were misses, of the bytes of all reads; 0 of none.
+    /// Missed bytes as a share of all bytes read; 0 without reads.
     #[must_use]
     pub fn byte_miss_ratio(&self) -> f64 {
         ratio(self.bytes - self.hit_bytes, self.bytes)
     }
 
-    /// Bytes that went to flash for each read; 0 of none. Where objects count as one, each is taken for the mean size
-    /// of all reads.
+    /// Bytes written to flash per read; 0 without reads. Where objects count as one, each is taken
+    /// as the mean size of all reads.
     #[must_use]
     pub fn flash_bytes_per_request(&self, unit: Unit) -> f64 {
         let each = match unit {
@@ -104,7 +104,7 @@ impl Tally {
         ratio(self.flash.filled + self.flash.moved, self.requests) * each
     }
 
-    /// What went to flash, for all that was written for the first time; 1 if nothing was.
+    /// Write amplification: all flash writes over first writes; 1 without writes.
     #[must_use]
     pub fn write_amplification(&self) -> f64 {
         match self.flash.filled {

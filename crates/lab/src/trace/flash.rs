@@ -1,7 +1,7 @@
 //! Flash cache model: runs a policy of crate `policy` over zones without a device.
 //!
 //! 1. A missed read is written to flash at once, or after its time in the small queue (`Flash`).
-//! 2. The record is appended to the open zone, as in the log (`Log`).
+//! 2. The record is appended to the open zone, as in the log (`FlashLog`).
 //! 3. When few zones are empty, the policy picks a victim, and the records it keeps are rewritten
 //!    to another zone. One zone stays empty for rewrites if the policy ever rewrites.
 //!
@@ -24,9 +24,9 @@ mod tests;
 use zonal_base::{Bytes, Nanos};
 use zonal_policy::{Account, InPlace, Means, SmallQueue, Spec, Verdict, WriteBudget};
 
-use super::{Capacity, Contender, FlashBytes, Outcome, Request, Room};
+use super::{Capacity, Contender, FlashBytes, ReplayOutcome, Request, Room};
 use chunks::Chunks;
-use log::Log;
+use log::FlashLog;
 use regions::Regions;
 use store::Store;
 
@@ -62,9 +62,9 @@ pub(super) fn make(spec: &Spec, room: Room) -> Result<Box<dyn Contender>, String
     })
 }
 
-fn log(spec: &Spec, capacity: Capacity, zone_count: u32) -> Result<Log, String> {
+fn log(spec: &Spec, capacity: Capacity, zone_count: u32) -> Result<FlashLog, String> {
     let zone_capacity = capacity.amount() / u64::from(zone_count.max(1));
-    let least = Log::least_zones(spec);
+    let least = FlashLog::least_zones(spec);
     if zone_capacity == 0 || zone_count < least {
         return Err(format!(
             "{spec} with room for {capacity} in {zone_count} zones: it needs {least} zones at least, with room for \
@@ -78,7 +78,7 @@ fn log(spec: &Spec, capacity: Capacity, zone_count: u32) -> Result<Log, String> 
             Bytes(zone::CAPACITY_MAX),
         ));
     }
-    Ok(Log::new(spec, zone_count, zone_capacity))
+    Ok(FlashLog::new(spec, zone_count, zone_capacity))
 }
 
 impl<S: Store> Flash<S> {
@@ -127,15 +127,15 @@ impl<S: Store> Flash<S> {
 }
 
 impl<S: Store> Contender for Flash<S> {
-    fn read(&mut self, request: &Request) -> Outcome {
+    fn read(&mut self, request: &Request) -> ReplayOutcome {
         let len = self.capacity.weight(request.size).max(1);
         self.asked_for += Bytes(len);
         let waits = |probation: &mut SmallQueue| probation.read(request.id);
         if self.store.read(request.id, len) || self.probation.as_mut().is_some_and(waits) {
-            return Outcome::Hit;
+            return ReplayOutcome::Hit;
         }
         self.miss(request.id, len);
-        Outcome::Miss
+        ReplayOutcome::Miss
     }
 
     fn invalidate(&mut self, id: u64) {

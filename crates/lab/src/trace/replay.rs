@@ -11,7 +11,7 @@ use std::thread;
 
 use super::future::Future;
 use super::reader::Reader;
-use super::{Contender, Request, Tally, Trace, TraceError};
+use super::{Contender, ReplayTally, Request, Trace, TraceError};
 
 /// Requests per batch: 768 KiB, which fit into a core's cache.
 pub(super) const BATCH: usize = 32 << 10;
@@ -31,7 +31,7 @@ pub fn replay(
     trace: &Trace,
     contenders: Vec<Box<dyn Contender>>,
     on_progress: &(dyn Fn(f64) + Sync),
-) -> Result<Vec<Tally>, TraceError> {
+) -> Result<Vec<ReplayTally>, TraceError> {
     // Without contenders the window would never drain.
     if contenders.is_empty() {
         return Ok(Vec::new());
@@ -45,7 +45,7 @@ pub fn replay(
     };
     let seats = contenders
         .into_iter()
-        .map(|contender| Seat { taken: 0, contender: Some((contender, Tally::default())) });
+        .map(|contender| Seat { taken: 0, contender: Some((contender, ReplayTally::default())) });
     let source = Source { reader: trace.open()?, future, position: 0 };
     let stage = Stage {
         state: Mutex::new(State {
@@ -95,7 +95,7 @@ struct Seat {
     /// Number of batches that this contender has taken.
     taken: usize,
     /// `None` while a thread runs the contender.
-    contender: Option<(Box<dyn Contender>, Tally)>,
+    contender: Option<(Box<dyn Contender>, ReplayTally)>,
 }
 
 struct Source {
@@ -107,7 +107,7 @@ struct Source {
 /// A task of a worker thread.
 enum Piece {
     Read(Source),
-    Run(usize, (Box<dyn Contender>, Tally), Arc<Vec<Request>>),
+    Run(usize, (Box<dyn Contender>, ReplayTally), Arc<Vec<Request>>),
 }
 
 impl State {
@@ -133,7 +133,7 @@ impl State {
         is_broken || self.is_over && self.seats.iter().all(|seat| seat.taken == end)
     }
 
-    fn give_back(&mut self, at: usize, contender: (Box<dyn Contender>, Tally)) {
+    fn give_back(&mut self, at: usize, contender: (Box<dyn Contender>, ReplayTally)) {
         self.seats[at].contender = Some(contender);
         // A running contender holds its own reference to its batch.
         let behind = self.seats.iter().map(|seat| seat.taken).min().unwrap_or(self.first);
@@ -186,14 +186,14 @@ impl Stage<'_> {
         }
     }
 
-    fn finish(self) -> Result<Vec<Tally>, TraceError> {
+    fn finish(self) -> Result<Vec<ReplayTally>, TraceError> {
         let state = self.state.into_inner().expect("nobody panics while it holds the state");
         if let Some(error) = state.error {
             return Err(error);
         }
         let tallies = state.seats.into_iter().filter_map(|seat| {
             let (contender, tally) = seat.contender?;
-            Some(Tally { flash: contender.flash(), ..tally })
+            Some(ReplayTally { flash: contender.flash(), ..tally })
         });
         Ok(tallies.collect())
     }

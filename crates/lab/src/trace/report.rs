@@ -6,24 +6,24 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Capacity, Contender, Room, Tally, Trace, TraceError, Unit, make, replay};
+use super::{Capacity, Contender, ReplayTally, Room, Trace, TraceError, Unit, make, replay};
 use crate::bench::Progress;
 
 /// A trace and the contenders to replay it on. All arguments but the trace itself are validated.
-pub struct Comparison {
+pub struct Replay {
     trace: Trace,
     names: Vec<(String, Capacity)>,
     contenders: Vec<Box<dyn Contender>>,
 }
 
-impl fmt::Debug for Comparison {
+impl fmt::Debug for Replay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { trace, names, .. } = self;
-        f.debug_struct("Comparison").field("trace", trace).field("names", names).finish()
+        f.debug_struct("Replay").field("trace", trace).field("names", names).finish()
     }
 }
 
-impl Comparison {
+impl Replay {
     /// Combines each policy with each capacity. Rows are ordered by capacity.
     ///
     /// # Errors
@@ -49,18 +49,18 @@ impl Comparison {
     ///
     /// # Errors
     /// When the trace cannot be read.
-    pub fn run(self, progress: &Progress) -> Result<Report, TraceError> {
+    pub fn run(self, progress: &Progress) -> Result<ReplayReport, TraceError> {
         progress.begin("replay");
         let tallies = replay(&self.trace, self.contenders, &|done| progress.show_share(done))?;
         let rows = self.names.into_iter().zip(tallies);
-        let rows = rows.map(|((policy, capacity), tally)| Row::new(policy, capacity, &tally));
-        Ok(Report { trace: self.trace.path().display().to_string(), rows: rows.collect() })
+        let rows = rows.map(|((policy, capacity), tally)| ReplayRow::new(policy, capacity, &tally));
+        Ok(ReplayReport { trace: self.trace.path().display().to_string(), rows: rows.collect() })
     }
 }
 
 /// Results of one contender.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct ReplayRow {
     /// Name of the policy.
     pub policy: String,
     /// Capacity in `unit`.
@@ -79,8 +79,8 @@ pub struct Row {
     pub write_amplification: f64,
 }
 
-impl Row {
-    fn new(policy: String, capacity: Capacity, tally: &Tally) -> Self {
+impl ReplayRow {
+    fn new(policy: String, capacity: Capacity, tally: &ReplayTally) -> Self {
         Self {
             policy,
             capacity: capacity.amount(),
@@ -104,14 +104,14 @@ impl Row {
 
 /// Results of a trace replay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct ReplayReport {
     /// Path of the trace file.
     pub trace: String,
     /// Rows, sorted by capacity, then in the order of the policies.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ReplayRow>,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ReplayReport {
     /// Writes a table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let requests = self.rows.first().map_or(0, |row| row.requests);

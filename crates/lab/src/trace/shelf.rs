@@ -1,11 +1,11 @@
-//! LRU-ordered object lists in one compact table, shared by reference policies and slots.
+//! Ordered object lists in one compact table, for the reference policies and the slot store.
 //!
 //! Entries are sorted by name, each as close behind its home place as possible, so a search ends
-//! Entries are sorted by name, each as close behind its home place as possible, so a search ends
 //! where the name would have to be. An entry takes 6 bytes for 44 bits of the name, the list and
-//! the mark, and 4 for its time of insertion or renewal. Byte capacities add 4 for the size. The
-//! table is filled to nine tenths. Object capacities allocate all of it at the start.
-//! (`List`).
+//! the mark, and 4 bytes for its time of insertion or renewal. Byte capacities add 4 bytes for the
+//! size. The table is filled to nine tenths. Object capacities allocate all of it at the start.
+//!
+//! A scan finds the oldest entries of a list, a batch of a 96th of the table at a time (`List`).
 
 use std::collections::VecDeque;
 
@@ -32,7 +32,7 @@ struct List {
     weight: u64,
     /// Oldest objects, the oldest first.
     oldest: VecDeque<(Time, Home)>,
-    /// Whether `oldest` holds every object of the list that is newer than `after`.
+    /// Whether the batch holds every object of the list newer than `after`.
     is_whole: bool,
     /// Time of the last passed object: entries up to it do not count as first.
     after: Time,
@@ -74,7 +74,7 @@ const PREPARED_MAX: u64 = 64 << 20;
 /// Minimum number of objects with room in the table.
 const ROOM_MIN: usize = 64;
 
-/// Divisor of the batch size: larger batches take memory, smaller ones rescan more often.
+/// Table size over batch size: larger batches take memory, smaller ones rescan more often.
 const LISTED: usize = 96;
 
 /// Sample size that estimates the age limit of a batch.
@@ -173,7 +173,7 @@ impl Shelf {
         self.lists[list as usize].weight
     }
 
-    /// Share of the capacity that an object takes.
+    /// Weight of an object in units of the capacity.
     pub(super) fn weight(&self, slot: Slot) -> u64 {
         self.sizes.get(slot).map_or(1, |size| u64::from(*size))
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use zonal_base::{Bytes, Rng};
 use zonal_lab::trace::{
-    Capacity, Contender, Format, NEVER, Op, Outcome, Request, Room, Trace, make, replay,
+    Capacity, Contender, Format, NEVER, Op, ReplayOutcome, Request, Room, Trace, make, replay,
 };
 
 const ALL: [&str; 7] = ["lru", "fifo", "clock", "sieve", "s3-fifo", "arc", "belady"];
@@ -51,7 +51,7 @@ struct Model {
 }
 
 impl Model {
-    fn read(&mut self, request: &Request) -> Outcome {
+    fn read(&mut self, request: &Request) -> ReplayOutcome {
         if let Some(at) = self.position(request.id) {
             match self.policy {
                 "lru" => {
@@ -60,18 +60,18 @@ impl Model {
                 }
                 _ => self.list[at].2 = true,
             }
-            return Outcome::Hit;
+            return ReplayOutcome::Hit;
         }
         let weight = self.capacity.weight(request.size);
         if self.capacity.amount() < weight {
-            return Outcome::Miss;
+            return ReplayOutcome::Miss;
         }
         while self.capacity.amount() < self.list.iter().map(|object| object.1).sum::<u64>() + weight
         {
             self.evict();
         }
         self.list.push_front((request.id, weight, false));
-        Outcome::Miss
+        ReplayOutcome::Miss
     }
 
     fn position(&self, id: u64) -> Option<usize> {
@@ -144,7 +144,10 @@ fn what_was_invalidated_is_a_miss() {
                     stale.insert(request.id);
                 } else {
                     let outcome = subject.read(&request);
-                    assert!(outcome == Outcome::Miss || !stale.contains(&request.id), "{policy}");
+                    assert!(
+                        outcome == ReplayOutcome::Miss || !stale.contains(&request.id),
+                        "{policy}"
+                    );
                     stale.remove(&request.id);
                 }
             }
@@ -158,7 +161,7 @@ fn nobody_misses_less_than_who_knows_the_future() {
         for seed in 0..10 {
             let requests = requests(seed, 2000);
             let misses = |policy| {
-                let mut tally = zonal_lab::trace::Tally::default();
+                let mut tally = zonal_lab::trace::ReplayTally::default();
                 contender(policy, capacity).run(&requests, &mut tally);
                 tally.requests - tally.hits
             };
@@ -177,8 +180,8 @@ fn an_object_larger_than_the_room_is_not_kept_and_drives_nothing_out() {
         let request = |id, size, next| Request { id, size, time_s: 0, next, op: Op::Read };
         subject.read(&request(1, 5, 2));
         subject.read(&request(2, 101, 3));
-        assert_eq!(subject.read(&request(1, 5, NEVER)), Outcome::Hit, "{policy}");
-        assert_eq!(subject.read(&request(2, 101, NEVER)), Outcome::Miss, "{policy}");
+        assert_eq!(subject.read(&request(1, 5, NEVER)), ReplayOutcome::Hit, "{policy}");
+        assert_eq!(subject.read(&request(2, 101, NEVER)), ReplayOutcome::Miss, "{policy}");
         assert_eq!(subject.flash().filled, 5, "{policy}");
     }
 }

@@ -1,7 +1,7 @@
 //! Errors of trace files that do not match their format.
 
 use zonal_lab::trace::{
-    Contender, FlashBytes, Format, Outcome, Request, Room, Trace, make, replay,
+    Contender, FlashBytes, Format, ReplayOutcome, Request, Room, Trace, make, replay,
 };
 
 use crate::files::{gz, read, write, xz, zstd};
@@ -113,7 +113,7 @@ fn a_file_that_is_not_there_is_named() {
 struct Broken;
 
 impl Contender for Broken {
-    fn read(&mut self, _request: &Request) -> Outcome {
+    fn read(&mut self, _request: &Request) -> ReplayOutcome {
         panic!("a bug");
     }
 

@@ -14,7 +14,7 @@ use zonal_base::{Bytes, Nanos};
 use zonal_cli::{Failure, print, refuse_foreign};
 use zonal_host::{BUFFER_BYTES, ChunkRules, DeviceSettings, NodeSettings};
 use zonal_hostdev::{DeviceSpec, Drive};
-use zonal_lab::bench::{self, Error, Progress, Report};
+use zonal_lab::bench::{self, BenchError, BenchReport, Progress};
 use zonal_zonelog::OpenMode;
 
 use super::on_device;
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    workload: bench::Settings,
+    workload: bench::BenchSettings,
 }
 
 /// Meaning of the figures, for `--help`.
@@ -86,7 +86,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     if json { print::json(&report) } else { print::text(&report.to_string()) }
 }
 
-fn measure(args: Args) -> Result<Report, Failure> {
+fn measure(args: Args) -> Result<BenchReport, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(Failure::work)?.block_on(async {
         if args.shards == Some(0) {
@@ -104,8 +104,8 @@ fn measure(args: Args) -> Result<Report, Failure> {
         let report = bench::run(Arc::new(subject), (args.workload, opened), progress).await;
         node.stop().await;
         report.map_err(|error| match error {
-            Error::Unfit(why) => Failure::Request(why),
-            Error::Failed(why) => Failure::Work(why),
+            BenchError::Unfit(why) => Failure::Request(why),
+            BenchError::Failed(why) => Failure::Work(why),
         })
     })
 }

@@ -19,12 +19,12 @@ use zonal_emulator::{
 };
 use zonal_hostdev::DeviceLocation;
 use zonal_lab::characterize::{
-    Comparison, Detail, Experiment, Progress, Report, Settings, Table, VirtualTime, conventional,
-    memory, write_plots, zoned,
+    Characterization, CharacterizeSettings, ExperimentGroup, Reference, RunProgress, Table,
+    TableDetail, VirtualTime, conventional, memory, write_plots, zoned,
 };
 
 use anywhere::Anywhere;
-use spec::{Device, Emulated};
+use spec::{DriveUnderTest, Emulated};
 
 /// Measure what a drive costs, and compare it with a drive that was measured
 #[derive(Debug, clap::Args)]
@@ -51,7 +51,7 @@ Examples: zonal-lab characterize --device emulator:zn540
 pub(crate) struct Args {
     /// The drive: emulator:MODEL, emulator:zn540?zones=64, file:PATH?size=SIZE, block:/dev/NAME or zns:/dev/NAME
     #[arg(long, value_name = "SPEC")]
-    device: Device,
+    device: DriveUnderTest,
     /// Lose what a file or block device holds [without it: asks at a terminal, and refuses elsewhere]
     #[arg(long)]
     yes: bool,
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     effort: f64,
     /// Measure only these, of io, zones, opening, under-writes, mixed, placement, interference, garbage, amplification
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = spec::experiment)]
-    only: Vec<Experiment>,
+    only: Vec<ExperimentGroup>,
     /// Compare with nothing: show every point
     #[arg(long)]
     no_reference: bool,
@@ -80,8 +80,8 @@ pub(crate) struct Args {
 
 impl Args {
     /// Selected experiments of a drive.
-    fn chosen(&self, experiments: &[Experiment]) -> Result<Vec<Experiment>, Failure> {
-        let is_chosen = |one: &&Experiment| self.only.is_empty() || self.only.contains(one);
+    fn chosen(&self, experiments: &[ExperimentGroup]) -> Result<Vec<ExperimentGroup>, Failure> {
+        let is_chosen = |one: &&ExperimentGroup| self.only.is_empty() || self.only.contains(one);
         let chosen: Vec<_> = experiments.iter().filter(is_chosen).copied().collect();
         let names = spec::names(experiments);
         if chosen.is_empty() {
@@ -106,45 +106,48 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         return print::json(&report);
     }
-    let detail = if args.all || args.no_reference { Detail::All } else { Detail::Misses };
+    let detail = if args.all || args.no_reference { TableDetail::All } else { TableDetail::Misses };
     print::text(&Table { report: &report, detail }.to_string())
 }
 
-fn measure(args: &Args) -> Result<Report, Failure> {
+fn measure(args: &Args) -> Result<Characterization, Failure> {
     let name = args.device.to_string();
     let is_watched = std::io::stderr().is_terminal();
-    let mut on_progress = |progress: &Progress| {
+    let mut on_progress = |progress: &RunProgress| {
         if is_watched {
-            let Progress { experiment, run, of } = progress;
+            let RunProgress { experiment, run, of } = progress;
             // Overwrites the previous line on the terminal.
             eprint!("\r{experiment}: {run} of {of}\x1b[K");
         }
     };
-    let comparison = if args.no_reference { Comparison::Nothing } else { Comparison::Measured };
+    let comparison = if args.no_reference { Reference::Nothing } else { Reference::Measured };
     let constants = match &args.device {
-        Device::Emulated(Emulated { model, .. }) => Some(model.fingerprint()),
-        Device::Real(_) => None,
+        DriveUnderTest::Emulated(Emulated { model, .. }) => Some(model.fingerprint()),
+        DriveUnderTest::Real(_) => None,
     };
-    let settings = Settings {
+    let settings = CharacterizeSettings {
         effort: args.effort,
         comparison,
         constants,
-        ..Settings::new(name, args.seed, &[])
+        ..CharacterizeSettings::new(name, args.seed, &[])
     };
     let report = match args.device.clone() {
-        Device::Emulated(Emulated { model: Model::Zoned(profile), .. }) => {
-            let experiments = args.chosen(&Experiment::ZONED)?;
-            let settings = Settings { experiments, ..settings };
+        DriveUnderTest::Emulated(Emulated { model: Model::Zoned(profile), .. }) => {
+            let experiments = args.chosen(&ExperimentGroup::ZONED)?;
+            let settings = CharacterizeSettings { experiments, ..settings };
             measure_zoned(*profile, &settings, &mut on_progress)
         }
-        Device::Emulated(Emulated { model: Model::Conventional(profile), .. }) => {
+        DriveUnderTest::Emulated(Emulated { model: Model::Conventional(profile), .. }) => {
             measure_conventional(&profile, (args, settings), &mut on_progress)
         }
-        Device::Real(spec) => {
+        DriveUnderTest::Real(spec) => {
             let is_zoned = matches!(spec.place, DeviceLocation::Zoned { .. });
-            let of_kind =
-                if is_zoned { &Experiment::ZONED[..] } else { &Experiment::CONVENTIONAL[..] };
-            let settings = Settings { experiments: args.chosen(of_kind)?, ..settings };
+            let of_kind = if is_zoned {
+                &ExperimentGroup::ZONED[..]
+            } else {
+                &ExperimentGroup::CONVENTIONAL[..]
+            };
+            let settings = CharacterizeSettings { experiments: args.chosen(of_kind)?, ..settings };
             real::measure(&spec, args.yes, settings, &mut on_progress)
         }
     };
@@ -156,9 +159,9 @@ fn measure(args: &Args) -> Result<Report, Failure> {
 
 fn measure_zoned(
     profile: Profile,
-    settings: &Settings,
-    on_progress: &mut dyn FnMut(&Progress),
-) -> Result<Report, Failure> {
+    settings: &CharacterizeSettings,
+    on_progress: &mut dyn FnMut(&RunProgress),
+) -> Result<Characterization, Failure> {
     let mut drive = ZonedDrive::new(profile, settings.seed, Box::new(DiscardMedium));
     zoned((&mut drive, memory()), &mut VirtualTime::default(), settings, on_progress)
         .map_err(Failure::work)
@@ -170,26 +173,27 @@ const AMPLIFIED_ZONE: Blocks = Bytes::mib(1 << 10).blocks_ceil();
 
 fn measure_conventional(
     profile: &ConventionalProfile,
-    (args, settings): (&Args, Settings),
-    on_progress: &mut dyn FnMut(&Progress),
-) -> Result<Report, Failure> {
+    (args, settings): (&Args, CharacterizeSettings),
+    on_progress: &mut dyn FnMut(&RunProgress),
+) -> Result<Characterization, Failure> {
     let is_guess = profile.drive.controller.basis == Basis::Guess;
     let (note, comparison, experiments) = match is_guess {
-        true => (Some(A_GUESS), Comparison::Nothing, &Experiment::CONVENTIONAL[..2]),
-        false => (None, settings.comparison, &Experiment::CONVENTIONAL[..]),
+        true => (Some(A_GUESS), Reference::Nothing, &ExperimentGroup::CONVENTIONAL[..2]),
+        false => (None, settings.comparison, &ExperimentGroup::CONVENTIONAL[..]),
     };
-    let experiments = args.chosen(&[experiments, &[Experiment::WriteAmplification]].concat())?;
-    let settings = Settings { note, model: profile.drive.name, ..settings };
-    let mut run = |profile: ConventionalProfile, comparison, experiments: &[Experiment]| {
+    let experiments =
+        args.chosen(&[experiments, &[ExperimentGroup::WriteAmplification]].concat())?;
+    let settings = CharacterizeSettings { note, model: profile.drive.name, ..settings };
+    let mut run = |profile: ConventionalProfile, comparison, experiments: &[ExperimentGroup]| {
         let medium = Box::new(DiscardMedium);
         let drive = ConventionalDrive::new(profile, OnReset::Nothing, settings.seed, medium);
         let experiments = experiments.to_vec();
-        let settings = Settings { comparison, experiments, ..settings.clone() };
+        let settings = CharacterizeSettings { comparison, experiments, ..settings.clone() };
         let mut clock = VirtualTime::default();
         conventional((&mut Anywhere(drive), memory()), &mut clock, &settings, on_progress)
             .map_err(Failure::work)
     };
-    let is_amplification = |one: &Experiment| *one == Experiment::WriteAmplification;
+    let is_amplification = |one: &ExperimentGroup| *one == ExperimentGroup::WriteAmplification;
     let (amplification, others): (Vec<_>, Vec<_>) =
         experiments.into_iter().partition(is_amplification);
     let mut report = run(profile.clone(), comparison, &others)?;

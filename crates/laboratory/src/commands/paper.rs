@@ -6,7 +6,7 @@ use std::str::FromStr;
 use zonal_cli::{COMMIT, Failure, print};
 use zonal_lab::bench::Progress;
 use zonal_lab::experiment::Campaign;
-use zonal_lab::paper::{Choice, Paper, Report, Scoreboard};
+use zonal_lab::paper::{Choice, Paper, PaperReport, Scoreboard};
 
 use super::at_once;
 
@@ -145,7 +145,7 @@ fn check_plots(paper: Paper, choice: &Choice, args: &Args) -> Result<(), Failure
 
 fn scoreboard(args: &Args) -> Result<(), Failure> {
     let reports = Paper::ALL.map(|paper| report(paper, &paper.scored(), args));
-    let reports: Result<Vec<Report>, Failure> = reports.into_iter().collect();
+    let reports: Result<Vec<PaperReport>, Failure> = reports.into_iter().collect();
     let scoreboard = Scoreboard::of(&reports?);
     if let Some(page) = &args.page {
         scoreboard.write(page).map_err(Failure::work)?;
@@ -156,7 +156,7 @@ fn scoreboard(args: &Args) -> Result<(), Failure> {
     if args.json { print::json(&scoreboard) } else { print::text(&scoreboard.to_string()) }
 }
 
-fn report(paper: Paper, choice: &Choice, args: &Args) -> Result<Report, Failure> {
+fn report(paper: Paper, choice: &Choice, args: &Args) -> Result<PaperReport, Failure> {
     if args.ours && !paper.has_ours() {
         return Err(Failure::request(format!("--ours: paper {paper} has none here; leave it out")));
     }

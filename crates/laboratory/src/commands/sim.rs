@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         (None, None) => return Err(Failure::request(NOT_NAMED)),
     };
     match args.block {
-        true => run_kind::<block::History>(args, seeds, &block::Options::default()),
+        true => run_kind::<block::BlockHistory>(args, seeds, &block::BlockOptions::default()),
         false => run_kind::<History>(args, seeds, &Options::with_policy(args.policy.clone())),
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use zonal_cli::{Failure, print};
 use zonal_lab::bench::Progress;
-use zonal_lab::trace::{Capacity, Comparison, Format, Trace};
+use zonal_lab::trace::{Capacity, Format, Replay, Trace};
 
 /// Replay a trace on cache policies: misses, and bytes written to flash
 #[derive(Debug, clap::Args)]
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Failure::request(format!("the name of {file} does not say its format: write --format"))
     })?;
     let trace = Trace::new(args.file.clone(), format);
-    let comparison = Comparison::new(trace, &args.policies, &args.capacities, args.zones);
+    let comparison = Replay::new(trace, &args.policies, &args.capacities, args.zones);
     let comparison = comparison.map_err(Failure::request)?;
     let report = comparison.run(&Progress::on_terminal()).map_err(Failure::request)?;
     if let Some(path) = &args.plot {

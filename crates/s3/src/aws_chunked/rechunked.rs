@@ -26,13 +26,13 @@ const LEFT_TO_THE_ORIGIN: [(&str, usize); 5] = [
 
 /// Encoding parameters known before the payload arrives, enough for the Content-Length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct ChunkLayout {
     /// Name of the trailer, and length of its value in characters.
     trailer: (&'static str, usize),
     payload_bytes: u64,
 }
 
-impl Layout {
+impl ChunkLayout {
     /// Content-Length of the encoded body, in bytes.
     pub(super) fn encoded_bytes(self) -> u64 {
         let full_chunks = self.payload_bytes / CHUNK_BYTES;
@@ -48,7 +48,7 @@ impl Layout {
 /// Yields chunks of [`CHUNK_BYTES`], independent of the frame sizes of the incoming payload.
 pub(super) struct Rechunked {
     payload: Decoded,
-    layout: Layout,
+    layout: ChunkLayout,
     /// Payload bytes that belong to chunks without a header yet.
     not_begun_bytes: u64,
     chunk_left: u64,
@@ -60,17 +60,17 @@ pub(super) struct Rechunked {
 
 impl Rechunked {
     /// `None` if the trailer is not a checksum of known length.
-    pub(super) fn layout(trailer: &str, payload_bytes: u64) -> Option<Layout> {
+    pub(super) fn layout(trailer: &str, payload_bytes: u64) -> Option<ChunkLayout> {
         let trailer = match Checksum::named(trailer) {
             Some(checksum) => (checksum.name(), checksum.text_bytes()),
             None => *LEFT_TO_THE_ORIGIN
                 .iter()
                 .find(|(name, _)| name.eq_ignore_ascii_case(trailer.trim()))?,
         };
-        Some(Layout { trailer, payload_bytes })
+        Some(ChunkLayout { trailer, payload_bytes })
     }
 
-    pub(super) fn new(payload: Decoded, layout: Layout) -> Self {
+    pub(super) fn new(payload: Decoded, layout: ChunkLayout) -> Self {
         let not_begun_bytes = layout.payload_bytes;
         Self {
             payload,

@@ -7,12 +7,12 @@ use zonal_device::ram::Crash;
 use zonal_device::{DeviceKind, Geometry};
 use zonal_shaper::{Durability, Export, ExportId, Extent, Layout, MapMemory, Settings};
 
-use super::history::{Fault, History, Life, Op, Rot, Setting, Shutdown, Step};
+use super::history::{BlockHistory, Fault, Life, Op, Rot, Setting, Shutdown, Step};
 use crate::drive::Model;
 
 /// Options of a history besides its seed.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct BlockOptions {
     /// Bug to plant.
     #[cfg(feature = "planted-bugs")]
     pub bug: Option<zonal_shaper::Mutation>,
@@ -27,10 +27,10 @@ const MAP_ZONES: u32 = 6;
 /// Latest crash of a life after its start, in nanoseconds.
 const CRASH_WITHIN: u64 = 400_000_000;
 
-impl History {
+impl BlockHistory {
     /// Generates the history of a seed.
     #[must_use]
-    pub fn of_seed(seed: u64, options: &Options) -> Self {
+    pub fn of_seed(seed: u64, options: &BlockOptions) -> Self {
         let mut rng = Rng::new(seed);
         let mut setting = Setting::draw(&mut rng, options);
         // A random stream of its own keeps other histories unchanged.
@@ -54,7 +54,7 @@ impl History {
 }
 
 impl Setting {
-    fn draw(rng: &mut Rng, options: &Options) -> Self {
+    fn draw(rng: &mut Rng, options: &BlockOptions) -> Self {
         let (devices, layout) = if rng.one_in(4) {
             let model = draw_model(rng);
             let device = geometry(rng, model, 18..30);

@@ -14,7 +14,7 @@ use crate::violation::Violation;
 
 /// One history.
 #[derive(Clone, Debug)]
-pub struct History {
+pub struct BlockHistory {
     /// Seed that generated it.
     pub seed: u64,
     pub(super) setting: Setting,
@@ -101,7 +101,7 @@ pub(crate) enum Fault {
     Gone,
 }
 
-impl Lived for History {
+impl Lived for BlockHistory {
     type Step = Step;
     type Shutdown = Shutdown;
 
@@ -121,7 +121,7 @@ impl Lived for History {
     fn plainer(_: &mut Shrunk<Self>) {}
 }
 
-impl fmt::Display for History {
+impl fmt::Display for BlockHistory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, (model, geometry)) in self.setting.devices.iter().enumerate() {
             writeln!(f, "device {number}: {model:?}, {geometry:?}")?;

@@ -14,9 +14,9 @@ use zonal_device::{DeadlineDevice, ZonedDevice};
 use zonal_shaper::{ExportId, Extent, Identity, OpenError, OpenMode, Opening, Shaper};
 
 use super::actor::{Actor, read};
-use super::history::{History, Life, Rot, Shutdown, Step};
+use super::history::{BlockHistory, Life, Rot, Shutdown, Step};
 use super::oracle::Oracle;
-use super::world::{Device, Suffered, World};
+use super::world::{HostedDevice, Suffered, World};
 use crate::assertion;
 use crate::drive::Drive;
 use crate::trace::Trace;
@@ -24,7 +24,7 @@ use crate::violation::{Violation, ViolationKind, Wrong};
 
 /// Report of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct BlockReport {
     /// Digest of all events: equal for equal seeds, different for others.
     pub history: u64,
     /// Virtual time, in nanoseconds.
@@ -53,23 +53,23 @@ const PATIENCE: Nanos = Nanos::secs(300);
 
 const BEGINNING: Nanos = Nanos::secs(1);
 
-impl History {
+impl BlockHistory {
     /// Runs the history.
     ///
     /// # Errors
     /// The oracle found a violation, or an assertion of the engine failed.
-    pub fn run(&self) -> Result<Report, Violation> {
+    pub fn run(&self) -> Result<BlockReport, Violation> {
         self.play(&Trace::default())
     }
 
     /// Runs the history with a trace of its events.
-    pub fn run_traced(&self) -> (String, Result<Report, Violation>) {
+    pub fn run_traced(&self) -> (String, Result<BlockReport, Violation>) {
         let trace = Trace::to_text();
         let verdict = self.play(&trace);
         (trace.take(), verdict)
     }
 
-    fn play(&self, trace: &Trace) -> Result<Report, Violation> {
+    fn play(&self, trace: &Trace) -> Result<BlockReport, Violation> {
         let now = Rc::new(Cell::new(BEGINNING));
         let played = assertion::caught(|| Play::new(self, trace.clone(), now.clone()).run());
         played.unwrap_or_else(Err).map_err(|Wrong { kind, what }| Violation {
@@ -82,10 +82,10 @@ impl History {
 }
 
 struct Play<'a> {
-    history: &'a History,
+    history: &'a BlockHistory,
     trace: Trace,
     now: Rc<Cell<Nanos>>,
-    report: Report,
+    report: BlockReport,
     oracle: Rc<RefCell<Oracle>>,
     suffered: Suffered,
     /// State of each device at the first graceful end.
@@ -96,15 +96,15 @@ struct Play<'a> {
 struct Over;
 
 impl<'a> Play<'a> {
-    fn new(history: &'a History, trace: Trace, now: Rc<Cell<Nanos>>) -> Self {
+    fn new(history: &'a BlockHistory, trace: Trace, now: Rc<Cell<Nanos>>) -> Self {
         let oracle = Oracle::new(&history.setting.exports);
-        let report = Report { history: history.seed, ..Report::default() };
+        let report = BlockReport { history: history.seed, ..BlockReport::default() };
         let suffered = Suffered::default();
         let (oracle, images) = (Rc::new(RefCell::new(oracle)), Vec::new());
         Self { history, trace, now, report, oracle, suffered, images }
     }
 
-    fn run(mut self) -> Result<Report, Wrong> {
+    fn run(mut self) -> Result<BlockReport, Wrong> {
         let setting = &self.history.setting;
         let mut drives: Vec<Drive> = (0..)
             .zip(&setting.devices)
@@ -127,7 +127,8 @@ impl<'a> Play<'a> {
         let history = (self.report.history, self.trace.clone());
         let mut world = World::new(self.now.clone(), drives.len(), history);
         world.suffered = Suffered { gone: false, ..self.suffered };
-        let mut devices: Vec<Device<'_>> = drives.iter_mut().map(DeadlineDevice::new).collect();
+        let mut devices: Vec<HostedDevice<'_>> =
+            drives.iter_mut().map(DeadlineDevice::new).collect();
         let lived = self.live_in(&mut world, &mut devices, life);
         drop(devices);
         self.report.history = world.history;
@@ -180,7 +181,7 @@ impl<'a> Play<'a> {
     fn live_in(
         &mut self,
         world: &mut World,
-        drives: &mut [Device<'_>],
+        drives: &mut [HostedDevice<'_>],
         life: &Life,
     ) -> Result<Result<(), Over>, Wrong> {
         let Suffered { flips, flipped, offline, unreadable, worn, .. } = self.suffered;
@@ -248,7 +249,7 @@ impl<'a> Play<'a> {
     fn open(
         &self,
         world: &mut World,
-        drives: &mut [Device<'_>],
+        drives: &mut [HostedDevice<'_>],
         mode: OpenMode,
     ) -> Result<Option<Result<Shaper, OpenError>>, Wrong> {
         let setting = &self.history.setting;
@@ -278,7 +279,7 @@ impl<'a> Play<'a> {
     fn read_all(
         &self,
         world: &mut World,
-        drives: &mut [Device<'_>],
+        drives: &mut [HostedDevice<'_>],
         shaper: &Shaper,
     ) -> Result<(), Wrong> {
         self.permit(world);
@@ -343,7 +344,7 @@ impl<'a> Play<'a> {
     fn end(
         &self,
         world: &mut World,
-        drives: &mut [Device<'_>],
+        drives: &mut [HostedDevice<'_>],
         shaper: &Shaper,
     ) -> Result<(), Wrong> {
         settle(world, drives, shaper)?;
@@ -387,7 +388,7 @@ fn rotten(ram: Option<&mut RamDevice>, rot: Rot, image: Option<&Image>) -> Optio
 const STRIDE: u64 = 64;
 
 /// Closes the block device gracefully, as far as the devices allow.
-fn close(world: &mut World, drives: &mut [Device<'_>], shaper: &Shaper) -> Result<(), Wrong> {
+fn close(world: &mut World, drives: &mut [HostedDevice<'_>], shaper: &Shaper) -> Result<(), Wrong> {
     let is_closed = Rc::new(Cell::new(false));
     let (inner, out) = (shaper.clone(), is_closed.clone());
     world.executor.spawner().spawn(async move {
@@ -401,7 +402,11 @@ fn close(world: &mut World, drives: &mut [Device<'_>], shaper: &Shaper) -> Resul
 }
 
 /// Waits until all background work is done. True if no device failed.
-fn settle(world: &mut World, drives: &mut [Device<'_>], shaper: &Shaper) -> Result<bool, Wrong> {
+fn settle(
+    world: &mut World,
+    drives: &mut [HostedDevice<'_>],
+    shaper: &Shaper,
+) -> Result<bool, Wrong> {
     let settled = Rc::new(RefCell::new(None));
     let (inner, out) = (shaper.clone(), settled.clone());
     world.executor.spawner().spawn(async move {

@@ -65,7 +65,7 @@ const TASKS_MAX: usize = 1024;
 const READ_PATIENCE: Nanos = Nanos::secs(10);
 
 /// A device as the host uses it.
-pub(super) type Device<'a> = DeadlineDevice<&'a mut Drive>;
+pub(super) type HostedDevice<'a> = DeadlineDevice<&'a mut Drive>;
 
 impl World {
     pub(super) fn new(
@@ -104,7 +104,7 @@ impl World {
     /// Runs until `done`, until `patience` is over, or until no event is left. True if `done`.
     pub(super) fn run(
         &mut self,
-        devices: &mut [Device<'_>],
+        devices: &mut [HostedDevice<'_>],
         patience: Nanos,
         mut done: impl FnMut() -> bool,
     ) -> Result<bool, Wrong> {
@@ -137,13 +137,13 @@ impl World {
     }
 
     /// The devices are open: read timeouts apply from now on.
-    pub(super) fn serve(&self, devices: &mut [Device<'_>]) {
+    pub(super) fn serve(&self, devices: &mut [HostedDevice<'_>]) {
         for device in devices {
             device.set_read_timeout(self.now.get(), READ_PATIENCE);
         }
     }
 
-    fn turn(&mut self, devices: &mut [Device<'_>]) -> Result<bool, Wrong> {
+    fn turn(&mut self, devices: &mut [HostedDevice<'_>]) -> Result<bool, Wrong> {
         let now = self.now.get();
         let mut moved = 0 < self.executor.run(POLLS_MAX);
         for (device, fault) in self.faults.take() {
@@ -174,7 +174,11 @@ impl World {
     }
 
     /// Isolates a device that hangs. A device with errors stays in use.
-    fn look_for_trouble(&mut self, number: usize, device: &mut Device<'_>) -> Result<bool, Wrong> {
+    fn look_for_trouble(
+        &mut self,
+        number: usize,
+        device: &mut HostedDevice<'_>,
+    ) -> Result<bool, Wrong> {
         let hangs = matches!(
             device.trouble(),
             Some(DeviceFault::Silent | DeviceFault::Slow | DeviceFault::Gone)
@@ -190,13 +194,13 @@ impl World {
         Ok(true)
     }
 
-    fn lose(&mut self, number: usize, device: &mut Device<'_>) {
+    fn lose(&mut self, number: usize, device: &mut HostedDevice<'_>) {
         self.is_gone[number] = true;
         self.suffered.gone = true;
         device.isolate();
     }
 
-    fn inflict(&mut self, number: usize, device: &mut Device<'_>, fault: Fault) {
+    fn inflict(&mut self, number: usize, device: &mut HostedDevice<'_>, fault: Fault) {
         if self.is_gone[number] {
             return;
         }

@@ -6,7 +6,7 @@ use zonal_gateway::{Caching, Stats as GatewayStats};
 use zonal_host::ShardStats;
 use zonal_origin::Stats as OriginStats;
 
-use crate::metrics::{Kind, Metric, Snapshot, Value, counter, gauge, labelled};
+use crate::metrics::{Metric, MetricKind, Snapshot, Value, counter, gauge, labelled};
 
 const OPENS_FOUND: &str = "zonal_cache_opens_found_total";
 const OPENS_FOUND_HELP: &str = "Heads by where they were found";
@@ -18,35 +18,35 @@ const ZONES_HELP: &str = "Zones by what they are used for";
 /// Metrics of each shard; labels `device` and `shard`.
 const SHARD: &[Metric<ShardStats>] = &[
     counter("zonal_cache_opens_total", "Heads asked for", |s| s.cache.opens),
-    labelled(Kind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "fresh"), |s| {
+    labelled(MetricKind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "fresh"), |s| {
         s.cache.opens_fresh
     }),
-    labelled(Kind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "revalidated"), |s| {
+    labelled(MetricKind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "revalidated"), |s| {
         s.cache.opens_revalidated
     }),
-    labelled(Kind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "missed"), |s| {
+    labelled(MetricKind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "missed"), |s| {
         s.cache.opens_missed
     }),
-    labelled(Kind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "stale"), |s| {
+    labelled(MetricKind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "stale"), |s| {
         s.cache.opens_stale
     }),
-    labelled(Kind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "absent"), |s| {
+    labelled(MetricKind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "absent"), |s| {
         s.cache.opens_absent
     }),
-    labelled(Kind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "joined"), |s| {
+    labelled(MetricKind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "joined"), |s| {
         s.cache.opens_joined
     }),
     counter("zonal_cache_pieces_total", "Pieces of chunks asked for", |s| s.cache.pieces),
-    labelled(Kind::Counter, (PIECES_FOUND, PIECES_FOUND_HELP), ("path", "dram"), |s| {
+    labelled(MetricKind::Counter, (PIECES_FOUND, PIECES_FOUND_HELP), ("path", "dram"), |s| {
         s.cache.pieces_dram_hits
     }),
-    labelled(Kind::Counter, (PIECES_FOUND, PIECES_FOUND_HELP), ("path", "flash"), |s| {
+    labelled(MetricKind::Counter, (PIECES_FOUND, PIECES_FOUND_HELP), ("path", "flash"), |s| {
         s.cache.pieces_flash_hits
     }),
-    labelled(Kind::Counter, (PIECES_FOUND, PIECES_FOUND_HELP), ("path", "joined"), |s| {
+    labelled(MetricKind::Counter, (PIECES_FOUND, PIECES_FOUND_HELP), ("path", "joined"), |s| {
         s.cache.pieces_joined
     }),
-    labelled(Kind::Counter, (PIECES_FOUND, PIECES_FOUND_HELP), ("path", "missed"), |s| {
+    labelled(MetricKind::Counter, (PIECES_FOUND, PIECES_FOUND_HELP), ("path", "missed"), |s| {
         s.cache.pieces_missed
     }),
     counter("zonal_cache_served_bytes_total", "Bytes handed to readers", |s| s.cache.served_bytes),
@@ -146,11 +146,11 @@ const SHARD: &[Metric<ShardStats>] = &[
         |s| s.log.zones_unreadable,
     ),
     gauge("zonal_device_zone_bytes", "What a zone takes", |s| s.zone_capacity.0),
-    labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "empty"), |s| s.zones[0].into()),
-    labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "open"), |s| s.zones[1].into()),
-    labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "sealed"), |s| s.zones[2].into()),
-    labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "reclaiming"), |s| s.zones[3].into()),
-    labelled(Kind::Gauge, (ZONES, ZONES_HELP), ("use", "retired"), |s| s.zones[4].into()),
+    labelled(MetricKind::Gauge, (ZONES, ZONES_HELP), ("use", "empty"), |s| s.zones[0].into()),
+    labelled(MetricKind::Gauge, (ZONES, ZONES_HELP), ("use", "open"), |s| s.zones[1].into()),
+    labelled(MetricKind::Gauge, (ZONES, ZONES_HELP), ("use", "sealed"), |s| s.zones[2].into()),
+    labelled(MetricKind::Gauge, (ZONES, ZONES_HELP), ("use", "reclaiming"), |s| s.zones[3].into()),
+    labelled(MetricKind::Gauge, (ZONES, ZONES_HELP), ("use", "retired"), |s| s.zones[4].into()),
     gauge("zonal_device_lost", "1 when the device no longer answers", |s| s.is_gone.into()),
     gauge("zonal_device_isolated", "1 while it is done without until it answers well", |s| {
         s.is_isolated.into()
@@ -278,7 +278,7 @@ pub(super) fn text(
         snapshot.add_table(GATEWAY, stats, &[]);
         let off = ("zonal_gateway_cache_off", "1 while every read goes past the cache");
         let is_off = u64::from(caching == Caching::Off);
-        snapshot.family(Kind::Gauge, off).samples.push((Vec::new(), Value::Whole(is_off)));
+        snapshot.family(MetricKind::Gauge, off).samples.push((Vec::new(), Value::Whole(is_off)));
         add_labelled_counters(&mut snapshot, stats);
     }
     for (name, stats) in origins {
@@ -292,7 +292,7 @@ pub(super) fn text(
 
 fn add_labelled_counters(snapshot: &mut Snapshot, stats: &GatewayStats) {
     let requests = ("zonal_gateway_requests_total", "Requests by operation and status");
-    let family = snapshot.family(Kind::Counter, requests);
+    let family = snapshot.family(MetricKind::Counter, requests);
     family.samples.extend(stats.requests().map(|(operation, class, n)| {
         let status = format!("{class}xx");
         let labels = vec![("operation", operation.name().to_owned()), ("status", status)];

@@ -12,7 +12,7 @@ use zonal_host::{Client, Freshness, FreshnessPolicy, ObjectName, OriginUse, Rete
 use super::Phase;
 use super::listed_objects::{ListedObjects, Next};
 use super::report::{is_serving, tell};
-use crate::unpinning::{Totals, UnpinLine, UnpinResult};
+use crate::unpinning::{UnpinLine, UnpinResult, UnpinTotals};
 
 /// Lookup in the cache only, without an origin request.
 const KNOWN: FreshnessPolicy = FreshnessPolicy {
@@ -41,7 +41,7 @@ pub(super) async fn release(
     phase: watch::Receiver<Phase>,
     _place: OwnedSemaphorePermit,
 ) {
-    let (mut sum, mut first) = (Totals::default(), named.iter());
+    let (mut sum, mut first) = (UnpinTotals::default(), named.iter());
     loop {
         let line = match first.next() {
             Some(object) => UnpinLine::Object(release_one(&client, &runtime_config, object).await),
@@ -90,7 +90,7 @@ async fn set_retention(client: &Client, object: &ObjectName, retention: Retentio
     let (head, all) = (&opened.head, 0..opened.head.size);
     let pinned = async || {
         let located = client.locate(object, head, all.clone()).await;
-        located.unwrap_or_default().whereabouts.pinned
+        located.unwrap_or_default().residency.pinned
     };
     let before = pinned().await;
     client.set_retention(object, head, all.clone(), retention).await;

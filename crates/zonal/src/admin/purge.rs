@@ -13,7 +13,7 @@ use zonal_host::{Client, RemoveError, contained};
 use super::Phase;
 use super::report::{is_serving, tell};
 use crate::object_list::ListedName;
-use crate::purging::{PurgeLine, PurgeResult, Totals};
+use crate::purging::{PurgeLine, PurgeResult, PurgeTotals};
 
 /// Concurrent removals, as many as for one DeleteObjects: a thousand then take about as long as
 /// sixteen sequential ones.
@@ -40,7 +40,7 @@ pub(super) async fn purge(
     _place: OwnedSemaphorePermit,
 ) {
     let mut under_way = InProgress(VecDeque::with_capacity(REMOVALS_AT_ONCE));
-    let (mut list, mut sum) = (list.into_iter(), Totals::default());
+    let (mut list, mut sum) = (list.into_iter(), PurgeTotals::default());
     loop {
         let room = REMOVALS_AT_ONCE - under_way.0.len();
         let next = list.by_ref().take(room);

@@ -5,7 +5,7 @@ use zonal_host::ShardStats;
 
 use super::Observed;
 use crate::stats::{
-    Answers, BypassedReads, Connections, Device, Flash, Origin, Pins, Reads, Stats, Zones,
+    Answers, BypassedReads, Connections, DeviceStats, Flash, OriginStats, Pins, Reads, Stats, Zones,
 };
 
 pub(super) fn summary(node: &Observed, gateway: &Gateway, shards: &[ShardStats]) -> Stats {
@@ -50,9 +50,9 @@ pub(super) fn summary(node: &Observed, gateway: &Gateway, shards: &[ShardStats])
     }
 }
 
-fn devices(names: &[String], shards: &[ShardStats]) -> Vec<Device> {
-    let named = |name: &String| Device { name: name.clone(), ..Device::default() };
-    let mut devices: Vec<Device> = names.iter().map(named).collect();
+fn devices(names: &[String], shards: &[ShardStats]) -> Vec<DeviceStats> {
+    let named = |name: &String| DeviceStats { name: name.clone(), ..DeviceStats::default() };
+    let mut devices: Vec<DeviceStats> = names.iter().map(named).collect();
     for shard in shards {
         let Some(device) = devices.get_mut(shard.device) else { continue };
         device.shards += 1;
@@ -105,10 +105,10 @@ fn asked_for_reads(stats: &zonal_origin::Stats) -> u64 {
     asked.into_iter().map(zonal_origin::Counter::get).sum()
 }
 
-fn origin(named: &zonal_origin::ConfiguredOrigin) -> Origin {
+fn origin(named: &zonal_origin::ConfiguredOrigin) -> OriginStats {
     let stats = named.origin.stats();
     let others = stats.forwards.get() + stats.probes.get();
-    Origin {
+    OriginStats {
         name: named.name.clone(),
         requests: asked_for_reads(stats) + others,
         errors: stats.errors().map(|(_, n)| n).sum(),

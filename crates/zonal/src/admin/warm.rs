@@ -28,7 +28,7 @@ use super::Phase;
 use super::listed_objects::{ListedObjects, Next};
 use super::report::{is_serving, tell};
 use crate::reports::Listed;
-use crate::warming::{Totals, WarmLine, WarmResult};
+use crate::warming::{WarmLine, WarmResult, WarmTotals};
 
 /// Objects fetched concurrently.
 const FETCHING_MAX: usize = 8;
@@ -140,7 +140,7 @@ impl Warmer {
         _place: OwnedSemaphorePermit,
     ) {
         let mut under_way = InProgress(VecDeque::with_capacity(UNDER_WAY_MAX));
-        let (mut done, mut sum) = (Vec::new(), Totals::default());
+        let (mut done, mut sum) = (Vec::new(), WarmTotals::default());
         let (written, lines) = watch::channel(0);
         let (room, mut number) = (self.room().await, 0);
         loop {
@@ -182,7 +182,7 @@ impl Warmer {
         let _ = timeout(SETTLE_PATIENCE, self.client.settle()).await;
         for (told, version) in &done {
             let now = match version {
-                Some(version) => Some(self.whereabouts(version).await),
+                Some(version) => Some(self.residency(version).await),
                 None => None,
             };
             sum.add(told, now);
@@ -217,7 +217,7 @@ impl Warmer {
             if version.retention == RetentionClass::Pinned {
                 self.pin(version).await;
             }
-            let Residency { on_flash, pinned, .. } = self.whereabouts(version).await;
+            let Residency { on_flash, pinned, .. } = self.residency(version).await;
             (told.on_flash, told.pinned) = (on_flash, pinned);
         }
         let is_to_be_pinned =
@@ -260,7 +260,7 @@ impl Warmer {
             if found.is_none() {
                 let version = self.open(&wanted).await?;
                 told.size = version.range.end - version.range.start;
-                told.was_on_flash = self.whereabouts(&version).await.on_flash;
+                told.was_on_flash = self.residency(&version).await.on_flash;
                 *found = Some(version);
             }
             let Some(version) = &found else { break };
@@ -307,7 +307,7 @@ impl Warmer {
 
     /// Bytes of the range that are not on flash.
     async fn missing(&self, version: &Version) -> u64 {
-        version.range.end - version.range.start - self.whereabouts(version).await.on_flash
+        version.range.end - version.range.start - self.residency(version).await.on_flash
     }
 
     async fn open(
@@ -377,9 +377,9 @@ impl Warmer {
         let until = Instant::now() + ROOM_PATIENCE;
         loop {
             let located = self.client.locate(&version.object, &version.head, range.clone()).await;
-            let Located { whereabouts, backlog, backlog_max } = located.ok_or(ReadError::Gone)?;
+            let Located { residency, backlog, backlog_max } = located.ok_or(ReadError::Gone)?;
             if backlog.0 <= backlog_max.0 / 2 || until < Instant::now() {
-                return Ok(whereabouts);
+                return Ok(residency);
             }
             sleep(LOOK_AGAIN).await;
         }
@@ -392,8 +392,8 @@ impl Warmer {
         let begin = Instant::now();
         loop {
             let located = self.client.locate(object, head, range.clone()).await;
-            let Located { whereabouts, backlog, .. } = located.unwrap_or_default();
-            let Residency { on_flash, in_memory, .. } = whereabouts;
+            let Located { residency, backlog, .. } = located.unwrap_or_default();
+            let Residency { on_flash, in_memory, .. } = residency;
             let patience = match backlog.0 {
                 _ if on_flash == size => return Fetched::Whole,
                 _ if on_flash + in_memory < size => MISSING_PATIENCE,
@@ -411,10 +411,10 @@ impl Warmer {
     }
 
     /// Residency of the range; all zero during a shutdown.
-    async fn whereabouts(&self, version: &Version) -> Residency {
+    async fn residency(&self, version: &Version) -> Residency {
         let Version { object, head, range, .. } = version;
         let located = self.client.locate(object, head, range.clone()).await;
-        located.unwrap_or_default().whereabouts
+        located.unwrap_or_default().residency
     }
 }
 

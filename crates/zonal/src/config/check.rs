@@ -14,8 +14,8 @@ use zonal_gateway::{
 use zonal_policy::Spec;
 
 use super::{
-    Config, ConfigError, Device, Key, KeyPair, admin_access, chunk, freshness, keep, keys, log,
-    origins, raw,
+    Config, ConfigError, Device, KeyEntry, KeyPair, admin_access, chunk, freshness, keep, keys,
+    log, origins, raw,
 };
 
 pub(super) type Checked<T> = Result<T, ConfigError>;
@@ -167,7 +167,11 @@ pub(super) fn access_key(name: &str) -> Result<(), &'static str> {
 }
 
 /// Loads the additional access keys. The main access key must not be among them.
-fn more_keys(path: &str, pair: Option<&KeyPair>, variable: Variables<'_>) -> Checked<Vec<Key>> {
+fn more_keys(
+    path: &str,
+    pair: Option<&KeyPair>,
+    variable: Variables<'_>,
+) -> Checked<Vec<KeyEntry>> {
     if path.is_empty() {
         return Ok(Vec::new());
     }

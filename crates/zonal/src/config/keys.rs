@@ -11,7 +11,7 @@ use super::{ConfigError, KeyPair, error_position, raw};
 
 /// An access key with its access rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct KeyEntry {
     pub(crate) pair: KeyPair,
     pub(crate) rules: AccessRules,
 }
@@ -20,14 +20,14 @@ const FILE: &str = "endpoint.keys-file";
 
 /// Reads the file and the secrets that it names. Relative paths in it start from the working
 /// directory of the process.
-pub(super) fn load(path: &Path, variable: Variables<'_>) -> Checked<Vec<Key>> {
+pub(super) fn load(path: &Path, variable: Variables<'_>) -> Checked<Vec<KeyEntry>> {
     let file = || path.display();
     let bad = |why: &dyn Display| ConfigError::new(FILE, format!("{}: {why}", file()));
     let text = std::fs::read_to_string(path)
         .map_err(|error| ConfigError::new(FILE, format!("{} cannot be read: {error}", file())))?;
     let known: raw::KeysFile =
         toml::from_str(&text).map_err(|error| bad(&ConfigError::syntax(&error, &text)))?;
-    let mut keys: Vec<Key> = Vec::with_capacity(known.key.len());
+    let mut keys: Vec<KeyEntry> = Vec::with_capacity(known.key.len());
     for raw in &known.key {
         let (line, raw) = (error_position::line(&text, raw.span().start), raw.get_ref());
         let name = raw.access_key.as_deref().unwrap_or_default();
@@ -38,7 +38,7 @@ pub(super) fn load(path: &Path, variable: Variables<'_>) -> Checked<Vec<Key>> {
         }
         let secret_key = secret(raw, variable).map_err(|why| bad(&why))?;
         let rules = rules(raw).map_err(|why| bad(&why))?;
-        keys.push(Key { pair: KeyPair { access_key: name.to_owned(), secret_key }, rules });
+        keys.push(KeyEntry { pair: KeyPair { access_key: name.to_owned(), secret_key }, rules });
     }
     Ok(keys)
 }

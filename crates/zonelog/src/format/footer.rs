@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, Blocks, Checksum, ZoneId};
 
 use super::segment::Header;
-use super::{FRAME_BYTES, Malformed, Opened, Reader, close_frame, frame, open_frame, record};
+use super::{FRAME_BYTES, Malformed, OpenFrame, Reader, close_frame, frame, open_frame, record};
 use crate::{Descriptor, Identity};
 
 const MAGIC: [u8; 4] = *b"ZFTR";
@@ -68,7 +68,7 @@ impl Trailer {
     /// Decodes the trailer at the end of a zone's last block.
     pub(crate) fn decode(last_block: &[u8], checksum: Checksum) -> Result<Self, Malformed> {
         let frame = last_block.last_chunk().ok_or(Malformed::Fields)?;
-        let Opened { identity, mut fields, .. } = open_frame(frame, MAGIC, checksum)?;
+        let OpenFrame { identity, mut fields, .. } = open_frame(frame, MAGIC, checksum)?;
         Ok(Self {
             identity,
             zone: ZoneId(fields.u32()),

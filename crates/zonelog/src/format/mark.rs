@@ -7,7 +7,7 @@
 
 use zonal_base::{BLOCK_BYTES, Blocks, Checksum, ZoneId};
 
-use super::{FRAME_BYTES, Malformed, Opened, close_frame, frame, open_frame};
+use super::{FRAME_BYTES, Malformed, OpenFrame, close_frame, frame, open_frame};
 use crate::Identity;
 
 const MAGIC: [u8; 4] = *b"ZMRK";
@@ -47,7 +47,7 @@ impl ZoneMark {
     /// Decodes a mark.
     pub(crate) fn decode(block: &[u8], checksum: Checksum) -> Result<Self, Malformed> {
         let frame = block.first_chunk().ok_or(Malformed::Fields)?;
-        let Opened { identity, mut fields, .. } = open_frame(frame, MAGIC, checksum)?;
+        let OpenFrame { identity, mut fields, .. } = open_frame(frame, MAGIC, checksum)?;
         let (zone, zone_sequence) = (ZoneId(fields.u32()), fields.u64());
         let zone_count = fields.u32();
         let _zeros: [u8; 4] = fields.array();

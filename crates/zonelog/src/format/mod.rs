@@ -104,7 +104,7 @@ pub(crate) fn close_frame(frame: &mut Frame, checksum: Checksum) -> u32 {
 }
 
 /// Contents of a valid frame.
-pub(crate) struct Opened<'a> {
+pub(crate) struct OpenFrame<'a> {
     pub(crate) identity: Identity,
     /// Bytes 6 and 7.
     pub(crate) small: [u8; 2],
@@ -118,7 +118,7 @@ pub(crate) fn open_frame(
     frame: &Frame,
     magic: [u8; 4],
     checksum: Checksum,
-) -> Result<Opened<'_>, Malformed> {
+) -> Result<OpenFrame<'_>, Malformed> {
     let mut fields = Reader::new(frame);
     if fields.array() != magic {
         return Err(Malformed::Magic);
@@ -134,7 +134,7 @@ pub(crate) fn open_frame(
     if version != VERSION {
         return Err(Malformed::Version(version));
     }
-    Ok(Opened { identity, small, fields, crc })
+    Ok(OpenFrame { identity, small, fields, crc })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Checksum, ZoneId};
 
-use super::{FRAME_BYTES, Malformed, Opened, Reader, close_frame, frame, open_frame, record};
+use super::{FRAME_BYTES, Malformed, OpenFrame, Reader, close_frame, frame, open_frame, record};
 use crate::{Descriptor, Identity};
 
 const MAGIC: [u8; 4] = *b"ZSEG";
@@ -83,7 +83,7 @@ impl Header {
     /// Decodes the first 64 bytes: enough to identify the zone and to know how many blocks to read.
     pub(crate) fn peek(block: &[u8], checksum: Checksum) -> Result<Self, Malformed> {
         let frame = block.first_chunk().ok_or(Malformed::Fields)?;
-        let Opened { identity, small, mut fields, crc } = open_frame(frame, MAGIC, checksum)?;
+        let OpenFrame { identity, small, mut fields, crc } = open_frame(frame, MAGIC, checksum)?;
         let header_blocks = small[0];
         if header_blocks == 0 || HEADER_BLOCKS_MAX < header_blocks {
             return Err(Malformed::Fields);

@@ -12,10 +12,10 @@ const HEADER_GOLDEN_V1: [u8; HEADER_BYTES] = [
 const ENTRY_GOLDEN_V1: [u8; ENTRY_BYTES] =
     [0, 0x35, 4, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0x58, 0x36, 0xCC, 4];
 
-fn zn540(zone_count: u32) -> Layout {
+fn zn540(zone_count: u32) -> BackingLayout {
     let Some(Model::Zoned(mut profile)) = Model::by_name("zn540") else { panic!("there is one") };
     profile.geometry.zone_count = zone_count;
-    Layout::of(&Model::Zoned(profile))
+    BackingLayout::of(&Model::Zoned(profile))
 }
 
 fn check(header: [u8; HEADER_BYTES]) -> Result<(), String> {

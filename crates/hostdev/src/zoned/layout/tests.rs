@@ -37,7 +37,7 @@ fn zones_are_read_as_the_drive_has_them() {
     let conditions = [(1, 0), (2, 8), (3, 16), (4, 24), (0xD, 32), (0xE, LEN), (0xF, 0), (99, 0)];
     let zones: Vec<_> =
         (0..).zip(conditions).map(|(n, (condition, at))| zone(n, condition, at)).collect();
-    let layout = Layout::of(&zones, &limits()).unwrap();
+    let layout = ZoneLayout::of(&zones, &limits()).unwrap();
     let Geometry { zone_count, zone_size, zone_capacity, .. } = layout.geometry;
     assert_eq!((zone_count, zone_size, zone_capacity), (8, Blocks(4096), Blocks(3072)));
     assert_eq!(layout.geometry.max_open_zones, Some(7));
@@ -74,7 +74,7 @@ fn conventional_and_odd_zones_are_never_used() {
         zone(6, EMPTY, 0),
         short,
     ];
-    let layout = Layout::of(&zones, &limits()).unwrap();
+    let layout = ZoneLayout::of(&zones, &limits()).unwrap();
     assert_eq!((layout.base, layout.geometry.zone_count), (Lba(2 * 4096), 5));
     let states: Vec<_> = zones.iter().map(|raw| layout.read(raw).map(|told| told.state)).collect();
     let (empty, unused) = (Some(ZoneState::Empty), Some(ZoneState::Offline));
@@ -86,7 +86,7 @@ fn conventional_and_odd_zones_are_never_used() {
 
 #[test]
 fn zones_that_cannot_be_used_are_refused_with_a_reason() {
-    let refusal = |zones: &[RawZone]| Layout::of(zones, &limits()).unwrap_err();
+    let refusal = |zones: &[RawZone]| ZoneLayout::of(zones, &limits()).unwrap_err();
     assert!(refusal(&[]).starts_with("has no zones that are written in order"));
     assert!(refusal(&[conventional(0)]).starts_with("has no zones that are written in order"));
     let uneven = RawZone { capacity: CAPACITY + 1, ..zone(0, EMPTY, 0) };
@@ -125,7 +125,7 @@ proptest! {
     fn whatever_a_kernel_reports_no_zone_lies_outside_the_device(
         zones in proptest::collection::vec(any_zone(), 0..40), more in any_zone(),
     ) {
-        let Ok(layout) = Layout::of(&zones, &limits()) else { return Ok(()) };
+        let Ok(layout) = ZoneLayout::of(&zones, &limits()) else { return Ok(()) };
         let Geometry { zone_count, zone_capacity, zone_size, .. } = layout.geometry;
         prop_assert!(0 < zone_count && Blocks(0) < zone_capacity && zone_capacity <= zone_size);
         for raw in zones.iter().chain([&more]) {

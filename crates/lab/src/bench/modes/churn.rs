@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use super::super::feed::{Feed, Sequence};
 use super::super::phase::Bench;
-use super::super::report::Report;
+use super::super::report::BenchReport;
 use super::super::{Counters, Subject};
-use super::{Error, STREAM, keys_from, tagged};
+use super::{BenchError, STREAM, keys_from, tagged};
 
 /// Interval between lines: the last line lacks at most 50 ms of inserts.
 const LINE: Duration = Duration::from_millis(50);
 
-pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
+pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<BenchReport, BenchError> {
     let prefill = bench.prefill().await?;
     let live = bench.cached(&keys_from(0, bench.keys())).await?.len();
     let rate = bench.bytes_per_s(bench.settings.rate()).await?;

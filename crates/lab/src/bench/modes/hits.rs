@@ -2,11 +2,11 @@
 
 use super::super::feed::Feed;
 use super::super::phase::Bench;
-use super::super::report::{Report, cpu_us};
+use super::super::report::{BenchReport, cpu_us};
 use super::super::{Source, Subject};
-use super::Error;
+use super::BenchError;
 
-pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
+pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<BenchReport, BenchError> {
     let prefill = bench.prefill().await?;
     // A cache with a DRAM tier may move records between DRAM and flash at first.
     let known = bench.known().await?;

@@ -6,10 +6,10 @@ use super::super::Subject;
 use super::super::feed::{Feed, Sequence};
 use super::super::phase::Bench;
 use super::super::process::process_cpu;
-use super::super::report::{Detail, Report, ratio};
-use super::Error;
+use super::super::report::{BenchReport, ModeDetail, ratio};
+use super::BenchError;
 
-pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
+pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<BenchReport, BenchError> {
     let none = Feed::Each(Sequence::new(0, 0, None));
     let window = bench.window("idle", bench.crew(none), Some(Duration::ZERO)).await?;
     bench.subject.settle().await;
@@ -19,6 +19,6 @@ pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
     let cpu = process_cpu().saturating_sub(before);
     let mut report = bench.report(&window);
     let cpu_share = ratio(cpu.as_secs_f64(), bench.settings.seconds).unwrap_or(0.0);
-    report.detail = Some(Detail::Idle { cpu_share });
+    report.detail = Some(ModeDetail::Idle { cpu_share });
     Ok(report)
 }

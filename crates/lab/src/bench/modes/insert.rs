@@ -8,14 +8,14 @@ use zonal_base::{Rng, low_u32};
 
 use super::super::feed::{Feed, Sequence};
 use super::super::phase::Bench;
-use super::super::report::{Detail, Report, Summary, cpu_us, ratio};
+use super::super::report::{BenchReport, ModeDetail, Summary, cpu_us, ratio};
 use super::super::{Rate, Source, Subject};
-use super::{Error, keys_from, tagged};
+use super::{BenchError, keys_from, tagged};
 
 /// Lowest tag of insert runs.
 const RUN: u32 = 1 << 31;
 
-pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
+pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<BenchReport, BenchError> {
     let (first, count) = (tagged(run_tag()), bench.keys());
     let rate = bench.settings.rate();
     let bytes_per_s = bench.bytes_per_s(rate).await?;
@@ -39,7 +39,7 @@ pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
         report.cpu_us_per_flash_hit = cpu_us(read_back.cpu, read_back.tally.count(Source::Flash));
     }
     let (written, admitted) = (settled.device_written_bytes, settled.admitted_bytes);
-    report.detail = Some(Detail::Insert {
+    report.detail = Some(ModeDetail::Insert {
         rate_bytes_per_s: bytes_per_s.unwrap_or(0),
         write_bandwidth_after_bytes_per_s: left_bytes_per_s,
         inserted: count,

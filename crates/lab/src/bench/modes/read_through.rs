@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use super::super::feed::Feed;
 use super::super::phase::Bench;
-use super::super::report::{Report, Summary, cpu_us, ratio};
+use super::super::report::{BenchReport, Summary, cpu_us, ratio};
 use super::super::{Source, Subject};
-use super::Error;
+use super::BenchError;
 
 /// Longest phase of flash hits: 3 s, or the measured time if that is shorter.
 const HITS_MAX: Duration = Duration::from_secs(3);
 
-pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
+pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<BenchReport, BenchError> {
     let prefill = bench.prefill().await?;
     let draw = bench.draw();
     bench.warm_up(Feed::Draw(draw)).await?;

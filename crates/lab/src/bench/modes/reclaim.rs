@@ -12,9 +12,9 @@ use std::time::Duration;
 use super::super::Subject;
 use super::super::feed::{Feed, Sequence};
 use super::super::phase::{Bench, Crew};
-use super::super::report::{Detail, Report, Summary};
+use super::super::report::{BenchReport, ModeDetail, Summary};
 use super::super::window::Window;
-use super::{Error, keys_from, tagged};
+use super::{BenchError, keys_from, tagged};
 
 /// Number of writing loops: enough to keep the rate while each waits for its turn.
 const WRITERS: usize = 4;
@@ -31,18 +31,18 @@ const KNOWN: [u32; 2] = [2, 3];
 const WRITTEN: [u32; 2] = [4, 5];
 const BETWEEN: u32 = 6;
 
-pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
+pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<BenchReport, BenchError> {
     let count = bench.keys();
     let rate = bench.bytes_per_s(bench.settings.rate()).await?;
     check_room(bench, count, rate)?;
     let without = window(bench, 0, rate).await?;
     if 0 < without.counters.reclaims {
-        return Err(Error::Unfit("the cache was not empty: begin with --format".into()));
+        return Err(BenchError::Unfit("the cache was not empty: begin with --format".into()));
     }
     bench.insert(tagged(BETWEEN), bench.capacity_values(1.0)).await?;
     let with = window(bench, 1, rate).await?;
     if with.counters.reclaims == 0 {
-        return Err(Error::Unfit(
+        return Err(BenchError::Unfit(
             "no zone was reclaimed: write more --seconds, a higher --rate or --prefill-seconds"
                 .into(),
         ));
@@ -50,7 +50,7 @@ pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
     let mut report = bench.report(&with);
     let without = Summary::of(&without);
     let p999 = |summary: &Summary| summary.latency_us.flash_hit.p999;
-    report.detail = Some(Detail::Reclaim {
+    report.detail = Some(ModeDetail::Reclaim {
         p999_ratio: p999(&report.total) / p999(&without),
         without: Box::new(without),
     });
@@ -58,13 +58,18 @@ pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<Report, Error> {
 }
 
 /// Refuses settings with which the first window would fill the cache.
-fn check_room<S: Subject>(bench: &Bench<S>, count: u64, rate: Option<u64>) -> Result<(), Error> {
-    let rate = rate.ok_or_else(|| Error::Unfit("--mode reclaim needs a --rate in bytes".into()))?;
+fn check_room<S: Subject>(
+    bench: &Bench<S>,
+    count: u64,
+    rate: Option<u64>,
+) -> Result<(), BenchError> {
+    let rate =
+        rate.ok_or_else(|| BenchError::Unfit("--mode reclaim needs a --rate in bytes".into()))?;
     let seconds = bench.settings.seconds + bench.settings.warmup_seconds;
     let written = bench.bytes_of(count).0 as f64 + rate as f64 * seconds;
     let most = bench.subject.capacity().0 as f64 * SHARE_MAX;
     if most < written {
-        return Err(Error::Unfit(format!(
+        return Err(BenchError::Unfit(format!(
             "keys and writes fill the cache before it is measured ({:.0} of {:.0} MiB): write fewer \
              --keys, a lower --rate or fewer --seconds",
             written / 1048576.0,
@@ -79,12 +84,12 @@ async fn window<S: Subject>(
     bench: &Bench<S>,
     number: usize,
     rate: Option<u64>,
-) -> Result<Window, Error> {
+) -> Result<Window, BenchError> {
     let count = bench.keys();
     bench.insert(tagged(KNOWN[number]), count).await?;
     let known: Arc<[u64]> = bench.cached(&keys_from(tagged(KNOWN[number]), count)).await?.into();
     if known.is_empty() {
-        return Err(Error::Failed("nothing that was inserted was found".into()));
+        return Err(BenchError::Failed("nothing that was inserted was found".into()));
     }
     let crews = |first| {
         let stream = Sequence::new(first, STREAM_MAX, bench.pace(rate));

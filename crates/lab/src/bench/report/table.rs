@@ -4,11 +4,11 @@ use std::fmt;
 
 use zonal_base::Bytes;
 
-use super::{Detail, Quantiles, Report, Summary};
+use super::{BenchReport, ModeDetail, Quantiles, Summary};
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-impl fmt::Display for Report {
+impl fmt::Display for BenchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let settings: Vec<String> =
             self.subject.iter().map(|(name, value)| format!("{name} {value}")).collect();
@@ -75,7 +75,7 @@ impl fmt::Display for Summary {
     }
 }
 
-impl fmt::Display for Detail {
+impl fmt::Display for ModeDetail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Insert {

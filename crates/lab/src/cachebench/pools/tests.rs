@@ -17,7 +17,7 @@ fn sizes_and_operations_are_those_of_the_files() {
         let off = bytes / requests.sizes.len() as f64 - mean;
         assert!(off.abs() < 1.0, "{workload}: {off} bytes off");
         let mut rng = Rng::new(1);
-        let drawn: Vec<Request> = (0..100_000).map(|_| requests.next(&mut rng)).collect();
+        let drawn: Vec<PoolRequest> = (0..100_000).map(|_| requests.next(&mut rng)).collect();
         let got = drawn.iter().filter(|request| request.operation == Operation::Get).count();
         assert!((got as f64 / 1e5 - gets).abs() < 0.005, "{workload}: {got} gets of 100,000");
     }

@@ -1,13 +1,16 @@
-//! Write amplification of a conventional drive. It depends on the mapping and the spare space
-//! alone, so it needs no clock.
+//! Write amplification of a conventional drive, by used space, write size and write order.
+//!
+//! The figure depends on the mapping and the spare space alone, so it needs no clock.
 
 use zonal_base::{Blocks, Bytes, Nanos};
 use zonal_device::ZonedDevice;
 
 use super::super::reference;
-use super::{Clock, CountsPrograms, Error, Figures, Lab, Row, Set, Window, Work, stream};
+use super::{
+    CharacterizeError, Clock, CountsPrograms, Figures, Lab, Row, Set, Window, Work, stream,
+};
 
-/// Commands in flight. Only the number of writes counts, not their time.
+/// Queue depth of the writes. Only the number of writes counts, not their time.
 const DEPTH: usize = 32;
 /// Overwrites of the used space before the measurement: from then on the model's figure changes by
 /// less than 1 %.
@@ -15,7 +18,7 @@ const WARM_UP_ROUNDS: u64 = 3;
 
 pub(super) fn run<D: ZonedDevice + CountsPrograms, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
-) -> Result<(), Error> {
+) -> Result<(), CharacterizeError> {
     let geometry = *lab.bench.device.geometry();
     let drive = geometry.zone_size.0 * u64::from(geometry.zone_count);
     let table = reference::write_amplification();
@@ -49,7 +52,7 @@ fn overwrite<D: ZonedDevice, C: Clock<D>>(
     bytes: u64,
     span: Blocks,
     rounds: u64,
-) -> Result<(), Error> {
+) -> Result<(), CharacterizeError> {
     let count = rounds * span.0 / Bytes(bytes).blocks_ceil().0;
     let at_most = Nanos::MAX;
     let window = Window { warm_up: Nanos(0), warm_up_count: 0, at_least: Nanos(0), count, at_most };

@@ -1,4 +1,6 @@
-//! Write and read throughput per second while old data are overwritten (observation 11, figure 6).
+//! Garbage collection: throughput per second while old data are overwritten.
+//!
+//! Observation 11, figure 6 of the paper.
 
 use zonal_base::{Blocks, Bytes, Nanos, index};
 use zonal_device::ZonedDevice;
@@ -6,8 +8,8 @@ use zonal_device::ZonedDevice;
 use super::super::reference;
 use super::super::report::Series;
 use super::{
-    Clock, CountsPrograms, Error, Figures, Lab, Outcome, Pace, READABLE_ZONES, Row, Set, Stream,
-    Window, Work, merged, stream,
+    CharacterizeError, Clock, CountsPrograms, Figures, Lab, Pace, READABLE_ZONES, Row, Set, Stream,
+    StreamOutcome, Window, Work, merged, stream,
 };
 
 const WRITERS: usize = 4;
@@ -23,11 +25,13 @@ const WARM_UP: Nanos = Nanos::secs(5);
 const REGION: Bytes = Bytes::mib(100 << 10);
 /// Length of a zoned drive's series in seconds; the series is uniform.
 const ZONED_SECONDS: u64 = 100;
-/// Length of a conventional drive's series in seconds: that of the reference, because it changes
-/// every minute.
+/// Length of a conventional drive's series in seconds: that of the reference, because the
+/// throughput changes every minute.
 const CONVENTIONAL_SECONDS: u64 = 1200;
 
-pub(super) fn zoned<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Result<(), Error> {
+pub(super) fn zoned<D: ZonedDevice, C: Clock<D>>(
+    lab: &mut Lab<'_, D, C>,
+) -> Result<(), CharacterizeError> {
     lab.bench.make_readable(READABLE_ZONES)?;
     let table = reference::gc();
     for (number, row) in table.rows().enumerate() {
@@ -53,7 +57,7 @@ pub(super) fn zoned<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Res
 
 pub(super) fn conventional<D: ZonedDevice + CountsPrograms, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
-) -> Result<(), Error> {
+) -> Result<(), CharacterizeError> {
     let geometry = *lab.bench.device.geometry();
     let drive = Blocks(geometry.zone_size.0 * u64::from(geometry.zone_count));
     let region = REGION.blocks_ceil().0.min(drive.0 / (WRITERS as u64 + 1));
@@ -68,8 +72,8 @@ pub(super) fn conventional<D: ZonedDevice + CountsPrograms, C: Clock<D>>(
     lab.bench.write_in_order(drive)?;
     let table = reference::conventional_gc();
     let rows: Vec<Row<'_>> = table.rows().collect();
-    // The reference's runs follow many others of the same kind, these follow one. The state is the
-    // same from then on.
+    // Precondition: the reference's runs follow many others of the same kind, these follow one. The
+    // drive's state is the same from then on.
     run(lab, rows[0], CONVENTIONAL_SECONDS, work)?;
     for (number, row) in rows.iter().enumerate() {
         lab.begin(number, rows.len());
@@ -90,7 +94,7 @@ fn run<D: ZonedDevice, C: Clock<D>>(
     row: Row<'_>,
     seconds: u64,
     work: impl Fn(usize) -> Work,
-) -> Result<Vec<Outcome>, Error> {
+) -> Result<Vec<StreamOutcome>, CharacterizeError> {
     let pace = Pace::PerSecond(row.value("write_mib_s_per_job"));
     let writer = |n| Stream { pace, ..stream(work(n), WRITE_BYTES, WRITE_DEPTH) };
     let mut streams: Vec<Stream> = (0..WRITERS).map(writer).collect();
@@ -105,10 +109,10 @@ fn record<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
     of: Figures<'_>,
     seconds: u64,
-    outcomes: &[Outcome],
+    outcomes: &[StreamOutcome],
 ) {
     let writes = merged(outcomes[..WRITERS].iter().map(|outcome| &outcome.others));
-    let Outcome { reads, .. } = &outcomes[WRITERS];
+    let StreamOutcome { reads, .. } = &outcomes[WRITERS];
     let seconds = index(lab.scaled(seconds));
     let (write_mib_s, read_mib_s) = (writes.series_mib(seconds), reads.series_mib(seconds));
     let ((write, write_sd), (read, read_sd)) = (spread(&write_mib_s), spread(&read_mib_s));

@@ -1,13 +1,14 @@
-//! Writes, appends and reads, by size, queue depth and zones (observations 3 to 8, figures 2 to 4
-//! and 8).
+//! I/O grid: writes, appends and reads, by size, queue depth and number of zones.
+//!
+//! Observations 3 to 8, figures 2 to 4 and 8 of the paper.
 
 use zonal_base::Nanos;
 use zonal_device::ZonedDevice;
 
 use super::super::reference;
 use super::{
-    Clock, Error, Figures, Lab, Outcome, READABLE_ZONES, Row, Set, Stream, Work, merged, size,
-    stream,
+    CharacterizeError, Clock, Figures, Lab, READABLE_ZONES, Row, Set, Stream, StreamOutcome, Work,
+    merged, size, stream,
 };
 
 /// Length of a run: enough to fill the drive's write buffer, a few MiB, at the narrowest overload
@@ -16,7 +17,9 @@ const MEASURED: Nanos = Nanos::millis(500);
 /// Minimum number of completions of the first stream.
 const SAMPLES: u64 = 4_000;
 
-pub(super) fn run<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Result<(), Error> {
+pub(super) fn run<D: ZonedDevice, C: Clock<D>>(
+    lab: &mut Lab<'_, D, C>,
+) -> Result<(), CharacterizeError> {
     lab.bench.make_readable(READABLE_ZONES)?;
     every_row(lab, &reference::io_grid())
 }
@@ -25,14 +28,14 @@ pub(super) fn run<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Resul
 /// those beside an idle writer.
 pub(super) fn conventional<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
-) -> Result<(), Error> {
+) -> Result<(), CharacterizeError> {
     every_row(lab, &reference::conventional_io_grid())
 }
 
 fn every_row<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
-    table: &reference::Table,
-) -> Result<(), Error> {
+    table: &reference::ReferenceTable,
+) -> Result<(), CharacterizeError> {
     let rows: Vec<Row<'_>> = table.rows().collect();
     for (number, row) in rows.iter().enumerate() {
         lab.begin(number, rows.len());
@@ -41,7 +44,10 @@ fn every_row<D: ZonedDevice, C: Clock<D>>(
     Ok(())
 }
 
-fn one<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>, row: Row<'_>) -> Result<(), Error> {
+fn one<D: ZonedDevice, C: Clock<D>>(
+    lab: &mut Lab<'_, D, C>,
+    row: Row<'_>,
+) -> Result<(), CharacterizeError> {
     let (bytes, zones, depth): (u64, usize, usize) =
         (row.value("bs_bytes"), row.value("zones"), row.value("qd"));
     let op = row.text("op");
@@ -68,7 +74,7 @@ fn record<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
     row: Row<'_>,
     name: String,
-    outcomes: &[Outcome],
+    outcomes: &[StreamOutcome],
 ) {
     let tallies = outcomes.iter().flat_map(|outcome| [&outcome.reads, &outcome.others]);
     let tally = merged(tallies.filter(|tally| 0 < tally.count()));

@@ -1,5 +1,6 @@
-//! I/O beside resets and finishes, and resets and finishes beside I/O (observations 12 and 13,
-//! figure 7).
+//! Interference: I/O beside zone resets and finishes, and the effect of each on the other.
+//!
+//! Observations 12 and 13, figure 7 of the paper.
 
 use zonal_base::Nanos;
 use zonal_device::ZonedDevice;
@@ -7,14 +8,14 @@ use zonal_device::ZonedDevice;
 use super::super::load::whole;
 use super::super::reference;
 use super::{
-    Clock, Error, Figures, Lab, PASSTHROUGH, Pace, READABLE_ZONES, Row, Set, Stream, Window, Work,
-    merged, stream,
+    CharacterizeError, Clock, Figures, Lab, PASSTHROUGH, Pace, READABLE_ZONES, Row, Set, Stream,
+    Window, Work, merged, stream,
 };
 
 const IO_BYTES: u64 = 8 << 10;
-/// Resets of a run without pauses: their spread is below 10 %.
+/// Number of resets in a run without pauses. Their spread is below 10 %.
 const RESETS: u64 = 60;
-/// Finishes of a run: each pads a whole zone, and they differ by a percent.
+/// Number of finishes in a run. Each pads a whole zone; they differ by a percent.
 const FINISHES: u64 = 4;
 /// Completions of any kind before the window opens.
 const WARM_UP: u64 = 4;
@@ -25,7 +26,9 @@ const AT_MOST: Nanos = Nanos::secs(60);
 /// Length of runs with a limited rate of resets, in which the I/O is measured.
 const LIMITED: Nanos = Nanos::secs(4);
 
-pub(super) fn run<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Result<(), Error> {
+pub(super) fn run<D: ZonedDevice, C: Clock<D>>(
+    lab: &mut Lab<'_, D, C>,
+) -> Result<(), CharacterizeError> {
     lab.bench.make_readable(READABLE_ZONES)?;
     let table = reference::interference();
     let rows: Vec<Row<'_>> = table.rows().collect();
@@ -36,7 +39,10 @@ pub(super) fn run<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Resul
     Ok(())
 }
 
-fn one<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>, row: Row<'_>) -> Result<(), Error> {
+fn one<D: ZonedDevice, C: Clock<D>>(
+    lab: &mut Lab<'_, D, C>,
+    row: Row<'_>,
+) -> Result<(), CharacterizeError> {
     let (jobs, depth): (usize, usize) = (row.value("jobs"), row.value("depth"));
     let is_reset = row.text("management") == "reset";
     let name = name(row, jobs, depth);
@@ -102,7 +108,7 @@ fn management_count(row: Row<'_>) -> u64 {
 }
 
 /// Without pauses, the window is a number of resets or finishes, which affect the I/O all the time.
-/// At a limited rate it is a time, with as many resets as occur in it.
+/// At a limited rate the window is a time, with as many resets as occur in it.
 fn window<D: ZonedDevice, C: Clock<D>>(lab: &Lab<'_, D, C>, row: Row<'_>, count: u64) -> Window {
     let (warm_up, at_most) = (Nanos::millis(200), AT_MOST);
     let free = Window { warm_up, warm_up_count: WARM_UP, at_least: Nanos(0), count, at_most };

@@ -1,5 +1,6 @@
-//! Zone management: resets and finishes by occupancy (observation 10, figure 5), explicit opens and
-//! closes, and the first I/O to a zone (observation 9).
+//! Zone management: resets and finishes by occupancy, opens, closes, and the first I/O to a zone.
+//!
+//! Observations 9 and 10, figure 5 of the paper.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +8,20 @@ use zonal_base::{Blocks, Nanos, ZoneId};
 use zonal_device::{Command, ZoneAction, ZonedDevice};
 
 use super::super::reference;
-use super::{BLOCK, Clock, Error, Figures, Lab, Row, Set, Tally};
+use super::{BLOCK, CharacterizeError, Clock, Figures, Lab, Row, Set, StreamTally};
 
-/// Zones per row. The reference has 2709, but their spread is below 5 %.
+/// Zones measured per row. The reference has 2709, but their spread is below 5 %.
 const ZONES: u64 = 200;
-/// Zones per way of opening.
+/// Zones measured per way of opening.
 const OPENED: u64 = 200;
-/// I/O to each zone while it is open.
+/// Number of I/Os to each zone while it is open.
 const IO_EACH: u64 = 20;
 /// Pause before a reset or finish, in which the drive drains its write buffer (section III-E).
 const PAUSE: Nanos = Nanos::secs(1);
 
 pub(super) fn by_occupancy<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
-) -> Result<(), Error> {
+) -> Result<(), CharacterizeError> {
     let table = reference::zone_management();
     let rows: Vec<Row<'_>> = table.rows().collect();
     for (number, row) in rows.iter().enumerate() {
@@ -42,12 +43,12 @@ pub(super) fn by_occupancy<D: ZonedDevice, C: Clock<D>>(
 fn occupied<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
     row: Row<'_>,
-) -> Result<Tally, Error> {
-    let mut tally = Tally::new();
+) -> Result<StreamTally, CharacterizeError> {
+    let mut tally = StreamTally::new();
     let capacity = lab.bench.device.geometry().zone_capacity;
     let written = written_blocks(row.value("written_blocks"), capacity);
     for _ in 0..lab.scaled(ZONES) {
-        let zone = lab.bench.ground.empty.pop_front().ok_or(Error::TooFewZones)?;
+        let zone = lab.bench.ground.empty.pop_front().ok_or(CharacterizeError::TooFewZones)?;
         lab.bench.fill(zone, Blocks(0), written)?;
         lab.bench.rest(PAUSE);
         let took = match row.text("op") {
@@ -69,7 +70,7 @@ fn occupied<D: ZonedDevice, C: Clock<D>>(
     Ok(tally)
 }
 
-/// The same share of this device's zone. One block, and all but one, stay as they are.
+/// Scales an occupancy to this device's zone capacity. One block, and all but one, stay unscaled.
 fn written_blocks(on_the_drive: u64, capacity: Blocks) -> Blocks {
     let left = reference::ZONE_BLOCKS - on_the_drive;
     Blocks(match (on_the_drive, left) {
@@ -89,7 +90,7 @@ fn occupancy(written: u64) -> String {
 
 pub(super) fn open_close<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
-) -> Result<(), Error> {
+) -> Result<(), CharacterizeError> {
     lab.begin(0, 1);
     let mut tallies = BTreeMap::new();
     for is_append in [false, true] {
@@ -103,7 +104,7 @@ pub(super) fn open_close<D: ZonedDevice, C: Clock<D>>(
     for row in table.rows() {
         let op = row.text("op");
         // The reference separates explicit opens by the command that followed, which cannot affect
-        // them.
+        // the opens.
         let (measured, name) = match op.strip_prefix("explicit_open") {
             Some(before) => {
                 ("open", format!("open.{}", before.replace(['(', ')', ' '], "-").trim_matches('-')))
@@ -125,20 +126,20 @@ struct Opening {
     is_explicit: bool,
 }
 
-type Tallies = BTreeMap<&'static str, Tally>;
+type Tallies = BTreeMap<&'static str, StreamTally>;
 
 /// Opens a zone, writes it up to its last block, closes it, and writes that block.
 fn one_zone<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
     how: Opening,
     tallies: &mut Tallies,
-) -> Result<(), Error> {
+) -> Result<(), CharacterizeError> {
     let bench = &mut lab.bench;
-    let zone = bench.ground.take_empty().ok_or(Error::TooFewZones)?;
+    let zone = bench.ground.take_empty().ok_or(CharacterizeError::TooFewZones)?;
     let geometry = *bench.device.geometry();
     let last = geometry.zone_capacity - BLOCK;
     let mut add = |name, took| {
-        tallies.entry(name).or_insert_with(Tally::new).add(Nanos(0), took, BLOCK);
+        tallies.entry(name).or_insert_with(StreamTally::new).add(Nanos(0), took, BLOCK);
     };
     let io = |bench: &mut super::Bench<'_, D, C>, at: Blocks| {
         let data = vec![bench.data(BLOCK)];
@@ -172,7 +173,10 @@ fn one_zone<D: ZonedDevice, C: Clock<D>>(
     empty(lab, zone)
 }
 
-fn empty<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>, zone: ZoneId) -> Result<(), Error> {
+fn empty<D: ZonedDevice, C: Clock<D>>(
+    lab: &mut Lab<'_, D, C>,
+    zone: ZoneId,
+) -> Result<(), CharacterizeError> {
     lab.bench.rest(PAUSE);
     lab.bench.manage(zone, ZoneAction::Reset)?;
     lab.bench.ground.used.retain(|used| *used != zone);

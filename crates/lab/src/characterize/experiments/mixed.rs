@@ -4,7 +4,10 @@ use zonal_base::Nanos;
 use zonal_device::ZonedDevice;
 
 use super::super::reference;
-use super::{Clock, Error, Figures, Lab, Outcome, Pace, READABLE_ZONES, Row, Set, Work, stream};
+use super::{
+    CharacterizeError, Clock, Figures, Lab, Pace, READABLE_ZONES, Row, Set, StreamOutcome, Work,
+    stream,
+};
 
 const BYTES: u64 = 4 << 10;
 /// Zones that a mixed job appends to: without a limit of its own, fio keeps as many open as the
@@ -15,7 +18,9 @@ const MEASURED: Nanos = Nanos::secs(1);
 const MEASURED_MIXED: Nanos = Nanos::secs(4);
 const SAMPLES: u64 = 4_000;
 
-pub(super) fn ratios<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Result<(), Error> {
+pub(super) fn ratios<D: ZonedDevice, C: Clock<D>>(
+    lab: &mut Lab<'_, D, C>,
+) -> Result<(), CharacterizeError> {
     lab.bench.make_readable(READABLE_ZONES)?;
     let table = reference::mixed_ratio();
     let rows: Vec<Row<'_>> = table.rows().collect();
@@ -30,13 +35,15 @@ pub(super) fn ratios<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Re
         let work = Work::Mixed { read_percent, zones: MIXED_ZONES };
         let window = lab.steady(MEASURED_MIXED, SAMPLES);
         let outcomes = lab.bench.run(&[stream(work, BYTES, depth)], window)?;
-        let Outcome { reads, others } = &outcomes[0];
+        let StreamOutcome { reads, others } = &outcomes[0];
         record(lab, &Figures { row: *row, name, observation: 11, set: Set::Test }, (reads, others));
     }
     Ok(())
 }
 
-pub(super) fn placement<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Result<(), Error> {
+pub(super) fn placement<D: ZonedDevice, C: Clock<D>>(
+    lab: &mut Lab<'_, D, C>,
+) -> Result<(), CharacterizeError> {
     lab.bench.make_readable(READABLE_ZONES)?;
     let table = reference::placement();
     let rows: Vec<Row<'_>> = table.rows().collect();
@@ -66,7 +73,7 @@ fn read_zone(place: &str) -> Option<usize> {
 fn record<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
     of: &Figures<'_>,
-    (reads, writes): (&super::Tally, &super::Tally),
+    (reads, writes): (&super::StreamTally, &super::StreamTally),
 ) {
     lab.add(of.figure("latency_us.mean", "us", "read_mean_us"), reads.mean_us());
     lab.add(of.figure("latency_us.p99", "us", "read_p99_us"), reads.quantile_us(0.99));

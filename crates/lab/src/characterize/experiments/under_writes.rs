@@ -1,10 +1,10 @@
-//! Reads beside one rate-limited sequential writer (observation 11).
+//! Read latency under writes: reads beside one rate-limited sequential writer (observation 11).
 
 use zonal_base::Nanos;
 use zonal_device::ZonedDevice;
 
 use super::super::reference;
-use super::{Clock, Error, Figures, Lab, Pace, READABLE_ZONES, Row, Set, Work, stream};
+use super::{CharacterizeError, Clock, Figures, Lab, Pace, READABLE_ZONES, Row, Set, Work, stream};
 
 const READ_BYTES: u64 = 4 << 10;
 const WRITE_BYTES: u64 = 128 << 10;
@@ -13,20 +13,22 @@ const WRITES_PER_MIB: f64 = 8.0;
 const MEASURED: Nanos = Nanos::secs(2);
 const SAMPLES: u64 = 4_000;
 
-pub(super) fn run<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>) -> Result<(), Error> {
+pub(super) fn run<D: ZonedDevice, C: Clock<D>>(
+    lab: &mut Lab<'_, D, C>,
+) -> Result<(), CharacterizeError> {
     every_row(lab, &reference::read_under_writes())
 }
 
 pub(super) fn conventional<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
-) -> Result<(), Error> {
+) -> Result<(), CharacterizeError> {
     every_row(lab, &reference::conventional_read_under_writes())
 }
 
 fn every_row<D: ZonedDevice, C: Clock<D>>(
     lab: &mut Lab<'_, D, C>,
-    table: &reference::Table,
-) -> Result<(), Error> {
+    table: &reference::ReferenceTable,
+) -> Result<(), CharacterizeError> {
     lab.bench.make_readable(READABLE_ZONES)?;
     let rows: Vec<Row<'_>> = table.rows().collect();
     for (number, row) in rows.iter().enumerate() {
@@ -36,7 +38,10 @@ fn every_row<D: ZonedDevice, C: Clock<D>>(
     Ok(())
 }
 
-fn one<D: ZonedDevice, C: Clock<D>>(lab: &mut Lab<'_, D, C>, row: Row<'_>) -> Result<(), Error> {
+fn one<D: ZonedDevice, C: Clock<D>>(
+    lab: &mut Lab<'_, D, C>,
+    row: Row<'_>,
+) -> Result<(), CharacterizeError> {
     let (mib_s, depth): (f64, usize) = (row.value("write_mib_s"), row.value("read_qd"));
     let mut streams = vec![stream(Work::Read(None), READ_BYTES, depth)];
     if 0.0 < mib_s {

@@ -1,9 +1,9 @@
-//! Turn of a slot: chooses the next command of its stream.
+//! Command generator: chooses the next command of a stream when one of its slots is due.
 
 use zonal_base::{Blocks, Lba, ZoneId, mix64};
 use zonal_device::{Command, ZoneAction, ZonedDevice};
 
-use super::super::bench::{Bench, Error};
+use super::super::bench::{Bench, CharacterizeError};
 use super::super::clock::Clock;
 use super::super::ground::Next;
 use super::{Load, Work};
@@ -50,7 +50,7 @@ pub(super) enum Turn {
 }
 
 impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
-    pub(super) fn turn(&mut self, slot: usize) -> Result<Turn, Error> {
+    pub(super) fn turn(&mut self, slot: usize) -> Result<Turn, CharacterizeError> {
         let number = self.slots[slot].stream;
         let stream = self.streams[number].stream;
         self.slots[slot].blocks = stream.blocks;
@@ -110,7 +110,12 @@ impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
         Turn::Submit(Command::Write { lba, data: vec![self.bench.data(blocks)] })
     }
 
-    fn read(&mut self, slot: usize, blocks: Blocks, zone: Option<usize>) -> Result<Turn, Error> {
+    fn read(
+        &mut self,
+        slot: usize,
+        blocks: Blocks,
+        zone: Option<usize>,
+    ) -> Result<Turn, CharacterizeError> {
         let lba = self.bench.place_to_read(blocks, zone);
         let buffer = match self.slots[slot].buffer.take() {
             Some(buffer) => buffer,
@@ -166,18 +171,18 @@ impl<D: ZonedDevice, C: Clock<D>> Load<'_, '_, D, C> {
     }
 
     /// One of the `count` zones of a mixed stream.
-    fn places_of(&mut self, number: usize, count: usize) -> Result<usize, Error> {
+    fn places_of(&mut self, number: usize, count: usize) -> Result<usize, CharacterizeError> {
         let Bench { device, rng, ground, .. } = &mut *self.bench;
         let capacity = device.geometry().zone_capacity;
         let places = &mut self.streams[number].places;
         let at = zonal_base::index(rng.below(count as u64));
         while places.len() <= at {
-            let zone = ground.empty.pop_front().ok_or(Error::TooFewZones)?;
+            let zone = ground.empty.pop_front().ok_or(CharacterizeError::TooFewZones)?;
             places.push(WritePosition { zone, written: Blocks(0) });
         }
         if places[at].written == capacity {
             ground.used.push_back(places[at].zone);
-            let zone = ground.empty.pop_front().ok_or(Error::TooFewZones)?;
+            let zone = ground.empty.pop_front().ok_or(CharacterizeError::TooFewZones)?;
             places[at] = WritePosition { zone, written: Blocks(0) };
         }
         Ok(at)

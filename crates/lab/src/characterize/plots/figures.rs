@@ -1,6 +1,6 @@
-//! Points of each figure.
+//! Chart data: selects the points of the report for each figure of the paper.
 
-use super::super::Report;
+use super::super::Characterization;
 use crate::chart::{Along, Chart, ChartLine};
 
 const SIZES: [&str; 6] = ["4KiB", "8KiB", "16KiB", "32KiB", "64KiB", "128KiB"];
@@ -10,7 +10,7 @@ const OCCUPANCIES: [&str; 8] =
     ["0pct", "one-block", "6.25pct", "12.5pct", "25pct", "50pct", "all-but-one-block", "100pct"];
 
 /// All figures, including those without points.
-pub(super) fn all(report: &Report) -> Vec<Chart> {
+pub(super) fn all(report: &Characterization) -> Vec<Chart> {
     let mut charts = vec![figure_2(report), figure_3(report)];
     charts.extend(figure_4(report));
     charts.extend(figure_5(report));
@@ -21,7 +21,7 @@ pub(super) fn all(report: &Report) -> Vec<Chart> {
 }
 
 /// Line through the points with these ids, at 0, 1, 2, ...
-fn line(report: &Report, name: &str, ids: impl IntoIterator<Item = String>) -> ChartLine {
+fn line(report: &Characterization, name: &str, ids: impl IntoIterator<Item = String>) -> ChartLine {
     let mut line = ChartLine { name: name.into(), ..ChartLine::default() };
     for (place, id) in ids.into_iter().enumerate() {
         let Some(point) = report.points.iter().find(|point| point.id == id) else { continue };
@@ -36,7 +36,7 @@ fn words<T: ToString>(places: &[T]) -> Along {
     Along::Places(places.iter().map(T::to_string).collect())
 }
 
-fn by_size(report: &Report, what: &str) -> Vec<ChartLine> {
+fn by_size(report: &Characterization, what: &str) -> Vec<ChartLine> {
     let of = |op: &str| line(report, op, SIZES.map(|size| format!("{op}.{size}.qd1.{what}")));
     vec![of("write"), of("append")]
 }
@@ -48,7 +48,7 @@ fn zones(op: &str, size: &str, zones: u32, what: &str) -> String {
     }
 }
 
-fn figure_2(report: &Report) -> Chart {
+fn figure_2(report: &Characterization) -> Chart {
     Chart {
         file: "figure-2-latency",
         title: "Latency at depth 1 (dashed: the drive)",
@@ -59,7 +59,7 @@ fn figure_2(report: &Report) -> Chart {
     }
 }
 
-fn figure_3(report: &Report) -> Chart {
+fn figure_3(report: &Characterization) -> Chart {
     Chart {
         file: "figure-3-throughput",
         title: "Throughput at depth 1 (dashed: the drive)",
@@ -70,7 +70,7 @@ fn figure_3(report: &Report) -> Chart {
     }
 }
 
-fn figure_4(report: &Report) -> [Chart; 3] {
+fn figure_4(report: &Characterization) -> [Chart; 3] {
     let depth = |op: &str| line(report, op, DEPTHS.map(|qd| format!("{op}.4KiB.qd{qd}.iops")));
     let across = |op: &str| line(report, op, ZONES.map(|z| zones(op, "4KiB", z, "iops")));
     let by_depth = |size: &str| {
@@ -118,7 +118,7 @@ fn bandwidth(mut line: ChartLine, size: &str) -> ChartLine {
     line
 }
 
-fn figure_5(report: &Report) -> [Chart; 2] {
+fn figure_5(report: &Characterization) -> [Chart; 2] {
     let of = |op: &str, name: &str| {
         line(report, name, OCCUPANCIES.map(|share| format!("{op}.{share}.latency_ms.mean")))
     };
@@ -137,7 +137,7 @@ fn figure_5(report: &Report) -> [Chart; 2] {
     ]
 }
 
-fn figure_6(report: &Report) -> [Chart; 2] {
+fn figure_6(report: &Characterization) -> [Chart; 2] {
     let over_time = |mib_s: &[f64]| {
         mib_s.iter().enumerate().map(|(second, rate)| (second as f64, *rate)).collect()
     };
@@ -163,7 +163,7 @@ fn figure_6(report: &Report) -> [Chart; 2] {
     ]
 }
 
-fn figure_7(report: &Report) -> Chart {
+fn figure_7(report: &Characterization) -> Chart {
     const IO: [u32; 7] = [1, 2, 3, 4, 5, 6, 7];
     let of = |op: &str, letter: &str| {
         let ids = IO.map(|n| format!("{op}-on-reset.{letter}{n}.reset_latency_us.mean"));
@@ -179,7 +179,7 @@ fn figure_7(report: &Report) -> Chart {
     }
 }
 
-fn figure_8(report: &Report) -> [Chart; 3] {
+fn figure_8(report: &Characterization) -> [Chart; 3] {
     let chart = |file, title, size: &str| {
         let append = |what: &str| ZONES.map(|qd| format!("append.{size}.qd{qd}.{what}"));
         let write = |what: &str| ZONES.map(|z| zones("write", size, z, what));
@@ -197,7 +197,7 @@ fn figure_8(report: &Report) -> [Chart; 3] {
 }
 
 /// Throughput on the x axis, latency on the y axis.
-fn across(name: &str, report: &Report, ids: impl Fn(&str) -> [String; 4]) -> ChartLine {
+fn across(name: &str, report: &Characterization, ids: impl Fn(&str) -> [String; 4]) -> ChartLine {
     let xs = line(report, name, ids("iops"));
     let ys = line(report, name, ids("latency_us.mean"));
     let join = |xs: Vec<(f64, f64)>, ys: Vec<(f64, f64)>| {

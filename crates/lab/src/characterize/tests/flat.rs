@@ -1,4 +1,4 @@
-//! A drive without data: one server, a fixed latency, and the zone rules.
+//! Test drive without data: one server, a fixed latency, and the zone rules.
 
 use std::collections::BTreeMap;
 

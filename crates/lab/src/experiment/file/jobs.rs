@@ -5,7 +5,7 @@ use zonal_base::Bytes;
 
 use super::several::{Several, Text, only, spread};
 use crate::experiment::Drive;
-use crate::jobs::{Buffer, Jobs, Order};
+use crate::jobs::{Buffer, Jobs, WriteOrder};
 
 /// Keys of the file.
 #[derive(Deserialize)]
@@ -16,7 +16,7 @@ pub(super) struct Raw {
     #[serde(default = "four_kib")]
     write: Several<Text<Bytes>>,
     #[serde(default = "uniform")]
-    workload: Several<Text<Order>>,
+    workload: Several<Text<WriteOrder>>,
     #[serde(default = "large_reads")]
     read: Several<Text<Bytes>>,
     #[serde(default = "nothing")]
@@ -37,8 +37,8 @@ fn four_kib() -> Several<Text<Bytes>> {
     only(Text(Bytes::kib(4)))
 }
 
-fn uniform() -> Several<Text<Order>> {
-    only(Text(Order::Uniform))
+fn uniform() -> Several<Text<WriteOrder>> {
+    only(Text(WriteOrder::Uniform))
 }
 
 fn large_reads() -> Several<Text<Bytes>> {

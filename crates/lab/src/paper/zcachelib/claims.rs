@@ -1,7 +1,7 @@
 //! Claims of paper 002 about its tables, checked against the simulated results.
 
 use super::super::{Choice, Claim, Verdict};
-use super::{Outcome, Outcomes, Scheme, published, value};
+use super::{CacheLibOutcome, Outcomes, Scheme, published, value};
 use crate::CachePool;
 
 /// Largest difference to the published write amplification of schemes with almost none.
@@ -81,7 +81,7 @@ fn faster(outcomes: &Outcomes<'_>, workload: CachePool) -> Option<Claim> {
     Some(Claim::of_effect(&claim, theirs - 1.0, here - 1.0))
 }
 
-fn hit_ratio(outcome: &Outcome) -> f64 {
+fn hit_ratio(outcome: &CacheLibOutcome) -> f64 {
     value("%", outcome)
 }
 

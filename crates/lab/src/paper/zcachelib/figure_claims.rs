@@ -4,10 +4,10 @@ use super::super::claims::percent;
 use super::super::report::short;
 use super::super::{Claim, Verdict};
 use super::figures::{BOTH, COMPARED, FigureRun, LRU, Shown, Z_DROP, Z_LRU, Z_LRU_TEXT};
-use super::{Outcome, REGION, Scheme};
+use super::{CacheLibOutcome, REGION, Scheme};
 use crate::simulated::cachelib::Placing;
 
-type Along<'a> = Vec<(&'a FigureRun, &'a Outcome)>;
+type Along<'a> = Vec<(&'a FigureRun, &'a CacheLibOutcome)>;
 
 pub(super) fn of(shown: &Shown<'_>) -> Vec<Claim> {
     let mut claims = Vec::new();
@@ -141,14 +141,14 @@ fn dropped_parts(shown: &Shown<'_>) -> Option<Claim> {
         all.write_amplification() < none.write_amplification(),
         all.hit_ratio() < none.hit_ratio(),
     ];
-    let text = |value: fn(&Outcome) -> f64| {
+    let text = |value: fn(&CacheLibOutcome) -> f64| {
         let values: Vec<f64> = along.iter().map(|(_, outcome)| value(outcome)).collect();
         list(&values)
     };
     let here = format!(
         "MOPM {}; WA {}; hits {} %",
-        text(Outcome::mopm),
-        text(Outcome::write_amplification),
+        text(CacheLibOutcome::mopm),
+        text(CacheLibOutcome::write_amplification),
         text(|outcome| outcome.hit_ratio() * 100.0)
     );
     Some(claim(

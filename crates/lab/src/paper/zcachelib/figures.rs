@@ -6,7 +6,7 @@ use zonal_base::{Bytes, Nanos};
 
 use super::super::exhibit::Exhibit;
 use super::room::{Room, ZONE};
-use super::{Choice, Done, Outcome, REGION, Scheme, Settings, ZCacheLib};
+use super::{CacheLibOutcome, CacheLibSettings, Choice, Done, REGION, Scheme, ZCacheLib};
 use crate::CachePool;
 use crate::simulated::cachelib::{Eviction, Medium, Placing};
 
@@ -17,11 +17,11 @@ pub(super) struct FigureRun {
     /// Label on the axis.
     pub(super) along: String,
     pub(super) scheme: String,
-    pub(super) settings: Settings,
+    pub(super) settings: CacheLibSettings,
 }
 
 /// Results of the chosen figures.
-pub(super) struct Shown<'a>(Vec<(FigureRun, &'a Outcome)>);
+pub(super) struct Shown<'a>(Vec<(FigureRun, &'a CacheLibOutcome)>);
 
 /// Objects that an item stands for on most of the drive. On a tenth of the drive a region would
 /// have few items, so an item stands for `OBJECTS_OF_FEW`.
@@ -96,22 +96,22 @@ pub(super) fn runs(choice: &Choice) -> Vec<FigureRun> {
     ALL.into_iter().filter(|place| choice.has(place)).flat_map(of).collect()
 }
 
-fn of(workload: CachePool, scheme: Scheme, room: Room, objects_per_item: u32) -> Settings {
+fn of(workload: CachePool, scheme: Scheme, room: Room, objects_per_item: u32) -> CacheLibSettings {
     let tables = ZCacheLib::new(scheme, workload);
     let run = match workload {
         CachePool::L2Wc => ZCacheLib { objects_per_item, touches_per_change: TOUCHES, ..tables },
         _ => tables,
     };
     let settings = run.settings_in(room);
-    Settings { window: settings.window.min(WINDOW), ..settings }
+    CacheLibSettings { window: settings.window.min(WINDOW), ..settings }
 }
 
-fn few(scheme: Scheme) -> Settings {
+fn few(scheme: Scheme) -> CacheLibSettings {
     let room = Room::with_spare(FEW_ZONES, FEW_SPARE);
-    Settings { free_zones: FEW_FREE, ..of(CachePool::L2Wc, scheme, room, OBJECTS_OF_FEW) }
+    CacheLibSettings { free_zones: FEW_FREE, ..of(CachePool::L2Wc, scheme, room, OBJECTS_OF_FEW) }
 }
 
-fn run(place: &'static str, along: String, scheme: &str, settings: Settings) -> FigureRun {
+fn run(place: &'static str, along: String, scheme: &str, settings: CacheLibSettings) -> FigureRun {
     FigureRun { place, along, scheme: scheme.into(), settings }
 }
 
@@ -122,7 +122,7 @@ fn region_sizes() -> Vec<FigureRun> {
         let at = move |region: Bytes| {
             let regions = Room::WHOLE.regions.0 / region.0;
             let regions = zonal_base::low_u32(zonal_base::index(regions));
-            let settings = Settings { region, regions, ..settings };
+            let settings = CacheLibSettings { region, regions, ..settings };
             run("figure 2", format!("{region}"), &scheme.to_string(), settings)
         };
         REGION_SIZES.into_iter().map(at)
@@ -142,8 +142,8 @@ const BOTH_TEXT: &str = "both as described";
 /// Figure 7a.
 fn components() -> Vec<FigureRun> {
     let (moved, both) = (few(Scheme::ZnsMiddle), few(Scheme::ZCacheLib));
-    let z_lru = Settings { eviction: Eviction::ZoneLru, ..moved };
-    let z_drop = Settings { eviction: Eviction::Lru, ..both };
+    let z_lru = CacheLibSettings { eviction: Eviction::ZoneLru, ..moved };
+    let z_drop = CacheLibSettings { eviction: Eviction::Lru, ..both };
     let of = |(scheme, settings)| run("figure 7", "parts".into(), scheme, settings);
     let code = [(LRU, moved), (Z_LRU, z_lru), (Z_DROP, z_drop), (BOTH, both)];
     let text = [(Z_LRU_TEXT, as_described(z_lru)), (BOTH_TEXT, as_described(both))];
@@ -155,25 +155,25 @@ fn components() -> Vec<FigureRun> {
 /// An old region goes first when its zone holds fewer young regions than the average. Young regions
 /// are neither old nor evicted. The average is known: all regions except the oldest part, divided
 /// by the zones.
-fn as_described(settings: Settings) -> Settings {
+fn as_described(settings: CacheLibSettings) -> CacheLibSettings {
     let slots = zonal_base::low_u32(zonal_base::index(settings.zone.0 / settings.region.0));
     let old = (f64::from(settings.regions) * settings.old_part).ceil();
     let young = (f64::from(settings.regions) - old) / f64::from(settings.zones);
     let old_in_zone = (0..slots).rfind(|old| young <= f64::from(slots - old)).unwrap_or(0);
-    Settings { old_in_zone, ..settings }
+    CacheLibSettings { old_in_zone, ..settings }
 }
 
 /// Figure 7b.
 fn dropped_parts() -> Vec<FigureRun> {
     let room = Room::with_spare(FEW_ZONES, RATIO_SPARE);
-    let all = Settings {
+    let all = CacheLibSettings {
         free_zones: FEW_FREE,
         eviction: Eviction::Lru,
         placing: Placing::OldDropped,
         ..of(CachePool::L2Wc, Scheme::ZCacheLib, room, OBJECTS_OF_FEW)
     };
     let at = |percent: u32| {
-        let settings = Settings { old_part: f64::from(percent) / 100.0, ..all };
+        let settings = CacheLibSettings { old_part: f64::from(percent) / 100.0, ..all };
         run("figure 7", format!("{percent} % may be dropped"), Z_DROP, settings)
     };
     DROPPED.map(at).to_vec()
@@ -181,7 +181,7 @@ fn dropped_parts() -> Vec<FigureRun> {
 
 fn watermarks() -> Vec<FigureRun> {
     let at = |free_zones: (u32, u32)| {
-        let settings = Settings { free_zones, ..few(Scheme::ZCacheLib) };
+        let settings = CacheLibSettings { free_zones, ..few(Scheme::ZCacheLib) };
         let along = format!("{} to {} free", free_zones.0, free_zones.1);
         run(WATERMARK, along, &Scheme::ZCacheLib.to_string(), settings)
     };
@@ -197,7 +197,7 @@ fn by_load() -> Vec<FigureRun> {
         let room = Room::with_spare(FEW_ZONES, FEW_SPARE);
         let all = of(workload, Scheme::ZCacheLib, room, OBJECTS_OF_FEW);
         let at = move |(scheme, placing)| {
-            run(BY_LOAD, format!("{workload}"), scheme, Settings { placing, ..all })
+            run(BY_LOAD, format!("{workload}"), scheme, CacheLibSettings { placing, ..all })
         };
         [
             (ALL_DROPPED, Placing::Dropped),
@@ -242,7 +242,7 @@ fn zone_sizes() -> Vec<FigureRun> {
         let at = move |scheme: Scheme| {
             let settings = of(CachePool::L2Wc, scheme, room, OBJECTS_OF_FEW);
             let (medium, free_zones) = (Medium::Conventional, FEW_FREE);
-            let settings = Settings { medium, free_zones, ..settings };
+            let settings = CacheLibSettings { medium, free_zones, ..settings };
             run("figure 10", format!("zones of {mib} MiB"), &scheme.to_string(), settings)
         };
         [Scheme::ZnsDirect, Scheme::ZCacheLib].map(at)
@@ -251,7 +251,7 @@ fn zone_sizes() -> Vec<FigureRun> {
 }
 
 impl<'a> Shown<'a> {
-    pub(super) fn of(choice: &Choice, done: &'a [Done<Settings>]) -> Self {
+    pub(super) fn of(choice: &Choice, done: &'a [Done<CacheLibSettings>]) -> Self {
         let find = |run: FigureRun| {
             let found = done.iter().find(|done| done.experiment == run.settings)?;
             Some((run, &found.outcome))
@@ -260,8 +260,13 @@ impl<'a> Shown<'a> {
     }
 
     /// Runs of a figure with this name, in the order of the axis.
-    pub(super) fn along(&self, place: &str, scheme: &str) -> Vec<(&FigureRun, &'a Outcome)> {
-        let is_it = |(run, _): &&(FigureRun, &Outcome)| run.place == place && run.scheme == scheme;
+    pub(super) fn along(
+        &self,
+        place: &str,
+        scheme: &str,
+    ) -> Vec<(&FigureRun, &'a CacheLibOutcome)> {
+        let is_it =
+            |(run, _): &&(FigureRun, &CacheLibOutcome)| run.place == place && run.scheme == scheme;
         self.0.iter().filter(is_it).map(|(run, outcome)| (run, *outcome)).collect()
     }
 

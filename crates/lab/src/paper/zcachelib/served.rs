@@ -11,12 +11,12 @@ use zonal_device::Geometry;
 use zonal_emulator::{Profile, Tags, ZonedDrive};
 
 use super::super::Ours;
-use super::{Done, MEMORY, Room, Scheme, Settings, ZCacheLib, request_cpu};
+use super::{CacheLibSettings, Done, MEMORY, Room, Scheme, ZCacheLib, request_cpu};
 use crate::CachePool;
 use crate::experiment::{GIB, Run};
 use crate::simulated::cachelib;
 use crate::simulated::{
-    Latency, Load, Measures, OriginTimes, Pool, Settings as OfCache, Simulated, Timed,
+    Latency, Load, Measures, OriginTimes, Pool, Simulated, SimulationSettings, Timed,
 };
 
 /// A workload under Zonal.
@@ -88,7 +88,7 @@ impl Run for Served {
         let medium = Box::new(Tags::new(&profile.geometry));
         let drive = ZonedDrive::new(profile, self.seed, medium);
         let chunk = zonal_cache::Settings::CHUNK;
-        let settings = OfCache {
+        let settings = SimulationSettings {
             chunk,
             get: chunk,
             policy: POLICY.parse().map_err(|error| format!("{POLICY}: {error}"))?,
@@ -129,7 +129,10 @@ impl Run for Served {
 }
 
 /// Rows: each workload under Z-CacheLib and under Zonal.
-pub(in super::super) fn rows(done: &[Done<Settings>], served: &[Done<Served>]) -> Vec<Ours> {
+pub(in super::super) fn rows(
+    done: &[Done<CacheLibSettings>],
+    served: &[Done<Served>],
+) -> Vec<Ours> {
     let of = |one: &Done<Served>| {
         let Served { workload, .. } = one.experiment;
         let theirs = ZCacheLib::new(Scheme::ZCacheLib, workload).settings();
@@ -140,7 +143,7 @@ pub(in super::super) fn rows(done: &[Done<Settings>], served: &[Done<Served>]) -
     served.iter().flat_map(of).collect()
 }
 
-fn of_theirs(workload: CachePool, outcome: &cachelib::Outcome) -> Ours {
+fn of_theirs(workload: CachePool, outcome: &cachelib::CacheLibOutcome) -> Ours {
     Ours {
         row: workload.to_string(),
         origin_latency_ms: 0.0,

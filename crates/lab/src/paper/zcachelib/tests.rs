@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn runs_are_as_large_as_the_paper_says() {
-    let all: Vec<Settings> = ZCacheLib::all().iter().map(ZCacheLib::settings).collect();
+    let all: Vec<CacheLibSettings> = ZCacheLib::all().iter().map(ZCacheLib::settings).collect();
     assert_eq!(all.len(), 18);
     for settings in &all {
         let bytes = settings.region.0 * u64::from(settings.regions);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Eviction, Placing, Settings};
+use super::{CacheLibSettings, Eviction, Placing};
 use crate::simulated::order::Order;
 
 /// Stage of a region.
@@ -43,7 +43,7 @@ struct Region {
 }
 
 impl Regions {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &CacheLibSettings) -> Self {
         let region = || Region { items: Vec::new(), stage: Stage::Clean };
         let old_max = floor(f64::from(settings.regions) * settings.old_part);
         let has_old = settings.eviction == Eviction::ZoneLru

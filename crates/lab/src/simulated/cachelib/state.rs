@@ -7,8 +7,8 @@ use zonal_base::{BLOCK_BYTES, Blocks, Bytes, Rng};
 use super::items::{ItemLocation, Items, NOWHERE, QUEUED};
 use super::layout::Layout;
 use super::regions::{Regions, Stage};
-use super::{Placing, Settings};
-use crate::cachebench::{Operation, Request, Requests};
+use super::{CacheLibSettings, Placing};
+use crate::cachebench::{Operation, PoolRequest, Requests};
 use crate::trace::spread;
 
 pub(super) struct State {
@@ -97,7 +97,7 @@ pub(super) fn clean_regions(region: Bytes) -> u32 {
 }
 
 impl State {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &CacheLibSettings) -> Self {
         let share = f64::from(settings.smaller) * f64::from(settings.objects_per_item);
         let memory =
             settings.memory.0 / u64::from(settings.smaller) / u64::from(settings.objects_per_item);
@@ -193,7 +193,7 @@ impl State {
 
     /// Runs one request. Returns the flash read that it needs.
     fn request(&mut self, effect: Effect) -> Option<FlashRead> {
-        let Request { operation, key } = self.requests.next(&mut self.rng);
+        let PoolRequest { operation, key } = self.requests.next(&mut self.rng);
         let found = self.items.find(key);
         if operation == Operation::Get && self.stable.0 <= self.written {
             self.gets += 1;

@@ -4,10 +4,10 @@
 use super::*;
 
 /// 56 zones, of which three are always free or open.
-fn settings(placing: Placing, eviction: Eviction, objects_per_item: u32) -> Settings {
+fn settings(placing: Placing, eviction: Eviction, objects_per_item: u32) -> CacheLibSettings {
     let (region, regions) =
         if placing == Placing::Zones { (Bytes::mib(1077), 36) } else { (Bytes::mib(16), 2400) };
-    Settings {
+    CacheLibSettings {
         workload: CachePool::L2Wc,
         smaller: 16,
         objects_per_item,
@@ -35,7 +35,7 @@ fn settings(placing: Placing, eviction: Eviction, objects_per_item: u32) -> Sett
     }
 }
 
-fn outcome(settings: &Settings) -> Outcome {
+fn outcome(settings: &CacheLibSettings) -> CacheLibOutcome {
     settings.run(&|_| ()).expect("it can be run")
 }
 
@@ -78,8 +78,8 @@ fn it_hardly_matters_how_many_objects_an_item_stands_for() {
 }
 
 /// Settings for about half of the writes of the other tests.
-fn short(placing: Placing, eviction: Eviction) -> Settings {
-    Settings {
+fn short(placing: Placing, eviction: Eviction) -> CacheLibSettings {
+    CacheLibSettings {
         aged: Bytes::mib(70 << 10),
         window: Nanos::secs(5),
         ..settings(placing, eviction, 8)
@@ -90,7 +90,7 @@ fn short(placing: Placing, eviction: Eviction) -> Settings {
 fn the_more_may_be_dropped_the_less_is_moved() {
     let moved = |old_part| {
         let settings = short(Placing::OldDropped, Eviction::Lru);
-        outcome(&Settings { old_part, ..settings }).moved
+        outcome(&CacheLibSettings { old_part, ..settings }).moved
     };
     let by_part = [0.0, 0.3, 1.0].map(moved);
     assert!(by_part[1] < by_part[0] && by_part[2] == 0, "{by_part:?}");
@@ -105,7 +105,7 @@ fn a_file_system_that_keeps_zones_free_moves_more() {
     let moved = outcome(&short(Placing::Moved, Eviction::Lru));
     let file = |kept: u32| {
         let settings = short(Placing::File, Eviction::Lru);
-        outcome(&Settings { free_zones: (kept, kept), ..settings })
+        outcome(&CacheLibSettings { free_zones: (kept, kept), ..settings })
     };
     assert!(moved.moved < file(14).moved, "{moved:?}");
     assert!(file(4).moved < file(14).moved);
@@ -113,25 +113,25 @@ fn a_file_system_that_keeps_zones_free_moves_more() {
 
 #[test]
 fn a_cache_without_spare_room_says_so() {
-    let full = Settings { regions: 54 * 67, ..short(Placing::Moved, Eviction::Lru) };
+    let full = CacheLibSettings { regions: 54 * 67, ..short(Placing::Moved, Eviction::Lru) };
     let why = full.run(&|_| ()).expect_err("no zone can be emptied");
     assert!(why.contains("there is no spare room"), "{why}");
 }
 
 #[test]
 fn equal_seeds_give_equal_histories() {
-    let short = Settings {
+    let short = CacheLibSettings {
         aged: Bytes::mib(8 << 10),
         stable: Bytes(0),
         ..settings(Placing::Dropped, Eviction::ZoneLru, 8)
     };
     assert_eq!(outcome(&short), outcome(&short));
-    assert_ne!(outcome(&short), outcome(&Settings { seed: 2, ..short }));
+    assert_ne!(outcome(&short), outcome(&CacheLibSettings { seed: 2, ..short }));
 }
 
 #[test]
 fn a_drive_that_is_too_small_is_named() {
-    let large = Settings { zones: 58, ..settings(Placing::Moved, Eviction::Lru, 8) };
+    let large = CacheLibSettings { zones: 58, ..settings(Placing::Moved, Eviction::Lru, 8) };
     let why = large.run(&|_| ()).expect_err("of its 57 zones");
     assert!(why.contains("the drive has 57 of 58 zones"), "{why}");
 }

@@ -3,7 +3,7 @@
 use zonal_base::{Bytes, Nanos};
 use zonal_emulator::{DiscardMedium, Profile, ZonedDrive};
 
-use super::{Calls, Claim, Lru, MemoryCosts, Threaded, ThreadedOutcome, ThreadedSettings};
+use super::{Calls, ClaimOrder, Lru, MemoryCosts, Threaded, ThreadedOutcome, ThreadedSettings};
 use crate::simulated::feed::Load;
 use crate::simulated::measures::Timed;
 use crate::{Distribution, Draw};
@@ -18,7 +18,7 @@ fn settings(chunk: Bytes) -> ThreadedSettings {
         active_zones: 14,
         threads: 64,
         origin_latency: FETCH,
-        claim: Claim::BeforeFetch,
+        claim: ClaimOrder::BeforeFetch,
         lru: Lru::Zones,
         free_zones: (1, 2),
         calls: Calls { request: chunk.min(Bytes::kib(1280)), reads: 256, host: Nanos(3_110) },
@@ -50,7 +50,7 @@ fn as_many_misses_are_under_way_as_zones_may_be_active() {
     let rate = write_rate(&holding, chunk);
     assert!((0.97..1.0).contains(&(rate / law)), "{rate} of {law}");
     let after =
-        run(ThreadedSettings { claim: Claim::AfterFetch, ..settings(chunk) }, 40_000, 1 << 24);
+        run(ThreadedSettings { claim: ClaimOrder::AfterFetch, ..settings(chunk) }, 40_000, 1 << 24);
     let all = 64.0 * chunk.0 as f64 / (FETCH.0 as f64 / 1e9);
     let rate = write_rate(&after, chunk);
     assert!((0.97..1.0).contains(&(rate / all)), "{rate} of {all}");

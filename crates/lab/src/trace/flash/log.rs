@@ -7,16 +7,16 @@ use super::super::FlashBytes;
 use super::super::spread::name;
 use super::store::Store;
 use super::table::Table;
-use super::zone::{self, Zone};
+use super::zone::{self, FlashZone};
 
 /// Zones with a policy, and the table that finds records in them.
-pub(in crate::trace) struct Log {
+pub(in crate::trace) struct FlashLog {
     policy: Box<dyn Policy>,
-    zones: Vec<Zone>,
+    zones: Vec<FlashZone>,
     zone_capacity: u64,
     table: Table,
     empty: Vec<ZoneId>,
-    /// Empty zones reserved for rewrites by reclaim.
+    /// Number of empty zones reserved for rewrites by reclaim.
     kept_empty: usize,
     /// Open zone of each stream: fills and rewrites.
     open: [Option<ZoneId>; 2],
@@ -34,8 +34,8 @@ enum Stream {
     Rewrite,
 }
 
-impl Log {
-    /// Requires: at least [`Log::least_zones`] zones, each of 1 to [`zone::CAPACITY_MAX`].
+impl FlashLog {
+    /// Requires: at least [`FlashLog::least_zones`] zones, each of 1 to [`zone::CAPACITY_MAX`].
     pub(super) fn new(spec: &Spec, zone_count: u32, zone_capacity: u64) -> Self {
         debug_assert!((1..=zone::CAPACITY_MAX).contains(&zone_capacity));
         let rewrites = u32::from(spec.rewrites());
@@ -46,7 +46,7 @@ impl Log {
         };
         Self {
             policy: spec.policy(&layout),
-            zones: (0..zone_count).map(|_| Zone::default()).collect(),
+            zones: (0..zone_count).map(|_| FlashZone::default()).collect(),
             zone_capacity,
             table: Table::new(zone_count),
             empty: (0..zone_count).rev().map(ZoneId).collect(),
@@ -59,7 +59,7 @@ impl Log {
         }
     }
 
-    /// Minimum number of zones: the busy ones, a victim, and one more to choose from.
+    /// Minimum number of zones: the busy ones, a victim, and one more as a choice of victims.
     pub(super) fn least_zones(spec: &Spec) -> u32 {
         3 + 2 * u32::from(spec.rewrites())
     }
@@ -74,7 +74,7 @@ impl Log {
         (of.place(zone, number), of.mark(number))
     }
 
-    fn zone(&mut self, zone: ZoneId) -> &mut Zone {
+    fn zone(&mut self, zone: ZoneId) -> &mut FlashZone {
         &mut self.zones[index(zone.0.into())]
     }
 
@@ -159,7 +159,7 @@ impl Log {
             }
         }
         self.policy.on_emptied(victim);
-        *self.zone(victim) = Zone::default();
+        *self.zone(victim) = FlashZone::default();
         self.empty.push(victim);
     }
 
@@ -172,7 +172,7 @@ impl Log {
     }
 }
 
-impl Store for Log {
+impl Store for FlashLog {
     fn read(&mut self, id: u64, len: u64) -> bool {
         // Time advances a millisecond per read: not every trace has times, and the others count
         // seconds.
@@ -215,7 +215,7 @@ impl Store for Log {
 }
 
 #[cfg(test)]
-impl Log {
+impl FlashLog {
     /// Panics when a record cannot be found, or bytes are lost or counted twice.
     pub(super) fn check(&mut self) {
         let (mut live, mut invalid, mut free, mut count) = (0, 0, 0, 0);

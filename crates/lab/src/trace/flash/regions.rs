@@ -11,14 +11,14 @@ use super::super::{Capacity, FlashBytes};
 use super::slots::{Slot, Slots};
 use super::store::Store;
 use super::table::Table;
-use super::zone::{self, Zone};
+use super::zone::{self, FlashZone};
 
 /// Regions with their records, and the table that finds them.
 pub(in crate::trace) struct Regions {
     promotion: Promotion,
     slots: Slots,
     /// Records of each region, by slot.
-    records: Vec<Zone>,
+    records: Vec<FlashZone>,
     region: u64,
     /// Region being filled.
     open: Option<Slot>,
@@ -49,7 +49,7 @@ impl Regions {
         Ok(Self {
             promotion,
             slots: Slots::new(count),
-            records: (0..count).map(|_| Zone::default()).collect(),
+            records: (0..count).map(|_| FlashZone::default()).collect(),
             region,
             open: None,
             table: Table::new(count),
@@ -95,7 +95,7 @@ impl Regions {
                 self.forget((ZoneId(oldest), number));
             }
         }
-        self.records[oldest as usize] = Zone::default();
+        self.records[oldest as usize] = FlashZone::default();
         self.slots.release(oldest);
     }
 }

@@ -2,7 +2,8 @@
 
 use super::super::FlashBytes;
 
-/// Flash zones or a drive without zones, with a policy. Lengths are in the unit of the capacity.
+/// Model of zoned flash, or of a drive without zones, with a policy. Lengths are in the unit of the
+/// capacity.
 pub(in crate::trace) trait Store: Send {
     /// Reads an object. True when it is stored with this length and the policy still holds it.
     fn read(&mut self, id: u64, len: u64) -> bool;

@@ -27,7 +27,7 @@ fn zipf_misses(contender: &mut dyn Contender) -> u32 {
     const REQUESTS: u32 = 300_000;
     let draw = Draw::new(Distribution::Zipf { theta: 0.99 }, 20_000, 1);
     let mut rng = Rng::new(1);
-    let mut is_missed = || contender.read(&read(draw.key(&mut rng), 4096)) == Outcome::Miss;
+    let mut is_missed = || contender.read(&read(draw.key(&mut rng), 4096)) == ReplayOutcome::Miss;
     (0..REQUESTS).map(|_| u32::from(is_missed())).sum()
 }
 
@@ -230,7 +230,7 @@ proptest! {
         let room = Room { capacity, zones };
         for name in zonal_policy::NAMES {
             let log = log(&name.parse().unwrap(), capacity, zones).unwrap();
-            walk(name, room, log, (&steps, Log::check));
+            walk(name, room, log, (&steps, FlashLog::check));
         }
         for promotion in [Promotion::Never, Promotion::Access] {
             let regions = Regions::new(promotion, capacity, zones * 2).unwrap();

@@ -7,7 +7,7 @@ use super::super::spread::NAME_BITS;
 
 /// Records of a zone: 11 bytes each, or 7 while every record has length 1.
 #[derive(Default)]
-pub(super) struct Zone {
+pub(super) struct FlashZone {
     names: Vec<Packed>,
     /// Offset of each record. Empty while every record has length 1: the number is the offset then.
     offsets: Vec<u32>,
@@ -25,7 +25,7 @@ const DEAD: u8 = 1 << 7;
 /// Largest zone capacity that 32-bit offsets can address.
 pub(super) const CAPACITY_MAX: u64 = 1 << 32;
 
-impl Zone {
+impl FlashZone {
     pub(super) fn open(&mut self, sequence: u64) {
         self.sequence = sequence;
     }

@@ -8,7 +8,7 @@
 //! and as many objects leave as the new one needs.
 
 use super::super::shelf::{Shelf, Slot};
-use super::super::{Capacity, Contender, FlashBytes, Outcome, Request};
+use super::super::{Capacity, Contender, FlashBytes, ReplayOutcome, Request};
 
 #[derive(Debug)]
 pub(super) struct Arc {
@@ -132,17 +132,17 @@ enum Again {
 }
 
 impl Contender for Arc {
-    fn read(&mut self, request: &Request) -> Outcome {
+    fn read(&mut self, request: &Request) -> ReplayOutcome {
         let Some(slot) = self.shelf.find(request.id) else {
             self.miss(request);
-            return Outcome::Miss;
+            return ReplayOutcome::Miss;
         };
         if self.shelf.list(slot) < ONCE_GHOST {
             self.shelf.move_to(slot, AGAIN);
-            return Outcome::Hit;
+            return ReplayOutcome::Hit;
         }
         self.ghost(slot, request);
-        Outcome::Miss
+        ReplayOutcome::Miss
     }
 
     fn invalidate(&mut self, id: u64) {

@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 use zonal_base::{index, low_u32};
 
 use super::super::shelf::Shelf;
-use super::super::{Capacity, Contender, FlashBytes, NEVER, Outcome, Request};
+use super::super::{Capacity, Contender, FlashBytes, NEVER, ReplayOutcome, Request};
 
 #[derive(Debug)]
 pub(super) struct Belady {
@@ -76,23 +76,23 @@ impl Belady {
 }
 
 impl Contender for Belady {
-    fn read(&mut self, request: &Request) -> Outcome {
+    fn read(&mut self, request: &Request) -> ReplayOutcome {
         let known = self.take(self.position);
         self.position += 1;
         if let Some(size) = known {
             self.keep(request.next, size);
-            return Outcome::Hit;
+            return ReplayOutcome::Hit;
         }
         let weight = self.capacity.weight(request.size);
         if self.capacity.amount() < weight {
-            return Outcome::Miss;
+            return ReplayOutcome::Miss;
         }
         while self.capacity.amount() < self.shelf.weight_of(LIST) + weight {
             self.evict();
         }
         self.keep(request.next, request.size);
         self.flash.filled += weight;
-        Outcome::Miss
+        ReplayOutcome::Miss
     }
 
     fn invalidate(&mut self, _id: u64) {

@@ -3,14 +3,14 @@
 //! A spared object loses its mark and becomes the newest.
 
 use super::super::shelf::{Shelf, Slot};
-use super::kept::{LIST, Order};
+use super::kept::{EvictionOrder, LIST};
 
 #[derive(Debug, Default)]
 pub(super) struct Clock;
 
 const TOUCHED: u8 = 1;
 
-impl Order for Clock {
+impl EvictionOrder for Clock {
     fn hit(&mut self, shelf: &mut Shelf, slot: Slot) {
         shelf.set_mark(slot, TOUCHED);
     }

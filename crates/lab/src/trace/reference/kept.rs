@@ -3,10 +3,10 @@
 //! Every missed object that fits is cached; the policy picks the victims that make room.
 
 use super::super::shelf::{Shelf, Slot};
-use super::super::{Capacity, Contender, FlashBytes, Outcome, Request};
+use super::super::{Capacity, Contender, FlashBytes, ReplayOutcome, Request};
 
 /// Eviction order of a single list.
-pub(super) trait Order: Default + Send {
+pub(super) trait EvictionOrder: Default + Send {
     /// Notes a hit on the object in this slot.
     fn hit(&mut self, shelf: &mut Shelf, slot: Slot);
 
@@ -29,7 +29,7 @@ pub(super) struct ObjectList<O> {
     flash: FlashBytes,
 }
 
-impl<O: Order> ObjectList<O> {
+impl<O: EvictionOrder> ObjectList<O> {
     pub(super) fn new(capacity: Capacity) -> Self {
         Self {
             capacity,
@@ -45,15 +45,15 @@ impl<O: Order> ObjectList<O> {
     }
 }
 
-impl<O: Order> Contender for ObjectList<O> {
-    fn read(&mut self, request: &Request) -> Outcome {
+impl<O: EvictionOrder> Contender for ObjectList<O> {
+    fn read(&mut self, request: &Request) -> ReplayOutcome {
         if let Some(slot) = self.shelf.find(request.id) {
             self.order.hit(&mut self.shelf, slot);
-            return Outcome::Hit;
+            return ReplayOutcome::Hit;
         }
         let weight = self.capacity.weight(request.size);
         if self.capacity.amount() < weight {
-            return Outcome::Miss;
+            return ReplayOutcome::Miss;
         }
         while self.capacity.amount() < self.shelf.weight_of(LIST) + weight {
             let victim = self.order.victim(&mut self.shelf);
@@ -61,7 +61,7 @@ impl<O: Order> Contender for ObjectList<O> {
         }
         self.shelf.add(request.id, request.size, LIST);
         self.flash.filled += weight;
-        Outcome::Miss
+        ReplayOutcome::Miss
     }
 
     fn invalidate(&mut self, id: u64) {

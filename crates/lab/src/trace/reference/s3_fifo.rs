@@ -11,7 +11,7 @@
 //! which the cache holds a large part.
 
 use super::super::shelf::{Shelf, Slot};
-use super::super::{Capacity, Contender, FlashBytes, Outcome, Request};
+use super::super::{Capacity, Contender, FlashBytes, ReplayOutcome, Request};
 
 #[derive(Debug)]
 pub(super) struct S3Fifo {
@@ -94,13 +94,13 @@ const fn ghosts_most(room: u64) -> u64 {
 }
 
 impl Contender for S3Fifo {
-    fn read(&mut self, request: &Request) -> Outcome {
+    fn read(&mut self, request: &Request) -> ReplayOutcome {
         let found = self.shelf.find(request.id);
         if let Some(slot) = found {
             if self.shelf.list(slot) != GHOSTS {
                 let hits = self.shelf.mark(slot);
                 self.shelf.set_mark(slot, (hits + 1).min(HITS_MAX));
-                return Outcome::Hit;
+                return ReplayOutcome::Hit;
             }
             self.shelf.remove(slot);
         }
@@ -108,7 +108,7 @@ impl Contender for S3Fifo {
         let weight = self.capacity.weight(request.size);
         let most = if was_ghost { self.capacity.amount() } else { self.small_most.max(1) };
         if most < weight {
-            return Outcome::Miss;
+            return ReplayOutcome::Miss;
         }
         while self.capacity.amount()
             < self.shelf.weight_of(SMALL) + self.shelf.weight_of(MAIN) + weight
@@ -117,7 +117,7 @@ impl Contender for S3Fifo {
         }
         self.shelf.add(request.id, request.size, if was_ghost { MAIN } else { SMALL });
         self.flash.filled += weight;
-        Outcome::Miss
+        ReplayOutcome::Miss
     }
 
     fn invalidate(&mut self, id: u64) {

@@ -4,7 +4,7 @@
 //! since its last visit and evicts the first object that was not.
 
 use super::super::shelf::{Shelf, Slot};
-use super::kept::{LIST, Order};
+use super::kept::{EvictionOrder, LIST};
 
 /// SIEVE state. The hand is at the first object of the list that was not passed.
 #[derive(Debug, Default)]
@@ -12,7 +12,7 @@ pub(super) struct Sieve;
 
 const TOUCHED: u8 = 1;
 
-impl Order for Sieve {
+impl EvictionOrder for Sieve {
     fn hit(&mut self, shelf: &mut Shelf, slot: Slot) {
         shelf.set_mark(slot, TOUCHED);
     }

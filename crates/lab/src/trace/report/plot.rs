@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::{Report, Row};
+use super::{ReplayReport, ReplayRow};
 use crate::chart::{Along, Chart, ChartLine, write_panels};
 
 /// A metric of a row, with its name.
-type Figure = (&'static str, fn(&Row) -> f64);
+type Figure = (&'static str, fn(&ReplayRow) -> f64);
 
 const FIGURES: [Figure; 4] = [
     ("miss ratio", |row| row.miss_ratio),
@@ -15,7 +15,7 @@ const FIGURES: [Figure; 4] = [
     ("write amplification", |row| row.write_amplification),
 ];
 
-impl Report {
+impl ReplayReport {
     /// Draws the rows as an SVG file with four panels.
     ///
     /// # Errors
@@ -26,7 +26,7 @@ impl Report {
     }
 
     fn panel(&self, (name, figure): Figure) -> Chart {
-        let mut capacities: Vec<String> = self.rows.iter().map(Row::room).collect();
+        let mut capacities: Vec<String> = self.rows.iter().map(ReplayRow::room).collect();
         capacities.dedup();
         let mut lines: Vec<ChartLine> = Vec::new();
         for row in &self.rows {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use zonal_host::{Backend, BodyStream, BoxFuture, Head, ObjectName, OriginFault, OriginHead};
 use zonal_lab::Generator;
 
-/// Bytes generated at once: about as much as one read from a socket returns.
+/// Largest piece generated at once: as much as a network delivers at once, at most.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// Bucket of all keys.

@@ -13,7 +13,7 @@ use zonal_host::{
     Client, FrontEndTask, Head, Node, NodeSettings, RetentionClass, ShardStats, StartError,
 };
 use zonal_hostdev::DeviceLocation;
-use zonal_lab::bench::{Counters, Error, Source, Subject, Work, write_bandwidth};
+use zonal_lab::bench::{BenchError, Counters, Source, Subject, Work, write_bandwidth};
 use zonal_lab::{Check, Generator};
 
 use super::origin::{MadeUp, object};
@@ -129,12 +129,12 @@ impl Subject for NodeSubject {
         shards.iter().map(counters_of).fold(Counters::default(), Counters::beside)
     }
 
-    async fn write_bandwidth(&self) -> Result<u64, Error> {
+    async fn write_bandwidth(&self) -> Result<u64, BenchError> {
         match &self.settings.devices[0].spec.place {
             DeviceLocation::File { path, .. } => {
                 write_bandwidth(path.parent().unwrap_or(Path::new(".")))
             }
-            DeviceLocation::Block { .. } | DeviceLocation::Zoned { .. } => Err(Error::Unfit(
+            DeviceLocation::Block { .. } | DeviceLocation::Zoned { .. } => Err(BenchError::Unfit(
                 "a block device cannot be measured without losing what it holds: write --rate \
                      in bytes, such as --rate 400MiB"
                     .into(),

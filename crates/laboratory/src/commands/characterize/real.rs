@@ -7,7 +7,8 @@ use zonal_cli::{Failure, confirm_data_loss};
 use zonal_device::{Answer, Command, Completion, Geometry, ZoneAction, ZoneState, ZonedDevice};
 use zonal_hostdev::{DeviceLocation, DeviceSpec, Drive, HostDevice, ShardOptions};
 use zonal_lab::characterize::{
-    CountsPrograms, Progress, READS_MAX, RealTime, Report, Settings, conventional, memory, zoned,
+    Characterization, CharacterizeSettings, CountsPrograms, READS_MAX, RealTime, RunProgress,
+    conventional, memory, zoned,
 };
 
 /// Note above the figures.
@@ -21,9 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) fn measure(
     spec: &DeviceSpec,
     may_lose: bool,
-    settings: Settings,
-    on_progress: &mut dyn FnMut(&Progress),
-) -> Result<Report, Failure> {
+    settings: CharacterizeSettings,
+    on_progress: &mut dyn FnMut(&RunProgress),
+) -> Result<Characterization, Failure> {
     confirm_data_loss(spec, may_lose)?;
     // A file that this command created is removed afterwards.
     let drive = Drive::open(spec).and_then(Drive::claim)?;
@@ -31,7 +32,7 @@ pub(super) fn measure(
     let options = ShardOptions { shard: 0, shard_count: 1, queue_depth: READS_MAX, pool: &memory };
     let mut device = Real(drive.shard(&options)?);
     let mut clock = RealTime::new(|device: &mut Real, span| device.0.wait(span));
-    let settings = Settings { note: Some(NOTE), ..settings };
+    let settings = CharacterizeSettings { note: Some(NOTE), ..settings };
     let report = match spec.place {
         DeviceLocation::Zoned { .. } => {
             empty(&mut device.0).map_err(Failure::work)?;

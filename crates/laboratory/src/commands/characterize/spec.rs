@@ -5,16 +5,16 @@ use std::str::FromStr;
 
 use zonal_emulator::{Model, Profile};
 use zonal_hostdev::{DeviceSpec, SpecError};
-use zonal_lab::characterize::Experiment;
+use zonal_lab::characterize::ExperimentGroup;
 
 /// Drive under test.
 #[derive(Clone, Debug)]
-pub(super) enum Device {
+pub(super) enum DriveUnderTest {
     Emulated(Emulated),
     Real(DeviceSpec),
 }
 
-impl FromStr for Device {
+impl FromStr for DriveUnderTest {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -25,7 +25,7 @@ impl FromStr for Device {
     }
 }
 
-impl fmt::Display for Device {
+impl fmt::Display for DriveUnderTest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Emulated(emulated) => f.write_str(&emulated.name),
@@ -67,13 +67,13 @@ impl FromStr for Emulated {
 }
 
 /// Parses the name of an experiment.
-pub(super) fn experiment(text: &str) -> Result<Experiment, String> {
-    let named = Experiment::ALL.into_iter().find(|experiment| experiment.name() == text);
-    named.ok_or_else(|| format!("write {}", names(&Experiment::ALL)))
+pub(super) fn experiment(text: &str) -> Result<ExperimentGroup, String> {
+    let named = ExperimentGroup::ALL.into_iter().find(|experiment| experiment.name() == text);
+    named.ok_or_else(|| format!("write {}", names(&ExperimentGroup::ALL)))
 }
 
 /// Names of experiments, for people.
-pub(super) fn names(experiments: &[Experiment]) -> String {
+pub(super) fn names(experiments: &[ExperimentGroup]) -> String {
     let names: Vec<&str> = experiments.iter().map(|experiment| experiment.name()).collect();
     names.join(", ")
 }

@@ -60,21 +60,21 @@ impl Kind for History {
     }
 }
 
-impl Kind for block::History {
-    type Options = block::Options;
-    type Report = block::Report;
+impl Kind for block::BlockHistory {
+    type Options = block::BlockOptions;
+    type Report = block::BlockReport;
 
     const SWITCH: &str = "--block ";
 
-    fn of_seed(seed: u64, options: &block::Options) -> Self {
+    fn of_seed(seed: u64, options: &block::BlockOptions) -> Self {
         Self::of_seed(seed, options)
     }
 
-    fn play(&self) -> Result<block::Report, Violation> {
+    fn play(&self) -> Result<block::BlockReport, Violation> {
         self.run()
     }
 
-    fn play_traced(&self) -> (String, Result<block::Report, Violation>) {
+    fn play_traced(&self) -> (String, Result<block::BlockReport, Violation>) {
         self.run_traced()
     }
 }
@@ -134,7 +134,7 @@ impl HistorySummary for Report {
     }
 }
 
-impl HistorySummary for block::Report {
+impl HistorySummary for block::BlockReport {
     type Sums = OfBlock;
 
     fn fingerprint(&self) -> u64 {

@@ -26,7 +26,8 @@ use zonal_host::contained;
 use super::metrics;
 use crate::admin_access::{AccessDenied, AccessLevel, AdminAccess};
 use crate::block_stats::{
-    self, BlockStats, Connections, CurrentValues, Device, Devices, Export, Recovery, Tenant, Zones,
+    self, BlockDeviceStats, BlockStats, Connections, CurrentValues, Devices, Export, Recovery,
+    Tenant, Zones,
 };
 use crate::metrics::OPEN_METRICS;
 
@@ -132,8 +133,8 @@ impl Admin {
         let (stats, waiting, recovery) = (shaper.stats(), shaper.waiting(), shaper.recovery());
         let connections = self.server.connections();
         BlockStats {
-            capacity: Device { spec: self.capacity.clone() },
-            buffer: self.buffer.clone().map(|spec| Device { spec }),
+            capacity: BlockDeviceStats { spec: self.capacity.clone() },
+            buffer: self.buffer.clone().map(|spec| BlockDeviceStats { spec }),
             connections: Connections {
                 open: connections.open as u64,
                 refused: connections.refused,

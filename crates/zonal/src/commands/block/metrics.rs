@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::block_stats::{BlockStats, Export, Tenant, Zones};
-use crate::metrics::{Kind, Metric, Snapshot, counter, gauge, labelled};
+use crate::metrics::{Metric, MetricKind, Snapshot, counter, gauge, labelled};
 
 /// Metrics of each export; labels `export` and `tenant`.
 const EXPORT: &[Metric<Export>] = &[
@@ -59,16 +59,16 @@ const WHOLE: &[Metric<BlockStats>] = &[
     gauge("zonal_block_halted", "1 when nothing leaves the buffer any more", |s| {
         s.halted.is_some().into()
     }),
-    labelled(Kind::Counter, DEVICE_BYTES, BUFFER, |s| s.devices.buffer_written_bytes),
-    labelled(Kind::Counter, DEVICE_BYTES, CAPACITY, |s| s.devices.capacity_written_bytes),
+    labelled(MetricKind::Counter, DEVICE_BYTES, BUFFER, |s| s.devices.buffer_written_bytes),
+    labelled(MetricKind::Counter, DEVICE_BYTES, CAPACITY, |s| s.devices.capacity_written_bytes),
     counter("zonal_block_map_pages_written_bytes_total", "Pages of the map written", |s| {
         s.devices.map_written_bytes
     }),
     counter("zonal_block_map_pages_read_bytes_total", "Pages of the map read", |s| {
         s.devices.map_read_bytes
     }),
-    labelled(Kind::Counter, RESETS, BUFFER, |s| s.devices.buffer_zones_reset),
-    labelled(Kind::Counter, RESETS, CAPACITY, |s| s.devices.capacity_zones_reset),
+    labelled(MetricKind::Counter, RESETS, BUFFER, |s| s.devices.buffer_zones_reset),
+    labelled(MetricKind::Counter, RESETS, CAPACITY, |s| s.devices.capacity_zones_reset),
     counter("zonal_block_buffer_segments_total", "Device writes of the buffer", |s| {
         s.devices.buffer_segments
     }),
@@ -101,11 +101,11 @@ const ZONES: (&str, &str) = ("zonal_block_zones", "Zones of the tier by what the
 
 /// Metrics of each tier; label `tier`.
 const TIER: &[Metric<Zones>] = &[
-    labelled(Kind::Gauge, ZONES, ("use", "empty"), |z| z.empty.into()),
-    labelled(Kind::Gauge, ZONES, ("use", "open"), |z| z.open.into()),
-    labelled(Kind::Gauge, ZONES, ("use", "full"), |z| z.full.into()),
-    labelled(Kind::Gauge, ZONES, ("use", "emptying"), |z| z.emptying.into()),
-    labelled(Kind::Gauge, ZONES, ("use", "retired"), |z| z.retired.into()),
+    labelled(MetricKind::Gauge, ZONES, ("use", "empty"), |z| z.empty.into()),
+    labelled(MetricKind::Gauge, ZONES, ("use", "open"), |z| z.open.into()),
+    labelled(MetricKind::Gauge, ZONES, ("use", "full"), |z| z.full.into()),
+    labelled(MetricKind::Gauge, ZONES, ("use", "emptying"), |z| z.emptying.into()),
+    labelled(MetricKind::Gauge, ZONES, ("use", "retired"), |z| z.retired.into()),
 ];
 
 /// All metrics in the OpenMetrics text format.

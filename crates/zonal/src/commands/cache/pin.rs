@@ -16,7 +16,7 @@ use super::ask::{self, Endpoint};
 use super::list::{List, Named, cut_text, prefix_text};
 use super::warm::ordered;
 use crate::object_list::ListedName;
-use crate::unpinning::{self, Totals, UnpinLine};
+use crate::unpinning::{self, UnpinLine, UnpinTotals};
 use crate::{pins, warming};
 
 #[derive(Debug, clap::Args)]
@@ -95,7 +95,7 @@ fn pinned_text(told: &warming::WarmResult) -> String {
 pub(super) fn unpin(args: &Args) -> Result<(), Failure> {
     let List { text, .. } = list(args)?;
     let sum = crate::commands::runtime()?.block_on(unpinned(args, text))?;
-    let Totals { prefixes_cut, objects, objects_released, released } = sum;
+    let UnpinTotals { prefixes_cut, objects, objects_released, released } = sum;
     if !args.json {
         print::text(&format!(
             "{objects_released} of {objects} objects are not pinned, {} were\n",
@@ -111,7 +111,7 @@ pub(super) fn unpin(args: &Args) -> Result<(), Failure> {
     }
 }
 
-async fn unpinned(args: &Args, list: String) -> Result<Totals, Failure> {
+async fn unpinned(args: &Args, list: String) -> Result<UnpinTotals, Failure> {
     let body = args.endpoint.ask(Method::POST, unpinning::PATH, list).await?;
     ask::report(body, |line, parsed| {
         let text = match &parsed {

@@ -10,7 +10,7 @@ use zonal_cli::{Failure, print};
 use super::ask::{self, Endpoint};
 use super::list::{List, Named};
 use crate::object_list::ListedName;
-use crate::purging::{self, PurgeLine, PurgeResult, Totals};
+use crate::purging::{self, PurgeLine, PurgeResult, PurgeTotals};
 
 /// Remove objects from the cache, for good
 #[derive(Debug, clap::Args)]
@@ -47,14 +47,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if !args.json {
         print::text(&format!("{all} removed from the cache\n"))?;
     }
-    let Totals { objects, objects_removed, prefixes, prefixes_removed } = sum;
+    let PurgeTotals { objects, objects_removed, prefixes, prefixes_removed } = sum;
     match objects == objects_removed && prefixes == prefixes_removed {
         true => Ok(()),
         false => Err(Failure::work(format!("only {all} are removed"))),
     }
 }
 
-fn sum_text(Totals { objects, objects_removed, prefixes, prefixes_removed }: &Totals) -> String {
+fn sum_text(
+    PurgeTotals { objects, objects_removed, prefixes, prefixes_removed }: &PurgeTotals,
+) -> String {
     let of_objects = format!("{objects_removed} of {objects} objects");
     let of_prefixes = format!("{prefixes_removed} of {prefixes} prefixes");
     match (objects, prefixes) {
@@ -64,7 +66,7 @@ fn sum_text(Totals { objects, objects_removed, prefixes, prefixes_removed }: &To
     }
 }
 
-async fn purge(args: &Args, list: String) -> Result<Totals, Failure> {
+async fn purge(args: &Args, list: String) -> Result<PurgeTotals, Failure> {
     let body = args.endpoint.ask(Method::POST, purging::PATH, list).await?;
     ask::report(body, |line, parsed| {
         let text = match &parsed {

@@ -7,7 +7,8 @@ use zonal_cli::print::{self, human};
 
 use super::ask::{self, Endpoint};
 use crate::stats::{
-    self, Answers, BypassedReads, Connections, Device, Flash, Origin, Pins, Reads, Stats, Zones,
+    self, Answers, BypassedReads, Connections, DeviceStats, Flash, OriginStats, Pins, Reads, Stats,
+    Zones,
 };
 
 /// Tell what the cache of a running Zonal did since its start
@@ -182,8 +183,8 @@ fn of_pins(flash: &Flash, Pins { objects, prefixes }: &Pins) -> (&'static str, S
     ("pinned", format!("{pinned} of {most} that may be, {beyond} had no room; {named}"))
 }
 
-fn of_device(device: &Device) -> String {
-    let Device { name, shards, shards_lost, shards_isolated, reads, flash } = device;
+fn of_device(device: &DeviceStats) -> String {
+    let DeviceStats { name, shards, shards_lost, shards_isolated, reads, flash } = device;
     let away = |n: &u64, how: &str| match n {
         0 => String::new(),
         n => format!(", {n} {how}"),
@@ -199,8 +200,8 @@ fn of_device(device: &Device) -> String {
     )
 }
 
-fn of_origin(origin: &Origin) -> String {
-    let Origin { name, requests, errors, trouble, .. } = origin;
+fn of_origin(origin: &OriginStats) -> String {
+    let OriginStats { name, requests, errors, trouble, .. } = origin;
     let [received, sent] = [origin.received_bytes, origin.sent_bytes].map(size);
     let trouble = trouble.as_ref().map_or(String::new(), |trouble| format!("; NOW: {trouble}"));
     format!(

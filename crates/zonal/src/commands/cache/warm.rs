@@ -12,7 +12,7 @@ use zonal_cli::print::{self, human};
 
 use super::ask::{self, Endpoint};
 use super::list::{List, Named, cut_text, prefix_text};
-use crate::warming::{self, Totals, WarmLine, WarmResult};
+use crate::warming::{self, WarmLine, WarmResult, WarmTotals};
 
 /// Put objects on flash before they are asked for
 #[derive(Debug, clap::Args)]
@@ -68,7 +68,7 @@ pub(super) async fn ordered(
     (path, list): (&str, String),
     text: Option<fn(&WarmResult) -> String>,
     bar: &ProgressBar,
-) -> Result<Totals, Failure> {
+) -> Result<WarmTotals, Failure> {
     let body = endpoint.ask(Method::POST, path, list).await?;
     ask::report(body, |line, parsed| {
         let text = match (&parsed, text) {
@@ -98,7 +98,7 @@ fn object_text(told: &WarmResult) -> String {
     )
 }
 
-fn sum_text(sum: &Totals) -> String {
+fn sum_text(sum: &WarmTotals) -> String {
     let [size, was_on_flash, fetched, on_flash, evicted] =
         [sum.size, sum.was_on_flash, sum.fetched, sum.on_flash, sum.evicted]
             .map(|bytes| human(Size(bytes)));
