@@ -88,7 +88,7 @@ fn commit(root: &Path) -> String {
     let Some(commit) = git(&["log", "-1", "--format=%h of %cs"]) else {
         return "no commit".into();
     };
-    // A run writes the times itself, so they do not count as a change.
+    // A run writes the file of stage times itself, so it does not count as a change.
     let changes = [
         "status",
         "--porcelain",

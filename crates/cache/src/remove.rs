@@ -58,7 +58,8 @@ pub(crate) struct WatchedObject {
     epoch: u64,
     /// Removals in flight.
     removals: u32,
-    /// Generation of the last head that was published while the object was watched.
+    /// Generation of the last head that entered the index during a removal of the object. An older
+    /// fetch must not replace it.
     published: u64,
 }
 

@@ -16,7 +16,7 @@ pub enum DeviceError {
     ZoneReadOnly,
     /// The zone is offline (BBh): its data and its space are lost.
     ZoneOffline,
-    /// The zone's state does not allow this action (BFh): report it, then decide.
+    /// The zone's state does not allow this action (BFh): get a zone report, then decide.
     InvalidTransition,
     /// The host has not written the blocks since the last reset of the zone: a bug in the caller, or a stale index.
     ReadPastWritePointer,

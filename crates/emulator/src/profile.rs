@@ -159,9 +159,9 @@ pub struct ProgramProfile {
     pub time: Nanos,
     /// Duration of a short step.
     pub step: Nanos,
-    /// Number of short steps before each long step.
+    /// Number of short program steps before each long one.
     pub short_steps: u64,
-    /// Duration of a long step.
+    /// Duration of a long program step.
     pub long_step: Nanos,
     /// Suspend time: from the end of a step until the die can read.
     pub suspend: Nanos,

@@ -163,7 +163,7 @@ pub(crate) fn is_odd(name: &str) -> bool {
     let mut segments = name.split('/').rev().enumerate();
     let is_another = segments.any(|(place, segment)| match segment {
         "." | ".." => true,
-        // A trailing slash is part of a folder's name.
+        // Only the last segment may be empty: the key of a folder ends with a slash.
         "" => 0 < place,
         segment => segment.ends_with(FOLDER_OF_MINIO),
     });

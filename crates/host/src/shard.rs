@@ -78,17 +78,18 @@ async fn run(setup: ShardConfig) {
     let ShardConfig { share, drive, identity, mode, requests, started, go, front } = setup;
     let clock = RealClock::start();
     let begun = ShardLoop::new(&share, clock, &drive);
-    let mut crank = match begun {
-        Ok((mut crank, opening)) => match crank.open_cache(opening, &drive, (identity, mode)).await
-        {
-            Ok(()) => crank,
-            Err(error) => return drop(started.send(Err(error))),
-        },
+    let mut event_loop = match begun {
+        Ok((mut event_loop, opening)) => {
+            match event_loop.open_cache(opening, &drive, (identity, mode)).await {
+                Ok(()) => event_loop,
+                Err(error) => return drop(started.send(Err(error))),
+            }
+        }
         Err(error) => return drop(started.send(Err(error))),
     };
     // From here on only the device supervisor holds the drive.
     drop(drive);
-    if started.send(Ok(crank.begun())).is_err() {
+    if started.send(Ok(event_loop.begun())).is_err() {
         return;
     }
     let shard = share.place.shard;
@@ -97,8 +98,8 @@ async fn run(setup: ShardConfig) {
             front(shard, client).await;
         }
     });
-    crank.serve(requests, share.settings.patience);
-    while let Some(rejoin) = crank.order().await {
-        crank = join_again(crank, &share, clock, rejoin).await;
+    event_loop.serve(requests, share.settings.patience);
+    while let Some(rejoin) = event_loop.order().await {
+        event_loop = join_again(event_loop, &share, clock, rejoin).await;
     }
 }

@@ -89,7 +89,7 @@ impl ShardLoop {
             generations: share.generations.clone(),
         };
         let rules = share.settings.policy.rules(&settings.layout(&geometry), share.settings.dram);
-        let crank = Self {
+        let event_loop = Self {
             place: share.place,
             peers: share.peers.clone(),
             executor,
@@ -110,7 +110,7 @@ impl ShardLoop {
         };
         let spec = share.settings.spec.clone();
         let chunks = share.chunks.clone();
-        Ok((crank, OpenParams { spec, geometry, settings, chunks, rules, ports }))
+        Ok((event_loop, OpenParams { spec, geometry, settings, chunks, rules, ports }))
     }
 
     /// Opens the cache.
@@ -159,15 +159,15 @@ impl ShardLoop {
 
     /// Serves until the device is available again; `None` when the shard was told to stop.
     pub(crate) async fn order(&mut self) -> Option<Rejoin> {
-        let order = |crank: &mut Self| match crank.is_stopped {
+        let order = |event_loop: &mut Self| match event_loop.is_stopped {
             true => Some(None),
-            false => crank.rejoin.take().map(Some),
+            false => event_loop.rejoin.take().map(Some),
         };
         self.run_until(order).await
     }
 
     async fn stopped(&mut self) {
-        self.run_until(|crank| crank.is_stopped.then_some(())).await;
+        self.run_until(|event_loop| event_loop.is_stopped.then_some(())).await;
     }
 
     /// Replays the removals that the previous instance could not write.
@@ -194,7 +194,7 @@ impl ShardLoop {
         self.isolate();
         self.pending_invalidations.close();
         self.alarm.hand_over();
-        let wound_up = self.run_until(|crank| crank.is_drained().then_some(()));
+        let wound_up = self.run_until(|event_loop| event_loop.is_drained().then_some(()));
         let _ = tokio::time::timeout(WIND_UP_MAX, wound_up).await;
     }
 }

@@ -75,7 +75,7 @@ pub struct Experiment {
     /// geometric mean `origin_latency`. 0: all latencies are equal.
     #[serde(with = "text", default = "at_once", skip_serializing_if = "is_at_once")]
     pub origin_sd: Nanos,
-    /// A cache of threads claims a zone for a miss before its request to the origin.
+    /// A multi-threaded cache claims a zone for a miss before its request to the origin.
     pub hold_zone_during_fetch: bool,
     /// Habits of ZNSCCache's published code, beyond its paper.
     #[serde(with = "text")]

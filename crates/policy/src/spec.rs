@@ -44,7 +44,7 @@ pub const NAMES: [&str; 11] = [
 pub struct Spec {
     text: String,
     kind: Kind,
-    /// How the policy works in place. `None`: the policy works on zones.
+    /// Kind of a policy that evicts single chunks where they lie. `None`: the policy frees whole zones.
     in_place: Option<InPlace>,
     admission: Admission,
     /// Bound on flash writes. `None`: unbounded.

@@ -46,7 +46,8 @@ impl Buffers {
         Self::holding(Contents::Bytes, spawner, classes)
     }
 
-    /// As [`Buffers::new`]. `contents` says whether the buffers hold data or tags.
+    /// As [`Buffers::new`]. `contents` says whether the buffers hold
+    /// data or, in simulations, a short tag for each block.
     #[must_use]
     pub fn holding(contents: Contents, spawner: &Spawner, classes: &[PoolClass]) -> Self {
         let signal = Arc::new(Signal::default());

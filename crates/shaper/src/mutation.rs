@@ -27,7 +27,7 @@ pub enum Mutation {
     PageEarly,
     /// A zone of the map is reset while it holds valid pages.
     PagesDropped,
-    /// Map changes made while their page is being merged are forgotten.
+    /// Bug: map changes made while their page is being merged are lost.
     ChangeForgotten,
     /// A mover treats a block as live although a newer list entry overrides it.
     HiddenMoved,

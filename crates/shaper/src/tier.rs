@@ -32,9 +32,9 @@ pub(crate) struct SubmittedSegment {
     /// Address of its first data block, behind the header.
     pub(crate) data: PhysAddr,
     number: u64,
-    /// Checksum of its header.
+    /// Checksum of the segment's header.
     sum: u32,
-    /// Length with the header, and end position in the zone, in blocks.
+    /// Length of the segment with its header, and its end position in the zone, in blocks.
     blocks: u32,
     end: u32,
 }

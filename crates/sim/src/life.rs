@@ -13,7 +13,7 @@ pub(crate) struct Life<Step, Shutdown> {
     pub(crate) shutdown: Shutdown,
 }
 
-/// A history that consists of lives.
+/// A history that consists of lives: each lasts from a start of the process to its end.
 pub(crate) trait Lived: Clone {
     type Step: Clone;
     type Shutdown: Clone;

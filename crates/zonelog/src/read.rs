@@ -72,7 +72,8 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Computes the span of a range. Requires: the range is not empty and lies within the record.
+    /// Computes the granules that must be read for a range. Requires: the range is not empty and lies
+    /// within the record.
     pub(crate) fn of(extent: Extent, range: &Range<u32>) -> Self {
         assert!(range.start < range.end && range.end <= extent.len);
         let (start, stop) = (range.start as usize, range.end as usize);

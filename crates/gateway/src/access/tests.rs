@@ -177,7 +177,8 @@ fn each_object_that_is_deleted_must_be_writable() {
     for keys in [&["in/a", "a"][..], &["private/a"], &["in/../private/a"]] {
         assert!(!check(keys, ""), "{keys:?}");
     }
-    // The result of a request with a version tells whether that version exists.
+    // The result of a request with a version tells whether that version exists, so it needs read
+    // access: `own/` has it, `in/` can only be written.
     let version = "<VersionId>7</VersionId>";
     assert!(check(&["own/b"], version) && !check(&["in/a"], version));
     let elsewhere = "<VersionId>7/../../private/a</VersionId>";

@@ -35,7 +35,7 @@ pub(crate) struct ZonedBlockDevice {
     table: ZoneTable,
     /// First block of the share on the drive.
     start: Lba,
-    /// First zone of the share on the drive.
+    /// Drive number of the first zone of this shard: each shard has a part of the zones.
     first: ZoneId,
     engine: Engine,
     /// Queue for writes by passthrough. `None`: writes go through the engine.

@@ -45,7 +45,7 @@ pub struct Judged {
     pub years: Option<f64>,
     /// Origin requests per month, once the cache is full; `None` if the read rate is unknown.
     pub origin_requests_per_month: Option<f64>,
-    /// Price of these requests, in dollars.
+    /// Price of the origin requests per month, in dollars.
     pub dollars_per_month: Option<f64>,
 }
 

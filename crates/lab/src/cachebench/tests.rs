@@ -39,7 +39,7 @@ fn buckets_and_sizes_are_drawn_by_their_weights() {
     }
     for (seen, share) in seen.iter().zip([0.5, 0.3, 0.2]) {
         let share_seen = f64::from(*seen) / f64::from(DRAWS);
-        // Five standard deviations, and one range across a border.
+        // Five standard deviations, and 1/2048 for a range that two buckets share.
         assert!((share_seen - share).abs() < 0.0056 + 1.0 / 2048.0, "{share_seen} of {share}");
     }
     let large = f64::from(large) / f64::from(seen[2]);

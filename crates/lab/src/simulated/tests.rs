@@ -98,7 +98,7 @@ fn what_waits_has_a_bound_and_costs_no_hits() {
 fn a_budget_bounds_what_is_written() {
     let (stats, written) = stats_of("flow?admit=all&budget=15%");
     assert!(0 < stats.turned_away_bytes && 0 < stats.evicted, "{stats:?}");
-    // A victim zone is rewritten whatever the budget says. Then less is admitted.
+    // The live data of a victim zone are rewritten even over the write budget. Then less is admitted.
     let most = stats.served_bytes / 100 * 15 + Bytes::mib(1077).0;
     assert!(written <= most, "{written} of {most}");
 }

@@ -31,7 +31,7 @@ pub struct Trailer {
     pub record_count: u32,
     /// Bytes of descriptors in front of the trailer.
     pub descriptor_bytes: u32,
-    /// CRC-32C of those bytes.
+    /// CRC-32C of the descriptors.
     pub descriptor_crc: u32,
     /// Segments in the zone.
     pub segment_count: u32,
