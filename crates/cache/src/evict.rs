@@ -20,8 +20,8 @@ use zonal_zonelog::{Descriptor, Extent, Reclaim, Record, Stream, Urgency};
 
 use crate::cache::Inner;
 use crate::chunk_store::Reinsertions;
+use crate::mutation::Mutation;
 use crate::pins;
-use crate::planted::Mutation;
 use crate::recover::{HEAD, kind_on_flash};
 
 /// Concurrent rewrites: enough to fill segments with pieces of 64 KiB and more. Each holds a

@@ -24,8 +24,8 @@ use zonal_runtime::Sleep;
 
 use crate::cache::{Inner, STRIPE};
 use crate::fetch::{FetchState, FillPiece};
+use crate::mutation::Mutation;
 use crate::object::{ObjectKey, VersionKey};
-use crate::planted::Mutation;
 use crate::{Fetch, Fetched, Head, ObjectName, OriginFault, ReadError};
 
 /// Stall limit: how long a fetch with a full window waits for its readers. 2 s is longer than the

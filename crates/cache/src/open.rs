@@ -22,10 +22,10 @@ use crate::freshness::OriginUse;
 use crate::head::{self, check_cacheable};
 use crate::heads::KnownHead;
 use crate::index::IndexEntry;
+use crate::mutation::Mutation;
 use crate::object::ObjectKey;
 use crate::origin_backoff::StaleDecision;
 use crate::pins::{WANTED, is_pinned};
-use crate::planted::Mutation;
 use crate::recover::{HEAD, kind_on_flash};
 use crate::remove::EpochGuard;
 use crate::{

@@ -13,7 +13,7 @@ use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::Poll;
 
-use crate::planted::Mutation;
+use crate::mutation::Mutation;
 use crate::{Cache, InvalidationTarget, RemoveError};
 
 /// Limit of recorded names and prefixes: 64 Ki, some 10 MB. At 100 removals per second it lasts for

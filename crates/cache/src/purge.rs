@@ -21,7 +21,7 @@ use zonal_zonelog::{Key, Log};
 
 use crate::cache::Inner;
 use crate::head;
-use crate::planted::Mutation;
+use crate::mutation::Mutation;
 use crate::{Cache, ObjectName, RemoveError};
 
 /// Longest prefix in bytes: four times the longest key that S3 allows.

@@ -17,8 +17,8 @@ use crate::Settings;
 use crate::checkpoint::PolicyCheckpoint;
 use crate::checkpoint_format::CHECKPOINT;
 use crate::index::{Index, IndexEntry};
+use crate::mutation::Mutation;
 use crate::pins::WANTED;
-use crate::planted::Mutation;
 use crate::roster::{FoundRoster, ROSTER};
 
 /// Record kind of heads, see `head`.

@@ -16,8 +16,8 @@ use core::fmt;
 use zonal_base::Bytes;
 
 use crate::cache::Inner;
+use crate::mutation::Mutation;
 use crate::object::ObjectKey;
-use crate::planted::Mutation;
 use crate::{Cache, ObjectName};
 
 /// The tombstone is not on flash: a crash may undo the removal. In memory the object is removed all

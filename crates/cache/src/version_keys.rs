@@ -4,8 +4,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::cache::Inner;
+use crate::mutation::Mutation;
 use crate::object::{ObjectKey, VersionKey};
-use crate::planted::Mutation;
 use crate::{Head, ObjectName};
 
 /// Cache entries: the versions that a shard serves at one time. They take 48 KB, and their heads.

@@ -2,6 +2,7 @@
 //! are too old for current lock files.
 
 use std::path::Path;
+use std::process::Command;
 
 use super::{Tool, fetch, run_quietly};
 use crate::ci::cargo;
@@ -10,7 +11,7 @@ const VERSION: &str = "0.20.2";
 const BINARY: &str = ".tools/bin/cargo-deny";
 
 pub(super) fn cargo_deny(root: &Path) -> Tool {
-    let mut version = std::process::Command::new(root.join(BINARY));
+    let mut version = Command::new(root.join(BINARY));
     if run_quietly(version.arg("--version")).is_ok_and(|told| told.trim_end().ends_with(VERSION)) {
         return Ok(BINARY.to_owned());
     }

@@ -26,7 +26,9 @@ impl Progress {
     }
 }
 
-/// Wraps a body: counts its bytes, and keeps its first failure.
+/// Wraps a body: counts its bytes, and keeps its first failure. HTTP trailers do not leave: hyper
+/// sends only those that a `Trailer` header names, and [`hop_by_hop`](zonal_s3::hop_by_hop) removes
+/// that header.
 pub(super) fn tracked(body: BoxBody, progress: &Arc<Progress>) -> BoxBody {
     let (counted, failed) = (progress.clone(), progress.clone());
     body.inspect_frame(move |frame| {
