@@ -216,12 +216,12 @@ fn judged(spec: &DeviceSpec, mode: OpenMode) -> Result<(Drive, bool), StartError
         DeviceContents::NothingSeen => {
             tracing::warn!(
                 path = %drive.path().display(),
-                "the device looks blank and is formatted: it is too large to be read whole"
+                "formatting: the device looks blank, but only parts were checked"
             );
             Ok((drive, true))
         }
         DeviceContents::Log(_) | DeviceContents::OtherVersion(_) => {
-            Err(foreign("a cache of Zonal's".to_owned()))
+            Err(foreign("a Zonal cache".to_owned()))
         }
         DeviceContents::Foreign(what) => Err(foreign(what)),
     }

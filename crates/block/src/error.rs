@@ -73,7 +73,7 @@ impl fmt::Display for StartError {
             Self::Device(error) => error.fmt(f),
             Self::Foreign { spec, what } => write!(
                 f,
-                "{}: holds something that is not a block device of Zonal's ({what})",
+                "{}: holds data that is not a Zonal block device ({what})",
                 spec.place.path().display()
             ),
             Self::Unfit(error) => error.fmt(f),
@@ -81,7 +81,7 @@ impl fmt::Display for StartError {
                 write!(f, "{}: {error}", spec.place.path().display())
             }
             Self::Open { spec: None, error } => error.fmt(f),
-            Self::System(why) => write!(f, "the system refused what a block device needs: {why}"),
+            Self::System(why) => write!(f, "cannot start the block device: {why}"),
         }
     }
 }

@@ -144,13 +144,13 @@ impl EventLoop {
                 None => {}
                 Some(DeviceFault::Failing) if self.has_told => {}
                 Some(trouble @ DeviceFault::Failing) => {
-                    tracing::error!(path = %path.display(), "the device fails: {trouble}");
+                    tracing::error!(path = %path.display(), "device fault: {trouble}");
                     self.has_told = true;
                 }
                 Some(trouble @ (DeviceFault::Silent | DeviceFault::Slow | DeviceFault::Gone)) => {
                     tracing::error!(
                         path = %path.display(),
-                        "the device is not asked any more: {trouble}; what needs it fails until a restart"
+                        "device lost: {trouble}; requests that need it fail until a restart"
                     );
                     device.isolate();
                 }

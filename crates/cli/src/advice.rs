@@ -17,7 +17,9 @@ pub(crate) fn on_start(error: &StartError) -> Option<String> {
         }
         StartError::Cache { spec, .. } => lose(spec, None),
         StartError::SplitBrain { specs } => lose(&specs[1], None),
-        StartError::Roster { .. } => "look at the drive, or leave it out".to_owned(),
+        StartError::Roster { .. } => {
+            "check the drive, or remove it from the configuration".to_owned()
+        }
         StartError::Unfit { .. }
         | StartError::Chunks(_)
         | StartError::TooMany
@@ -31,7 +33,7 @@ pub(crate) fn on_start(error: &StartError) -> Option<String> {
 pub(crate) fn on_device(error: &OpenError) -> Option<String> {
     match error {
         OpenError::NotMadeYet { .. } => {
-            Some("`zonal device format`, `zonal serve` and `zonal-lab bench` make it".to_owned())
+            Some("`zonal device format`, `zonal serve` and `zonal-lab bench` create it".to_owned())
         }
         _ => None,
     }
@@ -41,15 +43,15 @@ pub(crate) fn on_device(error: &OpenError) -> Option<String> {
 pub(crate) fn on_difference(difference: &GeometryMismatch) -> String {
     match difference {
         GeometryMismatch::Shards { formatted, .. } => {
-            format!("write --shards {formatted} or leave it out")
+            format!("write --shards {formatted}, or omit --shards")
         }
         GeometryMismatch::Zone { formatted, .. } => format!("write zone={formatted}"),
-        GeometryMismatch::Size { .. } => "give the device the size that it had".to_owned(),
+        GeometryMismatch::Size { .. } => "restore the original size of the device".to_owned(),
     }
 }
 
 /// The command that discards the contents of a device and formats it as an empty cache.
 fn lose(spec: &DeviceSpec, shards: Option<usize>) -> String {
     let shards = shards.map_or_else(String::new, |shards| format!(" --shards {shards}"));
-    format!("lose what it holds: zonal device format '{spec}' --yes{shards}")
+    format!("erase it: zonal device format '{spec}' --yes{shards}")
 }

@@ -30,13 +30,13 @@ pub fn confirm_data_loss(spec: &DeviceSpec, is_agreed: bool) -> Result<(), Failu
     }
     let about = Contents::of(&survey)?.about;
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Err(Failure::request(format!("{spec} holds {about}: add --yes to lose it")));
+        return Err(Failure::request(format!("{spec} holds {about}: add --yes to erase it")));
     }
-    eprint!("{spec} holds {about}\nIt will be lost. Write yes to go on: ");
+    eprint!("{spec} holds {about}\nThis data will be lost. Type yes to continue: ");
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(Failure::work)?;
     match answer.trim() {
         "yes" => Ok(()),
-        _ => Err(Failure::request(format!("{spec} is as it was"))),
+        _ => Err(Failure::request(format!("aborted: {spec} is unchanged"))),
     }
 }

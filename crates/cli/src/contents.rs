@@ -31,13 +31,14 @@ impl Contents {
     pub fn of(survey: &DeviceInspector) -> Result<Self, Failure> {
         let (holds, about) = match survey.holds() {
             DeviceContents::Nothing => {
-                ("nothing", "nothing: it is formatted when it is used".to_owned())
+                ("nothing", "nothing: it is formatted on first use".to_owned())
             }
-            DeviceContents::NothingSeen => {
-                ("nothing-seen", "nothing where we looked: it is formatted when it is used".into())
-            }
+            DeviceContents::NothingSeen => (
+                "nothing-seen",
+                "nothing in the parts that were checked: it is formatted on first use".into(),
+            ),
             DeviceContents::Foreign(what) => {
-                ("foreign", format!("something that is not Zonal's: {what}"))
+                ("foreign", format!("data of another program: {what}"))
             }
             DeviceContents::OtherVersion(version) => {
                 ("other-version", format!("a log of format version {version}"))

@@ -11,9 +11,9 @@ use crate::failure::Failure;
 pub const COMMIT: &str = env!("BUILT_FROM_COMMIT");
 
 /// The footer of a program's `--help`.
-pub const EXIT_CODES: &str = "\
-Exit codes: 0 good; 1 the work failed, and may go well another time; 2 the request was wrong, or what it names: change it; \
-101 a bug in Zonal (a panic): report it.";
+pub const EXIT_CODES: &str = "Exit codes: 0 success; 1 failed, a retry may succeed; 2 invalid \
+                              usage, configuration or target, a retry does not help; 101 a bug in \
+                              Zonal (a panic), please report it.";
 
 /// Parses the command line and runs the command. `program` prefixes the line on standard error that
 /// reports a failure.

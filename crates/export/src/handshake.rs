@@ -222,7 +222,7 @@ impl Handshake {
                 self.contexts(option, data, offers, output);
             }
             option::STARTTLS => {
-                let why = "this server does not encrypt; put a proxy such as nbdkit in front of it";
+                let why = "this server has no TLS; put a proxy such as nbdkit in front of it";
                 refuse(output, option, answer::ERR_UNSUP, why);
             }
             _ => refuse(output, option, answer::ERR_UNSUP, "this server does not know the option"),
@@ -264,11 +264,11 @@ impl Handshake {
 
     fn inform(&self, option: u32, data: &[u8], offers: &[Offer], output: &mut BytesMut) -> Step {
         let Some((name, wanted)) = fields::inquiry(data) else {
-            refuse(output, option, answer::ERR_INVALID, "the option's data are not what it takes");
+            refuse(output, option, answer::ERR_INVALID, "invalid option data");
             return Step::Next;
         };
         let Some(export) = find(offers, name) else {
-            refuse(output, option, answer::ERR_UNKNOWN, "there is no export of this name");
+            refuse(output, option, answer::ERR_UNKNOWN, "unknown export");
             return Step::Next;
         };
         let offer = &offers[export];
@@ -305,11 +305,11 @@ impl Handshake {
             self.allocation_of = None;
         }
         let Some((name, mut queries)) = fields::queries(data).filter(|_| self.structured) else {
-            let why = "structured replies come first, then an export and what to know of it";
+            let why = "negotiate structured replies before metadata contexts";
             return refuse(output, option, answer::ERR_INVALID, why);
         };
         let Some(export) = find(offers, name) else {
-            return refuse(output, option, answer::ERR_UNKNOWN, "there is no export of this name");
+            return refuse(output, option, answer::ERR_UNKNOWN, "unknown export");
         };
         // An empty list query asks for all contexts. An empty set request selects none.
         let lists_all = !sets && queries.clone().next().is_none();

@@ -32,10 +32,10 @@ pub(crate) struct Replies {
 impl VolumeError {
     const fn errno(self) -> (Errno, &'static str) {
         match self {
-            Self::Failed => (Errno::Io, "the devices below failed"),
-            Self::NoSpace => (Errno::NoSpace, "there is no room left"),
-            Self::ReadOnly => (Errno::Perm, "the devices below take no more writes"),
-            Self::Stopping => (Errno::Shutdown, "the server is being stopped"),
+            Self::Failed => (Errno::Io, "a device of the export failed"),
+            Self::NoSpace => (Errno::NoSpace, "no space left"),
+            Self::ReadOnly => (Errno::Perm, "the devices accept no more writes"),
+            Self::Stopping => (Errno::Shutdown, "the server is shutting down"),
         }
     }
 }

@@ -142,7 +142,7 @@ impl Header {
             command::TRIM => self.trim(terms),
             command::WRITE_ZEROES => self.write_zeroes(terms),
             command::BLOCK_STATUS => self.status(terms),
-            _ => Err((Errno::Invalid, "this server does not know the command")),
+            _ => Err((Errno::Invalid, "unknown command")),
         };
         let Self { cookie, offset, length, .. } = *self;
         match judged {
@@ -172,7 +172,7 @@ impl Header {
     fn flush(&self) -> CommandResult {
         self.allows(0)?;
         if (self.offset, self.length) != (0, 0) {
-            return Err((Errno::Invalid, "a flush has neither offset nor length"));
+            return Err((Errno::Invalid, "a flush must have offset 0 and length 0"));
         }
         Ok(NbdCommand::Flush)
     }
@@ -195,10 +195,10 @@ impl Header {
     fn status(&self, terms: &RequestLimits) -> CommandResult {
         self.allows(command_flag::REQ_ONE)?;
         if !terms.allocation {
-            return Err((Errno::Invalid, "no metadata context was agreed on"));
+            return Err((Errno::Invalid, "no metadata context was negotiated"));
         }
         if self.length == 0 {
-            return Err((Errno::Invalid, "nothing has no status"));
+            return Err((Errno::Invalid, "a block status request must have a length"));
         }
         self.lies_within(terms, Errno::Invalid)?;
         Ok(NbdCommand::Status { one: self.flags & command_flag::REQ_ONE != 0 })
@@ -209,14 +209,14 @@ impl Header {
         if self.flags & !(flags | command_flag::FUA) == 0 {
             return Ok(());
         }
-        Err((Errno::Invalid, "the command does not take these flags"))
+        Err((Errno::Invalid, "invalid flags for this command"))
     }
 
     const fn fits_one_request(&self) -> Result<(), (Errno, &'static str)> {
         if self.length <= PAYLOAD_BYTES_MAX {
             return Ok(());
         }
-        Err((Errno::Invalid, "one request reads or writes 32 MiB at most"))
+        Err((Errno::Invalid, "the request exceeds 32 MiB"))
     }
 
     fn lies_within(
@@ -228,7 +228,7 @@ impl Header {
         if end.is_some_and(|end| end <= terms.size.0) {
             return Ok(());
         }
-        Err((errno, "this lies beyond the end of the export"))
+        Err((errno, "the request exceeds the end of the export"))
     }
 
     const fn ack(&self) -> WriteAck {

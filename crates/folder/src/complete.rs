@@ -93,10 +93,11 @@ async fn read_list(headers: &HeaderMap, mut body: BoxBody) -> Result<Vec<ListedP
     }
     check_length(headers, document.len() as u64)?;
     part_list::parse(&document).map_err(|bad| match bad {
-        BadList::Malformed => malformed("the body is no list of parts".to_owned()),
-        BadList::Order => {
-            bad_request("InvalidPartOrder", "the part numbers do not rise".to_owned())
-        }
+        BadList::Malformed => malformed("the body is not a list of parts".to_owned()),
+        BadList::Order => bad_request(
+            "InvalidPartOrder",
+            "the part numbers are not in ascending order".to_owned(),
+        ),
     })
 }
 
@@ -110,7 +111,7 @@ fn copy_parts(folder: &Path, listed: &[ListedPart], to: &mut fs::File) -> Result
         let is_last = n + 1 == listed.len();
         if !is_last && version.size < PART_BYTES_MIN {
             let ListedPart { number, .. } = part;
-            let message = format!("part {number} has {} bytes: too few", version.size);
+            let message = format!("part {number} has only {} bytes", version.size);
             return Err(bad_request("EntityTooSmall", message));
         }
     }

@@ -7,18 +7,18 @@ use zonal_origin::{ErrorResponse, OriginError, os_message};
 
 /// 400: the key leads out of its bucket.
 pub(crate) fn refused_key(key: &str) -> OriginError {
-    invalid_argument(format!("the key {key:?} does not stay below its bucket"))
+    invalid_argument(format!("the key {key:?} leads out of its bucket"))
 }
 
 /// 409: the bucket exists.
 pub(crate) fn bucket_exists(bucket: &str) -> OriginError {
-    let message = format!("there is a bucket {bucket:?} already");
+    let message = format!("the bucket {bucket:?} already exists");
     OriginError::Failed(refusal(409, "BucketAlreadyOwnedByYou", message))
 }
 
 /// 400: no folder can have this name.
 pub(crate) fn invalid_bucket_name(bucket: &str) -> OriginError {
-    bad_request("InvalidBucketName", format!("no bucket of a folder can be called {bucket:?}"))
+    bad_request("InvalidBucketName", format!("{bucket:?} is not a valid bucket name"))
 }
 
 /// Maps a file system error to an origin error.
@@ -28,7 +28,7 @@ pub(crate) fn from_io(error: &io::Error) -> OriginError {
             OriginError::Denied(refusal(403, "AccessDenied", error.to_string()))
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            let message = "the disk of the origin's folder is full: nothing was stored";
+            let message = "the file system of the origin's directory is full: nothing was stored";
             OriginError::Failed(refusal(507, "InsufficientStorage", message.to_owned()))
         }
         _ => OriginError::Unreachable { cause: os_message(error) },

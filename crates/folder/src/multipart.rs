@@ -164,7 +164,7 @@ impl FolderOrigin {
 fn part_number(query: &Query<'_>) -> Result<u16, OriginError> {
     let number = query.get("partNumber").and_then(|number| number.parse().ok());
     number.filter(|number| (1..=PART_NUMBER_MAX).contains(number)).ok_or_else(|| {
-        invalid_argument(format!("the part number is a number from 1 to {PART_NUMBER_MAX}"))
+        invalid_argument(format!("the part number must be from 1 to {PART_NUMBER_MAX}"))
     })
 }
 

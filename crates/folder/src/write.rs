@@ -83,7 +83,7 @@ impl FolderOrigin {
         file.map_err(|not_a_file| match not_a_file {
             NotAFile::Leaves => refused_key(&object.key),
             NotAFile::Impossible => {
-                invalid_argument(format!("no file can be called {:?}", object.key))
+                invalid_argument(format!("{:?} is not a valid file name", object.key))
             }
         })
     }
@@ -147,7 +147,7 @@ pub(crate) fn check_length(headers: &HeaderMap, received_bytes: u64) -> Result<(
     if promised.is_none_or(|promised: u64| promised == received_bytes) {
         return Ok(());
     }
-    let cause = format!("{received_bytes} bytes came, which is not the Content-Length");
+    let cause = format!("received {received_bytes} bytes, which differs from the Content-Length");
     Err(S3Error::new(StatusCode::BAD_REQUEST, "IncompleteBody", cause).into())
 }
 
@@ -186,10 +186,10 @@ pub(crate) fn commit(
         Ok(metadata) => Ok(Version::of(&metadata)),
         Err(error) => Err(match error.kind() {
             io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-                invalid_argument("a part of this key is an object already".to_owned())
+                invalid_argument("a prefix of this key is an object".to_owned())
             }
             io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty => {
-                invalid_argument("this key is a part of another object's".to_owned())
+                invalid_argument("this key is a prefix of another object's key".to_owned())
             }
             _ => from_io(&error),
         }),

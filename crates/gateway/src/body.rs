@@ -21,7 +21,7 @@ pub(crate) struct BodyAborted;
 
 impl fmt::Display for BodyAborted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the rest of the answer could not be had")
+        f.write_str("the rest of the response could not be read")
     }
 }
 

@@ -109,8 +109,8 @@ impl BypassReason {
             Self::KeepNever => "a keep rule says never",
             Self::VersionId => "the request names a version",
             Self::PartNumber => "the request names a part",
-            Self::CustomerKey => "the client sends the key of the object's encryption",
-            Self::UnknownHeader => "the request has a header that reads are not known to have",
+            Self::CustomerKey => "the client sends its own encryption key (SSE-C)",
+            Self::UnknownHeader => "the request has an unknown vendor header",
             Self::RequestBody => "the read has a body",
             Self::BucketOwner => "the origin does not confirm the expected owner of the bucket",
             Self::NoEtag => "the origin sends no strong ETag",
@@ -119,8 +119,8 @@ impl BypassReason {
             Self::Denied => "the origin refuses the cache's own request",
             Self::OriginStatus => "the origin answers the cache's own request with an error",
             Self::Changed => "the object changed while it was read",
-            Self::CacheLost => "the flash of the object's shard is gone",
-            Self::OriginAuthorizes => "the request is one that only the origin can judge",
+            Self::CacheLost => "the device of the object's shard is lost",
+            Self::OriginAuthorizes => "only the origin can authorize this request",
             Self::NotConfirmed => "the origin did not confirm the cached version",
         }
     }
@@ -134,23 +134,23 @@ impl BypassReason {
     pub(crate) const fn remedy(self) -> Option<&'static str> {
         Some(match self {
             Self::UnknownHeader => {
-                "if the header does not change what is read, configure it as harmless (docs/serve.md)"
+                "if the header does not change the response, add it to headers.harmless"
             }
-            Self::NoEtag => "every read of such an object goes to the origin: have it send ETags",
+            Self::NoEtag => "such objects are never cached: configure the origin to send ETags",
             Self::HeadersTooLong => "the cache keeps 16 KiB of headers for an object",
             Self::VersionId | Self::PartNumber => {
                 "only whole objects and ranges of the current version are cached"
             }
-            Self::CustomerKey => "objects that clients encrypt with their own keys are not cached",
-            Self::RequestBody => "have the client send no body with a GET",
+            Self::CustomerKey => "SSE-C objects are not cached",
+            Self::RequestBody => "configure the client to send no body with a GET",
             Self::BucketOwner => {
-                "have the client expect the account that owns the bucket at the origin"
+                "correct the expected owner in the client: the account that owns the bucket at the origin"
             }
             Self::Denied => {
-                "allow s3:GetObject to the credentials of the origin; where the requester pays, the client has to send \
+                "allow s3:GetObject for Zonal's credentials at the origin; in a requester-pays bucket the client must send \
                  x-amz-request-payer"
             }
-            Self::OriginStatus => "look at the errors of the origin",
+            Self::OriginStatus => "check the errors of the origin",
             Self::Operation
             | Self::CachingOff
             | Self::KeepNever
@@ -224,7 +224,7 @@ impl Warnings {
                 reason = bypass.reason.name(),
                 header = bypass.header.as_deref(),
                 remedy,
-                "reads go past the cache: {}",
+                "reads bypass the cache: {}",
                 bypass.reason.explanation()
             );
         }

@@ -31,7 +31,7 @@ impl fmt::Display for BadDomain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} is no domain: write a name without scheme and port, such as s3.example.com",
+            "{:?} is not a domain: write a name without scheme and port, such as s3.example.com",
             self.text
         )
     }

@@ -9,7 +9,7 @@ use crate::copy_source::BadCopySource;
 
 /// 400: two `Host` headers, or a request line with another host.
 pub(crate) fn two_hosts() -> S3Error {
-    let message = "The request must name one host.";
+    let message = "The request must name exactly one host.";
     S3Error::new(StatusCode::BAD_REQUEST, "InvalidRequest", message)
 }
 
@@ -41,13 +41,13 @@ pub(crate) fn foreign_host() -> S3Error {
 
 /// 405: the bucket's origin is read-only.
 pub(crate) fn read_only() -> S3Error {
-    let message = "This bucket is only read: its store is not one of S3.";
+    let message = "This bucket is read-only: its store is not S3.";
     S3Error::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
 }
 
 /// 501: the operation is unknown, for example one that S3 added later.
 pub(crate) fn unknown_operation() -> S3Error {
-    S3Error::not_implemented("This operation is not one of those that Zonal knows.")
+    S3Error::not_implemented("Zonal does not know this operation.")
 }
 
 /// 501: a parameter that may select another operation.
@@ -58,14 +58,14 @@ pub(crate) fn unknown_parameter(name: &str) -> S3Error {
 
 /// 400: a vendor header that is unknown for this operation and could mean something to the origin.
 pub(crate) fn unknown_header(name: &str) -> S3Error {
-    let message = "Zonal does not know this header with this operation, so it is not handed on.";
+    let message = "Zonal does not know this header for this operation and does not forward it.";
     S3Error::new(StatusCode::BAD_REQUEST, "InvalidArgument", message).with("ArgumentName", name)
 }
 
 /// 400: the same, for a header that the configuration could pass.
 pub(crate) fn unknown_header_to_pass(name: &str) -> S3Error {
-    let message = "Zonal does not know this header with this operation, so it is not handed on. If the origin needs it, \
-                   whoever runs the cache can have it passed.";
+    let message = "Zonal does not know this header for this operation and does not forward it. If \
+                   the origin needs it, the operator of the cache can add it to headers.passed.";
     S3Error { message: message.into(), ..unknown_header(name) }
 }
 
@@ -77,8 +77,7 @@ pub(crate) fn bad_argument(name: &str) -> S3Error {
 
 /// 400: two values for a single-valued header or parameter.
 pub(crate) fn said_twice(name: &str) -> S3Error {
-    let message =
-        "A header or parameter is given twice: which of the two counts could be read in two ways.";
+    let message = "A header or parameter is given twice, which is ambiguous.";
     S3Error::new(StatusCode::BAD_REQUEST, "InvalidRequest", message).with("Name", name)
 }
 
@@ -98,8 +97,8 @@ pub(crate) fn bad_copy_source(bad: BadCopySource) -> S3Error {
 
 /// 504: `only-if-cached`, and the object is not cached or not fresh enough.
 pub(crate) fn not_cached() -> S3Error {
-    let message = "What is asked for is not cached, or not fresh enough, and the request says \
-                   only-if-cached.";
+    let message =
+        "The object is not cached or not fresh enough, and the request says only-if-cached.";
     S3Error::new(StatusCode::GATEWAY_TIMEOUT, "NotCached", message)
 }
 

@@ -99,13 +99,13 @@ pub(crate) fn failed(error: OriginError) -> S3Error {
             S3Error::unavailable(error.to_string())
         }
         OriginError::CredentialsRejected(refusal) => error::bad_gateway(format!(
-            "The cache could not sign in at its origin ({}). Nothing is wrong with this request: whoever runs \
-             the cache has to mend it.",
+            "The origin rejected the cache's credentials ({}). The request is valid: the operator \
+             of the cache must correct the credentials.",
             refusal.code
         )),
         OriginError::Untrusted { cause } => error::bad_gateway(format!(
-            "The certificate of the cache's origin is not trusted ({cause}). Nothing is wrong with this request: whoever \
-             runs the cache has to mend it."
+            "The cache does not trust the certificate of its origin ({cause}). The request is \
+             valid: the operator of the cache must correct this."
         )),
         _ => error::bad_gateway(error.to_string()),
     }
@@ -139,7 +139,7 @@ pub(crate) struct Silent;
 
 impl fmt::Display for Silent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the client sent the body of its request too slowly")
+        f.write_str("upload timeout: the client sent its request body too slowly")
     }
 }
 

@@ -369,7 +369,8 @@ impl Gateway {
             path = asked.path,
             operation = loosened.name,
             what = refused.details.first().map(|(_, name)| name.as_str()),
-            "this request will be refused once endpoint.would-refuse is no longer log"
+            "unknown request forwarded: Zonal will refuse it when endpoint.would-refuse is no \
+             longer log"
         );
         Ok((MatchedOperation::Changed(loosened.into()), judged))
     }
@@ -484,8 +485,8 @@ struct Admitted {
 }
 
 pub(crate) const NOT_OF_ONE: &str =
-    "There are several origins behind this endpoint: only their buckets can be asked.";
-const NO_COPY: &str =
-    "The source of this copy is not in the origin of its target: read it and write it.";
+    "This endpoint has several origins: the request must name a bucket.";
+const NO_COPY: &str = "The source and the target of this copy are in different origins: read the \
+                       source and write the target.";
 const X_CACHE: HeaderName = HeaderName::from_static("x-cache");
 const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");

@@ -77,6 +77,8 @@ async fn buckets_of(origin: &ConfiguredOrigin, id: RequestId) -> Result<Vec<Buck
         StatusCode::OK => bucket_list::parse(&document).ok_or_else(unreadable),
         // The origin's credentials may allow some buckets and not the list.
         StatusCode::FORBIDDEN => Err(S3Error::access_denied()),
-        _ => Err(error::bad_gateway(format!("The origin answers {status} to a list of buckets."))),
+        _ => Err(error::bad_gateway(format!(
+            "The origin answered the bucket list with status {status}."
+        ))),
     }
 }

@@ -31,14 +31,13 @@ pub enum CertificateError {
 impl fmt::Display for CertificateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoCertificate => f.write_str("there is no certificate in PEM form"),
-            Self::NoPrivateKey => f.write_str("there is no private key in PEM form"),
+            Self::NoCertificate => f.write_str("no PEM certificate found"),
+            Self::NoPrivateKey => f.write_str("no PEM private key found"),
             Self::EncryptedPrivateKey => f.write_str(
-                "the private key is encrypted, and nobody is asked for its password: write it without one, \
-                 as openssl pkey -in FILE -out PLAIN does",
+                "the private key is encrypted: decrypt it with openssl pkey -in FILE -out PLAIN",
             ),
             Self::Unusable(rustls::Error::InconsistentKeys(_)) => {
-                f.write_str("the private key is not that of the first certificate")
+                f.write_str("the private key does not match the first certificate")
             }
             Self::Unusable(error) => error.fmt(f),
         }

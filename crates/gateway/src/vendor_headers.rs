@@ -40,15 +40,20 @@ pub enum BadVendorHeader {
 impl fmt::Display for BadVendorHeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotAHeader => "is not the name of a header",
-            Self::Known => "is a header that Zonal knows; leave it out (docs/s3-operations.md lists what it does)",
-            Self::NotAVendors => {
-                "needs no entry: a header without a vendor's prefix, such as x-amz-, is dropped and nothing else"
+            Self::NotAHeader => "is not a header name",
+            Self::Known => {
+                "is a header that Zonal knows: remove it (docs/s3-operations.md lists what it does)"
             }
-            Self::HasUnderscore => "needs no entry: a header with an underscore in its name is dropped",
-            Self::Prefix => "is the beginning of names: write whole names, each by itself",
+            Self::NotAVendors => {
+                "needs no entry: Zonal drops headers without a vendor prefix such as x-amz-"
+            }
+            Self::HasUnderscore => {
+                "needs no entry: Zonal drops headers with an underscore in the name"
+            }
+            Self::Prefix => "is a wildcard: write each header name in full",
             Self::ReachesFurther => {
-                "cannot be passed: with it an origin changes more than the request names, so no rule of a key would hold"
+                "cannot be passed: it makes the origin change more than the request names, which \
+                 would bypass access rules"
             }
         })
     }

@@ -172,7 +172,7 @@ pub(crate) async fn write(
         task.run(request, begun).await;
         drop((place, document));
     });
-    let ended = || S3Error::unavailable("The gateway is going down.");
+    let ended = || S3Error::unavailable("The gateway is shutting down.");
     let (parts, source) = has_begun.await.map_err(|_| ended())??;
     Ok(Answer::of_origin(parts, source, BypassReason::Operation.into()))
 }
@@ -224,7 +224,8 @@ impl Write {
         };
         if body.size_hint().exact().is_some_and(|bytes| bytes <= WHOLE_BYTES_MAX) {
             let whole = body.collect().await.map(|whole| self.located(parts, whole.to_bytes()));
-            let broken = |_| error::bad_gateway("The origin's answer to the write broke off.");
+            let broken =
+                |_| error::bad_gateway("The origin's response to the write was incomplete.");
             return self.end(whole.map_err(broken), begun).await;
         }
         let (frames, coming) = mpsc::channel(FRAMES_MAX);

@@ -82,13 +82,13 @@ impl fmt::Display for ChunkRefused {
         match limit {
             Limit::Zone(most) => write!(
                 f,
-                "a chunk must fit into a zone, and the smallest of the devices hold {most}: \
-                 write a smaller power of two"
+                "a chunk must fit into a zone, and the smallest zones hold {most}: write a smaller \
+                 power of two"
             ),
             Limit::Buffers(most) => write!(
                 f,
-                "the buffers were made for {most} at most when this process started: \
-                 a larger chunk takes a restart"
+                "the buffers of this process hold chunks of at most {most}: restart to use larger \
+                 chunks"
             ),
         }
     }

@@ -55,7 +55,7 @@ impl DeviceContents {
             Some((_, Err(version))) => return Ok(Self::OtherVersion(version)),
             None => {
                 if bears_block_device(drive) {
-                    return Ok(Self::Foreign("a part of a block device of Zonal's".to_owned()));
+                    return Ok(Self::Foreign("a part of a Zonal block device".to_owned()));
                 }
                 return Ok(match drive.content()? {
                     Content::Blank => Self::Nothing,
@@ -69,7 +69,7 @@ impl DeviceContents {
         if zone != ZoneId(0)
             && let Ok(Some(mark)) = drive.foreign_mark()
         {
-            return Ok(Self::Foreign(format!("{mark}, which was put over a cache")));
+            return Ok(Self::Foreign(format!("{mark}, written over a cache")));
         }
         Ok(Self::Log(Formatted::of(drive, identity)))
     }
@@ -175,10 +175,9 @@ impl fmt::Display for GeometryMismatch {
             Self::Zone { formatted, wanted } => {
                 write!(f, "was formatted with zones of {formatted}, not {wanted}")
             }
-            Self::Size { shard, formatted, now } => write!(
-                f,
-                "was formatted with {formatted} zones in shard {shard}, and would have {now} now"
-            ),
+            Self::Size { shard, formatted, now } => {
+                write!(f, "was formatted with {formatted} zones in shard {shard}, not {now}")
+            }
         }
     }
 }

@@ -55,7 +55,7 @@ fn log_on(drive: &Drive, of: &DeviceSettings) -> Result<Option<Formatted>, Start
         DeviceContents::NothingSeen => {
             tracing::warn!(
                 path = %drive.path().display(),
-                "the device looks blank and is formatted: it is too large to be read whole"
+                "formatting: the device looks blank, but only parts were checked"
             );
             Ok(None)
         }

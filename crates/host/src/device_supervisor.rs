@@ -88,7 +88,8 @@ impl DeviceSupervisor {
     pub(crate) async fn empty(&mut self, log: Id) -> Result<(), StartError> {
         tracing::warn!(
             device = %self.settings.spec,
-            "the device was away while others of the node were used, and has missed removals: it is emptied"
+            "device erased: it was offline while other devices of the node were in use, and has \
+             missed invalidations"
         );
         self.each_shard(|_| Request::Isolate).await;
         let drive = self.drive.clone();
@@ -129,7 +130,7 @@ impl DeviceSupervisor {
         tracing::error!(
             device = %self.settings.spec,
             why,
-            "the device is isolated: what it holds comes from the origin until it answers well again"
+            "device isolated: the origin serves its data until the device answers without faults"
         );
         self.each_shard(|_| Request::Isolate).await;
         self.record_away().await;
@@ -155,11 +156,12 @@ impl DeviceSupervisor {
                 Err(refused) => refused.to_string(),
             };
             if told.as_ref() != Some(&refused) {
-                tracing::warn!(device = %self.settings.spec, why = refused, "the device answers, but does not join again");
+                let device = &self.settings.spec;
+                tracing::warn!(%device, why = refused, "device not readmitted: it cannot rejoin");
                 told = Some(refused);
             }
         }
-        tracing::info!(device = %self.settings.spec, "the device answers well and is used again");
+        tracing::info!(device = %self.settings.spec, "device readmitted: in use again");
     }
 
     /// Waits until all probes of a window of this length completed in time.
@@ -215,7 +217,10 @@ impl DeviceSupervisor {
         };
         if kept.is_err() {
             let device = &self.settings.spec;
-            tracing::warn!(%device, "not all devices know that it is used again: after a restart it may be emptied");
+            tracing::warn!(
+                %device,
+                "readmission not recorded on all devices: a restart may erase this device"
+            );
         }
         self.standing.join();
         Ok(())
@@ -297,7 +302,7 @@ impl std::fmt::Display for Refused {
         match self {
             Self::Failed(error) => error.fmt(f),
             Self::Exchanged => {
-                f.write_str("it does not hold what it held: restart to use it as it is")
+                f.write_str("its contents have changed: restart to use the device as it is")
             }
         }
     }

@@ -167,11 +167,11 @@ impl fmt::Display for StartError {
         match self {
             Self::Device(error) => error.fmt(f),
             Self::Foreign { spec, what } => {
-                write!(f, "{}: holds something that is not a cache ({what})", path(spec))
+                write!(f, "{}: holds data that is not a cache ({what})", path(spec))
             }
             Self::OtherVersion { spec, version } => write!(
                 f,
-                "{}: holds a log of format version {version}, which this program does not read",
+                "{}: holds a log of format version {version}, which this program cannot read",
                 path(spec)
             ),
             Self::Divided { spec, difference, .. } => write!(f, "{}: {difference}", path(spec)),
@@ -182,17 +182,19 @@ impl fmt::Display for StartError {
                 let [one, other] = &**specs;
                 write!(
                     f,
-                    "{} and {} were used apart from each other, and nobody knows what each of them has missed",
+                    "{} and {} were used separately, so each may have missed invalidations",
                     path(one),
                     path(other)
                 )
             }
             Self::Chunks(refused) => refused.fmt(f),
-            Self::TooMany => write!(f, "a node has {} devices at most", crate::roster::DEVICES_MAX),
-            Self::Roster { spec } => {
-                write!(f, "{}: it did not take the list of the node's devices", path(spec))
+            Self::TooMany => {
+                write!(f, "a node is limited to {} devices", crate::roster::DEVICES_MAX)
             }
-            Self::Thread(why) => write!(f, "the system refused what a shard needs: {why}"),
+            Self::Roster { spec } => {
+                write!(f, "{}: writing the node's device list to it failed", path(spec))
+            }
+            Self::Thread(why) => write!(f, "cannot create a shard: {why}"),
         }
     }
 }
@@ -376,7 +378,7 @@ fn tell_of_recovery((devices, begun): (&[NodeDevice], &[ShardStarted]), took: Du
                 pieces,
                 bytes,
                 seconds,
-                "recovered what the device held"
+                "recovered the device"
             ),
         }
     }

@@ -280,7 +280,8 @@ fn name_unreadable_zones(drive: &Drive, place: ShardAddress, cache: &Cache) {
             path = %drive.path().display(),
             shard,
             zone = first + zone.0,
-            "a part of the zone cannot be read: what stands there is missed, and nothing is written to it before it was emptied"
+            "zone read error during recovery: its unreadable records are lost, and the zone is not \
+             written before it is reset"
         );
     }
 }

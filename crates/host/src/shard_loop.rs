@@ -132,7 +132,7 @@ impl ShardLoop {
             device,
             shard,
             pinned = %cache.pinned(),
-            "no more can be pinned (keep.pinned): what is to be pinned beyond it is cached as everything else"
+            "pin limit reached (keep.pinned): further objects are cached without a pin"
         );
         self.has_told = true;
     }

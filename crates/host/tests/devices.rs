@@ -185,7 +185,7 @@ async fn devices_that_were_used_apart_are_refused_until_one_is_formatted() {
     let Err(refused) = start(at, &store, &["a", "b"]).await else { panic!("it started") };
     let text = refused.to_string();
     assert!(
-        matches!(refused, StartError::SplitBrain { .. }) && text.contains("used apart"),
+        matches!(refused, StartError::SplitBrain { .. }) && text.contains("used separately"),
         "{text}"
     );
     std::fs::remove_file(at.join("b")).unwrap();

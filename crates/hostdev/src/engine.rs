@@ -44,7 +44,7 @@ impl FromStr for EngineKind {
         match text {
             "uring" => Ok(Self::Uring),
             "psync" => Ok(Self::Psync),
-            _ => Err(format!("there is no engine {text:?}: write engine=uring or engine=psync")),
+            _ => Err(format!("unknown engine {text:?}: write engine=uring or engine=psync")),
         }
     }
 }
@@ -86,7 +86,7 @@ impl Engine {
                 tracing::warn!(
                     %error,
                     threads = psync::THREADS,
-                    "io_uring is refused: reading and writing with threads, which costs more CPU"
+                    "io_uring not available: using I/O threads (psync), which cost more CPU"
                 );
                 Ok(Self::Psync(Psync::new(file)?))
             }

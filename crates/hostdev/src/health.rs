@@ -63,7 +63,7 @@ impl Health {
         self.failure_count += 1;
         if self.failure_count.is_power_of_two() {
             let (device, failures) = (self.device.display(), self.failure_count);
-            tracing::warn!(%device, %errno, failures, "a read or write of the device failed");
+            tracing::warn!(%device, %errno, failures, "device error: a read or write failed");
         }
         Err(DeviceError::Media)
     }
@@ -83,7 +83,7 @@ impl Health {
     pub(crate) fn lose(&self, errno: Errno) -> DeviceError {
         if !self.loss.0.swap(true, Ordering::AcqRel) {
             let device = self.device.display();
-            tracing::error!(%device, %errno, "the device is lost: it is not used any more");
+            tracing::error!(%device, %errno, "device lost: not used any more");
         }
         DeviceError::DeviceGone
     }

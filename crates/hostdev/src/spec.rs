@@ -158,26 +158,26 @@ fn parse(text: &str) -> Result<DeviceSpec, String> {
     match scheme {
         "file" | "block" | "zns" => (),
         "emulator" => return emulated::parse(path, options),
-        _ => return Err(format!("there is no device of kind {scheme:?}: {WRITE}")),
+        _ => return Err(format!("unknown kind of device {scheme:?}: {WRITE}")),
     }
     if path.is_empty() {
-        return Err(format!("the path is missing: {WRITE}"));
+        return Err(format!("missing path: {WRITE}"));
     }
     let Options { size, zone, engine, append } = parse_options(options)?;
     if scheme == "zns" {
         if size.is_some() || zone.is_some() {
             return Err(
-                "a zoned drive has a size and zones of its own: leave size= and zone= out".into()
+                "a zoned drive has a fixed size and fixed zones: omit size= and zone=".into()
             );
         }
         if append.is_some() && engine == Some(EngineKind::Psync) {
-            return Err("zone appends go through io_uring: leave append= or engine= out".into());
+            return Err("zone appends need io_uring: omit append= or engine=".into());
         }
         let place = DeviceLocation::Zoned { path: PathBuf::from(path), appends: append.is_some() };
         return Ok(DeviceSpec { place, zone, engine });
     }
     if append.is_some() {
-        return Err("zone appends are for zoned drives: leave append= out".into());
+        return Err("zone appends need a zoned drive: omit append=".into());
     }
     zone.map_or(Ok(()), check_zone)?;
     let path = PathBuf::from(path);
@@ -187,7 +187,7 @@ fn parse(text: &str) -> Result<DeviceSpec, String> {
             DeviceLocation::File { path, size }
         }
         (_, None) => DeviceLocation::Block { path },
-        (_, Some(_)) => return Err("a block device has a size of its own: leave size= out".into()),
+        (_, Some(_)) => return Err("a block device has a fixed size: omit size=".into()),
     };
     Ok(DeviceSpec { place, zone, engine })
 }
@@ -202,16 +202,16 @@ fn parse_options(text: &str) -> Result<Options, String> {
             "zone" => options.zone.replace(bytes()?).is_some(),
             "engine" => options.engine.replace(value.parse()?).is_some(),
             "append" if value == "on" => options.append.replace(()).is_some(),
-            "append" => return Err(format!("append={value}: write append=on, or leave it out")),
+            "append" => return Err(format!("append={value}: write append=on, or omit append=")),
             _ => {
                 return Err(format!(
-                    "there is no option {key:?}: the options are size, zone and engine, and append \
-                     of a zoned drive"
+                    "unknown option {key:?}: the options are size, zone, engine and, for a zoned \
+                     drive, append"
                 ));
             }
         };
         if is_repeated {
-            return Err(format!("{key} is given twice: leave one out"));
+            return Err(format!("{key} is set twice: remove one"));
         }
     }
     Ok(options)
@@ -220,7 +220,7 @@ fn parse_options(text: &str) -> Result<Options, String> {
 fn check_zone(zone: Bytes) -> Result<(), String> {
     if zone.0 == 0 || ZONE_MAX < zone || !zone.0.is_multiple_of(ZONE_STEP.0) {
         return Err(format!(
-            "zone={zone}: a zone is a multiple of {ZONE_STEP} and at most {ZONE_MAX}; \
+            "zone={zone}: the zone size must be a multiple of {ZONE_STEP} and at most {ZONE_MAX}: \
              write zone={ZONE_SIZE}"
         ));
     }
@@ -233,7 +233,7 @@ fn check_size(size: Bytes, zone: Bytes) -> Result<(), String> {
         return Ok(());
     }
     let nearest = Bytes(zones.max(1) * zone.0);
-    Err(format!("size={size} is not whole zones of {zone}: write size={nearest}"))
+    Err(format!("size={size} is not a multiple of the zone size {zone}: write size={nearest}"))
 }
 
 #[cfg(test)]
@@ -278,8 +278,8 @@ mod tests {
         let write = "write file:PATH?size=8GiB, block:/dev/NAME, zns:/dev/NAME or \
                      emulator:zn540?zones=32&backing=PATH";
         check("/dev/sda", Err(write));
-        check("file:", Err(&format!("the path is missing: {write}")));
-        check("nvme:x", Err(&format!("there is no device of kind \"nvme\": {write}")));
+        check("file:", Err(&format!("missing path: {write}")));
+        check("nvme:x", Err(&format!("unknown kind of device \"nvme\": {write}")));
         check(
             "file:a?size=8GB",
             Err("size=\"8GB\": this unit is ambiguous: write KiB, MiB, GiB or TiB"),
@@ -287,40 +287,44 @@ mod tests {
         check("file:a?size=8", Err("size=\"8\": a size needs a unit: B, KiB, MiB, GiB or TiB"));
         check(
             "file:a?zone=1536KiB",
-            Err("zone=1536KiB: a zone is a multiple of 1MiB and at most 4GiB; write zone=64MiB"),
+            Err("zone=1536KiB: the zone size must be a multiple of 1MiB and at most 4GiB: write \
+                 zone=64MiB"),
         );
         check(
             "block:a?zone=5GiB",
-            Err("zone=5GiB: a zone is a multiple of 1MiB and at most 4GiB; write zone=64MiB"),
+            Err("zone=5GiB: the zone size must be a multiple of 1MiB and at most 4GiB: write \
+                 zone=64MiB"),
         );
         check(
             "file:a?size=100MiB",
-            Err("size=100MiB is not whole zones of 64MiB: write size=64MiB"),
+            Err("size=100MiB is not a multiple of the zone size 64MiB: write size=64MiB"),
         );
-        check("file:a?size=1MiB", Err("size=1MiB is not whole zones of 64MiB: write size=64MiB"));
-        check("block:a?size=64MiB", Err("a block device has a size of its own: leave size= out"));
+        check(
+            "file:a?size=1MiB",
+            Err("size=1MiB is not a multiple of the zone size 64MiB: write size=64MiB"),
+        );
+        check("block:a?size=64MiB", Err("a block device has a fixed size: omit size="));
         check(
             "file:a?length=1GiB",
-            Err(
-                "there is no option \"length\": the options are size, zone and engine, and append of a zoned drive",
-            ),
+            Err("unknown option \"length\": the options are size, zone, engine and, for a zoned \
+                 drive, append"),
         );
-        check("file:a?size=1GiB&size=1GiB", Err("size is given twice: leave one out"));
+        check("file:a?size=1GiB&size=1GiB", Err("size is set twice: remove one"));
         check(
             "file:a?engine=aio",
-            Err("there is no engine \"aio\": write engine=uring or engine=psync"),
+            Err("unknown engine \"aio\": write engine=uring or engine=psync"),
         );
-        let of_its_own = "a zoned drive has a size and zones of its own: leave size= and zone= out";
+        let of_its_own = "a zoned drive has a fixed size and fixed zones: omit size= and zone=";
         check("zns:/dev/nvme0n2?zone=64MiB", Err(of_its_own));
         check("zns:/dev/nvme0n2?size=64MiB", Err(of_its_own));
-        check("zns:", Err(&format!("the path is missing: {write}")));
-        check("zns:a?append=off", Err("append=off: write append=on, or leave it out"));
-        check("zns:a?append=on&append=on", Err("append is given twice: leave one out"));
+        check("zns:", Err(&format!("missing path: {write}")));
+        check("zns:a?append=off", Err("append=off: write append=on, or omit append="));
+        check("zns:a?append=on&append=on", Err("append is set twice: remove one"));
         check(
             "zns:a?append=on&engine=psync",
-            Err("zone appends go through io_uring: leave append= or engine= out"),
+            Err("zone appends need io_uring: omit append= or engine="),
         );
-        let elsewhere = "zone appends are for zoned drives: leave append= out";
+        let elsewhere = "zone appends need a zoned drive: omit append=";
         check("block:a?append=on", Err(elsewhere));
         check("file:a?append=on", Err(elsewhere));
     }

@@ -74,7 +74,7 @@ impl Zoned {
             _ => return Err(OpenError::zones(path, ZonesError::NotZoned)),
         }
         let zones = ioctl::report(file, 0, ZONES_MAX)
-            .map_err(|errno| OpenError::io("ask for the zones of", path, errno))?;
+            .map_err(|errno| OpenError::io("read the zones of", path, errno))?;
         let unfit = |why| OpenError::zones(path, ZonesError::Unfit(why));
         let layout = ZoneLayout::of(&zones, queue).map_err(unfit)?;
         Ok(Self { layout, census: layout.count(&zones), way: Mutex::new(None), generic })

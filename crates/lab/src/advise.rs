@@ -84,8 +84,8 @@ impl Question {
         let zones = self.zones();
         if zones < ZONES_MIN {
             return Err(format!(
-                "a cache of {zones} zones of {ZONE} leaves its policy no choice: --capacity {}GiB or more; a short trace \
-                 fills that with --copies",
+                "a cache of {zones} zones of {ZONE} is too small to compare policies: write \
+                 --capacity {}GiB or more; for a short trace, add --copies",
                 (u64::from(ZONES_MIN) * ZONE.0).div_ceil(1 << 30)
             ));
         }
@@ -111,7 +111,7 @@ impl Question {
             return Err("--reads-per-s: write a number above 0".into());
         }
         if self.tasks == 0 {
-            return Err("--tasks: there is nothing to do".into());
+            return Err("--tasks: write 1 or more".into());
         }
         Ok(())
     }

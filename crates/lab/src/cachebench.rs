@@ -156,17 +156,18 @@ impl TryFrom<RawPopularity> for Popularity {
         if objects.len() != weights.len() {
             let (buckets, weights) = (objects.len(), weights.len());
             return Err(format!(
-                "popularityBuckets has {buckets} values and popularityWeights {weights}: write as many"
+                "popularityBuckets has {buckets} values and popularityWeights {weights}: write \
+                 equally many"
             ));
         }
         if !sum_of(&weights).is_some_and(|sum| 0.0 < sum) {
-            return Err("popularityWeights add up to nothing".into());
+            return Err("popularityWeights add up to 0".into());
         }
         let sum = objects.iter().try_fold(0_u64, |sum, objects| sum.checked_add(*objects));
         match sum {
-            Some(0) => Err("popularityBuckets add up to nothing".into()),
+            Some(0) => Err("popularityBuckets add up to 0".into()),
             Some(_) => Ok(Self(objects.into_iter().zip(weights).collect())),
-            None => Err("popularityBuckets add up to more than 64 bits hold".into()),
+            None => Err("the sum of popularityBuckets exceeds 64 bits".into()),
         }
     }
 }
@@ -181,11 +182,12 @@ impl TryFrom<RawSizes> for Sizes {
         if ![probabilities.len(), probabilities.len() + 1].contains(&sizes.len()) {
             let (sizes, probabilities) = (sizes.len(), probabilities.len());
             return Err(format!(
-                "valSizeRange has {sizes} values and valSizeRangeProbability {probabilities}: write as many, or one more size"
+                "valSizeRange has {sizes} values and valSizeRangeProbability {probabilities}: \
+                 write equally many, or one more size"
             ));
         }
         if !sum_of(&probabilities).is_some_and(|sum| 0.0 < sum) {
-            return Err("valSizeRangeProbability adds up to nothing".into());
+            return Err("valSizeRangeProbability adds up to 0".into());
         }
         let mut sum = 0.0;
         let add = |probability: &f64| {

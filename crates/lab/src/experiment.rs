@@ -171,7 +171,7 @@ impl FromStr for Drive {
             .map_or((text, None), |(name, size)| (name, Some(size.parse::<Bytes>())));
         let Some(name) = Model::NAMES.into_iter().find(|known| *known == name) else {
             let names = Model::NAMES.join(", ");
-            return Err(format!("there is no model of a drive {text:?}: write {names}"));
+            return Err(format!("unknown drive model {text:?}: write {names}"));
         };
         let size = size.transpose().map_err(|error| error.to_string())?;
         let whole = match Model::by_name(name) {
@@ -180,10 +180,10 @@ impl FromStr for Drive {
         };
         match size {
             Some(_) if whole == Bytes(0) => {
-                Err(format!("{name} has zones: say how many are used, zones = 40"))
+                Err(format!("{name} has zones: set the number of zones to use, such as zones = 40"))
             }
             Some(size) if size < SIZE_MIN || whole < size => {
-                Err(format!("{name} has {SIZE_MIN} to {}GiB here", whole.0 >> 30))
+                Err(format!("{name} has {SIZE_MIN} to {}GiB", whole.0 >> 30))
             }
             size => Ok(Self { name, size }),
         }
@@ -198,7 +198,7 @@ impl fmt::Display for Drive {
 }
 
 const PRECONDITIONS: &str =
-    "write nothing, or random:SIZE or used:SIZE with a power of two from 4KiB to 1MiB";
+    "write random:SIZE or used:SIZE with a power of two from 4KiB to 1MiB, or leave it empty";
 
 impl FromStr for Precondition {
     type Err = String;

@@ -153,7 +153,7 @@ impl Jobs {
             return Err(format!("jobs: write 1 to {WRITES_MAX}"));
         }
         if self.depth == 0 || most < self.depth {
-            return Err(format!("depth: {} jobs have 1 to {most}", self.jobs));
+            return Err(format!("depth: write 1 to {most} for {} jobs", self.jobs));
         }
         if !(1..=90).contains(&self.spare_percent) {
             return Err("spare-percent: write 1 to 90".into());
@@ -163,14 +163,17 @@ impl Jobs {
             (None, Model::Zoned(_)) => return Err(NEEDS_BUFFER.into()),
             (_, Model::Zoned(_)) if !self.can_be_written() => return Err(IN_PLACE.into()),
             (_, Model::Conventional(profile)) if profile.ftl.is_none() => {
-                return Err(format!("drive: {} moves nothing: use it as a buffer", self.drive));
+                return Err(format!(
+                    "drive: {} has no garbage collection: use it as a buffer",
+                    self.drive
+                ));
             }
             _ => {}
         }
         match self.smaller_max() {
-            0 => Err(format!("jobs: {} is too small for {} of them", self.drive, self.jobs)),
+            0 => Err(format!("jobs: {} is too small for {} jobs", self.drive, self.jobs)),
             most if !(1..=most).contains(&self.smaller) => {
-                Err(format!("smaller: write 1, which is the drive as it is, to {most}"))
+                Err(format!("smaller: write 1 (the whole drive) to {most}"))
             }
             _ => Ok(()),
         }
@@ -257,7 +260,7 @@ impl Running {
         let piece = jobs.piece().0;
         let partition = opened.offered.0 / jobs.jobs / piece * piece;
         if partition == 0 {
-            return Err(format!("the device is too small: {} times is too much", jobs.smaller));
+            return Err(format!("the device is too small: reduce smaller, now {}", jobs.smaller));
         }
         let running = Self {
             on: Writers::new(opened),

@@ -122,9 +122,7 @@ impl Made {
             let (id, size) = self.maker.next(number, &mut rng);
             let written = if are_keys {
                 let key = u32::try_from(id).map_err(|_| {
-                    format!(
-                        "key {id} has more than 32 bits: write .oracleGeneral.bin, or fewer keys"
-                    )
+                    format!("key {id} exceeds 32 bits: write .oracleGeneral.bin, or use fewer keys")
                 })?;
                 file.write_all(&key.to_le_bytes())
             } else {

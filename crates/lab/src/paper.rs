@@ -138,7 +138,7 @@ impl Paper {
                 }
             };
             let (tables, figures) = (span("tables", &tables), span("figures", &figures));
-            return Err(format!("paper {number} has {tables} and {figures} here"));
+            return Err(format!("available for paper {number}: {tables} and {figures}"));
         }
         Ok(())
     }
@@ -245,7 +245,7 @@ impl FromStr for Paper {
         let found = Self::ALL.into_iter().find(|paper| paper.name().0 == text);
         found.ok_or_else(|| {
             let numbers = Self::ALL.map(|paper| paper.name().0).join(", ");
-            format!("there is no paper {text:?} here: write {numbers}")
+            format!("unknown paper {text:?}: write {numbers}")
         })
     }
 }

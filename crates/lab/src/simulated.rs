@@ -213,7 +213,7 @@ impl<D: ZonedDevice> Simulated<D> {
                 took: self.world.now.since(begun),
                 cpu: thread_cpu().saturating_sub(cpu),
             }),
-            left => Err(format!("{left} readers wait for ever")),
+            left => Err(format!("{left} readers are stuck")),
         }
     }
 }

@@ -92,10 +92,10 @@ impl Recorded {
     pub(crate) fn check(&self) -> Result<(), String> {
         let Some(format) = self.known_format() else {
             let name = self.trace.display();
-            return Err(format!("format: the name of {name} does not say it: write {}", names()));
+            return Err(format!("format: unknown trace format of {name}: write {}", names()));
         };
         if self.pace != Pace::Full && !format.may_have_times() {
-            return Err(format!("pace: {format} has no times: leave pace out"));
+            return Err(format!("pace: {format} has no times: omit pace"));
         }
         if !(1..=COPIES_MAX).contains(&self.copies) {
             return Err(format!("copies: write a number from 1 to {COPIES_MAX}"));
@@ -104,7 +104,7 @@ impl Recorded {
             return Err("sample: write 1 for all objects, 10 for one in ten".into());
         }
         if self.requests == Some(0) {
-            return Err("requests: there is nothing to do".into());
+            return Err("requests: write 1 or more".into());
         }
         Ok(())
     }
@@ -211,7 +211,7 @@ impl FromStr for Pace {
         match times {
             _ if text == "full" => Ok(Self::Full),
             Some(times) if 0.0 < times && times <= TIMES_MAX => Ok(Self::Times(times)),
-            _ => Err(format!("{text:?}: write full, or times as fast as it was recorded: 1x, 10x")),
+            _ => Err(format!("{text:?}: write full, or a multiple of the recorded speed: 1x, 10x")),
         }
     }
 }

@@ -7,7 +7,10 @@ use zonal_lab::experiment::Drive;
 
 fn page(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results").join(name);
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    let text = std::fs::read_to_string(&path);
+    let text = text.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    // Lines may be wrapped anywhere.
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn fitted() -> [Model; 2] {

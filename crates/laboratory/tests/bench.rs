@@ -176,10 +176,10 @@ fn check_refused(flags: &str, why: &str) {
 fn flags_that_make_no_sense_are_refused_with_what_to_write() {
     check_refused("--dist normal", "write uniform, zipf:THETA");
     check_refused("--value 64KB", "write KiB, MiB, GiB or TiB");
-    check_refused("--range 1MiB", "--value at most");
+    check_refused("--range 1MiB", "at most --value");
     check_refused("--tasks 0", "write 1 to 4096");
     check_refused("--chunk 3KiB --seconds 1", "a power of two");
-    check_refused("--rate 10MiB", "--rate belongs to");
+    check_refused("--rate 10MiB", "--rate needs");
     check_refused("--policy mru", "there is no policy");
     check_refused("--policy flow?memory=5%", "set in bytes, apart from its policy");
 }

@@ -131,7 +131,7 @@ impl AimdLimiter {
     /// Counts a refusal and returns its error. The origin is not asked.
     pub(crate) fn refuse(&self) -> OriginError {
         self.stats.reads_refused.add(1);
-        OriginError::slow_down("the origin wants to be asked less")
+        OriginError::slow_down("the origin asks to slow down")
     }
 
     fn enter(&self, now: Instant) -> Admission {

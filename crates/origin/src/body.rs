@@ -92,7 +92,7 @@ impl OriginBody {
         let error = match &self.content_encoding {
             _ if self.object_size.is_some_and(|told| told != size) => OriginError::Changed,
             Some(told) if Some(told.as_str()) != content_encoding => OriginError::invalid_response(
-                format!("a range with Content-Encoding {told}, unlike its head"),
+                format!("a range with Content-Encoding {told}, unlike its HEAD response"),
             ),
             _ => return Ok(()),
         };

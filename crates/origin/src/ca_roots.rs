@@ -25,8 +25,8 @@ pub enum CaRootsError {
 impl fmt::Display for CaRootsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::None => f.write_str("there is no certificate in PEM form"),
-            Self::Unusable(n) => write!(f, "its certificate {n} is none of an authority"),
+            Self::None => f.write_str("no PEM certificate found"),
+            Self::Unusable(n) => write!(f, "its certificate {n} is not a CA certificate"),
         }
     }
 }

@@ -79,7 +79,7 @@ impl ConcurrencyLimits {
         };
         // The future holds no part of the request, because its body is not `Sync`.
         let permit = tokio::time::timeout(self.wait, semaphore.clone().acquire_owned());
-        let full = |_| OriginError::slow_down("too many requests are under way");
+        let full = |_| OriginError::slow_down("too many requests in flight");
         async move { permit.await.map(|permit| permit.expect("never closed")).map_err(full) }
     }
 }

@@ -228,40 +228,40 @@ pub(crate) const KINDS: [&str; 9] = [
 impl fmt::Display for OriginError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotFound(refusal) => write!(f, "the origin does not have it ({refusal})"),
+            Self::NotFound(refusal) => write!(f, "not found at the origin ({refusal})"),
             Self::Denied(refusal) => write!(f, "the origin denied access ({refusal})"),
             Self::CredentialsRejected(refusal) => {
-                write!(f, "the origin does not let us in ({refusal})")
+                write!(f, "the origin rejects Zonal's credentials ({refusal})")
             }
             Self::Changed => f.write_str("the object has changed at the origin"),
             Self::RangeNotSatisfiable => {
-                f.write_str("the range lies outside the object as the origin has it")
+                f.write_str("the range is outside the object at the origin")
             }
             Self::Throttled { refusal, .. } => write!(f, "the origin is too busy ({refusal})"),
             Self::Redirected { region: Some(region) } => {
-                write!(f, "the bucket lives in region {region}: configure the origin for it")
+                write!(f, "the bucket is in region {region}: configure the origin with this region")
             }
-            Self::Redirected { region: None } => {
-                f.write_str("the origin redirected the request: configure the endpoint it names")
-            }
+            Self::Redirected { region: None } => f.write_str(
+                "the origin redirected the request: configure the endpoint that it names",
+            ),
             Self::Failed(refusal) => write!(f, "the origin failed the request ({refusal})"),
             Self::Unreachable { cause } => write!(f, "the origin cannot be reached: {cause}"),
             Self::Untrusted { cause } => {
                 write!(f, "the origin's certificate is not trusted: {cause}")
             }
             Self::Stalled { waited_for: Wait::Answer, after } => {
-                write!(f, "the origin did not answer within {after:?}")
+                write!(f, "timeout: no response from the origin within {after:?}")
             }
             Self::Stalled { waited_for: Wait::Body, after } => {
-                write!(f, "the origin sent nothing more for {after:?}")
+                write!(f, "stall: the origin sent nothing for {after:?}")
             }
             Self::Truncated { missing_bytes } => {
-                write!(f, "the origin's answer ended {missing_bytes} bytes early")
+                write!(f, "the origin's response ended {missing_bytes} bytes early")
             }
             Self::InvalidResponse { what } => {
-                write!(f, "the origin's answer makes no sense: {what}")
+                write!(f, "invalid response from the origin: {what}")
             }
-            Self::InvalidRequest(error) => write!(f, "the request cannot be sent on: {error}"),
+            Self::InvalidRequest(error) => write!(f, "the request cannot be forwarded: {error}"),
         }
     }
 }
@@ -277,7 +277,7 @@ impl From<S3Error> for OriginError {
 
 impl From<BadQuery> for OriginError {
     fn from(BadQuery: BadQuery) -> Self {
-        let (code, message) = ("InvalidURI".to_owned(), "the query cannot be read".to_owned());
+        let (code, message) = ("InvalidURI".to_owned(), "the query cannot be parsed".to_owned());
         Self::Failed(ErrorResponse { status: 400, code, message })
     }
 }

@@ -50,9 +50,9 @@ impl Origin {
         if parts.status != StatusCode::OK {
             return Err(meaning(&parts, &document));
         }
-        let page = parse(&document).ok_or_else(|| self.invalid_response("a list that is none"))?;
+        let page = parse(&document).ok_or_else(|| self.invalid_response("a malformed list"))?;
         if page.next.is_some() && page.next.as_deref() == next {
-            return Err(self.invalid_response("a list that goes round in circles"));
+            return Err(self.invalid_response("a list that repeats its pages"));
         }
         match page.keys.iter().find(|key| !key.starts_with(prefix)) {
             Some(key) => Err(self.invalid_response(format!("{key:?} in the list of {prefix:?}"))),
@@ -66,11 +66,11 @@ impl Origin {
             let frame = frame.map_err(|error| match error.downcast::<OriginError>() {
                 // The download body has already counted it.
                 Ok(error) => *error,
-                Err(error) => self.invalid_response(format!("a list broke off: {error}")),
+                Err(error) => self.invalid_response(format!("the list is incomplete: {error}")),
             })?;
             document.extend_from_slice(&frame.into_data().unwrap_or_default());
             if PAGE_BYTES_MAX < document.len() {
-                return Err(self.invalid_response("a page of a list that does not end"));
+                return Err(self.invalid_response("a list page without end"));
             }
         }
         Ok(document)

@@ -154,7 +154,7 @@ impl Origin {
         range: Range<u64>,
         if_match: Option<&str>,
     ) -> Result<OriginBody, OriginError> {
-        assert!(range.start < range.end, "an empty range cannot be asked for");
+        assert!(range.start < range.end, "an empty range cannot be requested");
         let stats = self.stats();
         stats.gets.add(1);
         stats.counted(self.0.get(object, range, if_match).await)
@@ -182,7 +182,7 @@ impl Origin {
             return Err(OriginError::Denied(ErrorResponse {
                 status: 403,
                 code: "AccessDenied".to_owned(),
-                message: "this kind of origin judges no signatures".to_owned(),
+                message: "this kind of origin does not check signatures".to_owned(),
             }));
         }
         self.0.forward(request).await

@@ -137,12 +137,12 @@ impl ReadOnlyOrigin {
         let parts = self.asked(object, || store.head(&object.key)).await?;
         if parts.status != StatusCode::OK {
             return Err(OriginError::invalid_response(format!(
-                "a head was answered {}",
+                "status {} to a HEAD request",
                 parts.status
             )));
         }
         let size = length_of(&parts)
-            .ok_or_else(|| OriginError::invalid_response("a head without a size"))?;
+            .ok_or_else(|| OriginError::invalid_response("a HEAD response without a size"))?;
         Ok(ObjectHead::from_headers(size, &parts.headers))
     }
 

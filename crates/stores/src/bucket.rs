@@ -170,13 +170,13 @@ fn path_of(key: &str) -> Option<Path> {
 }
 
 fn no_such_key(key: &str) -> OriginError {
-    let message = format!("no object of this store can be called {key:?}");
+    let message = format!("this store cannot have an object with the key {key:?}");
     OriginError::NotFound(ErrorResponse { status: 404, code: "NoSuchKey".to_owned(), message })
 }
 
 fn no_lists() -> OriginError {
-    let message = "a web server has no list of its files that could be relied on: ask for objects by their names"
-        .to_owned();
+    let message =
+        "a web server has no reliable list of its files: request objects by name".to_owned();
     OriginError::Failed(ErrorResponse { status: 501, code: "NotImplemented".to_owned(), message })
 }
 

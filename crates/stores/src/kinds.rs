@@ -89,7 +89,7 @@ impl FromStr for Web {
 
     /// Parses `http://HOST[:PORT][/PATH]` or the same with `https`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let fail = || format!("{text:?} is no URL: write http(s)://HOST[:PORT][/PATH]");
+        let fail = || format!("{text:?} is not a URL: write http(s)://HOST[:PORT][/PATH]");
         let url: Uri = text.parse().map_err(|_| fail())?;
         let is_sound = is_http(&url) && url.query().is_none() && !text.contains(['@', '#']);
         if is_sound { Ok(Self { url }) } else { Err(fail()) }

@@ -90,7 +90,7 @@ async fn who_wants_the_list_of_a_web_server_is_told_what_to_do() {
         let (status, _, text) = ask(&origin, uri, None).await;
         assert_eq!(status, 501, "{text}");
         assert!(text.contains("<Code>NotImplemented</Code>"), "{text}");
-        assert!(text.contains("ask for objects by their names"), "{text}");
+        assert!(text.contains("request objects by name"), "{text}");
     }
 }
 

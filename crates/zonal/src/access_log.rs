@@ -112,7 +112,7 @@ impl Lines {
         };
         self.log.lost().add(lines);
         if !has_failed {
-            tracing::error!(%error, to = %self.to, "the access log cannot be written: lines are lost");
+            tracing::error!(%error, to = %self.to, "access log: write failed, lines are lost");
         }
         true
     }
@@ -123,7 +123,7 @@ impl Lines {
             Err(error) => tracing::error!(
                 %error,
                 to = %self.to,
-                "the access log cannot be opened again: it goes on where it was"
+                "access log: reopen failed, writing continues to the old file"
             ),
         }
     }

@@ -131,7 +131,7 @@ impl Admin {
                     drop(tokio::spawn(contained(connection)));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the admin endpoint cannot accept a connection");
+                    tracing::warn!(%error, "admin endpoint: accept failed");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -191,7 +191,7 @@ impl Admin {
             return answer(
                 StatusCode::SERVICE_UNAVAILABLE,
                 PLAIN,
-                "the devices are being opened\n",
+                "starting: opening the devices\n",
             );
         };
         let Some(shards) = node.shards().await else {
@@ -292,10 +292,10 @@ const INDEX: &str = "\
 Zonal
 /metrics  counters and gauges for Prometheus
 /healthz  200 while the process is up
-/readyz   200 when requests are served from the cache, 503 and why when not
-/stats    what the cache did since the start as JSON, see zonal cache stats
-/cache/warm   POST of a list: puts objects on flash, see zonal cache warm --help
+/readyz   200 while requests are served from the cache, else 503 with the reason
+/stats    statistics since the start as JSON, see zonal cache stats
+/cache/warm   POST of a list: fetches objects to flash, see zonal cache warm --help
 /cache/pin    POST of a list: pins objects, see zonal cache pin --help; /cache/unpin releases them
 /cache/purge  POST of a list: removes objects from the cache, see zonal cache purge --help
-/cache/off    POST: reads go past the cache, until /cache/on or a restart
+/cache/off    POST: all reads go to the origin, until /cache/on or a restart
 ";

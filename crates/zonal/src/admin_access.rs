@@ -79,7 +79,7 @@ impl AdminAccess {
         }
         if request.headers().contains_key(ORIGIN) || request.headers().contains_key(SEC_FETCH_SITE)
         {
-            return refuse(StatusCode::FORBIDDEN, "not for web pages");
+            return refuse(StatusCode::FORBIDDEN, "refused: a web page sent this request");
         }
         match &self.token {
             Some(token) if has_token(request, token) => Ok(()),
@@ -95,9 +95,10 @@ const fn refuse(status: StatusCode, why: &'static str) -> Result<(), AccessDenie
 }
 
 const FOREIGN_NAME: &str =
-    "not under this name: come by an IP address or localhost, or have the name in admin.hosts";
-const NO_TOKEN: &str = "an order needs the token of admin.token-file: Authorization: Bearer TOKEN (zonal cache: --admin-token-file)";
-const ELSEWHERE: &str = "without admin.token-file orders are taken from this machine only";
+    "unknown host name: use an IP address or localhost, or add the name to admin.hosts";
+const NO_TOKEN: &str = "commands need the token of admin.token-file: Authorization: Bearer TOKEN \
+                        (zonal cache: --admin-token-file)";
+const ELSEWHERE: &str = "without admin.token-file, commands are accepted from this machine only";
 
 fn has_token<B>(request: &Request<B>, token: &str) -> bool {
     let mut given = request.headers().get_all(AUTHORIZATION).iter();

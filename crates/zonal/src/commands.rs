@@ -3,6 +3,7 @@
 mod block;
 pub(crate) mod cache;
 mod device;
+mod env;
 mod inspect;
 mod moved;
 mod serve;
@@ -19,6 +20,7 @@ pub(crate) enum Command {
     Block(Box<block::Args>),
     Cache(cache::Args),
     Device(device::Args),
+    Env(Box<env::Args>),
     Inspect(inspect::Args),
     #[command(flatten)]
     Moved(MovedCommand),
@@ -31,6 +33,7 @@ impl Command {
             Self::Block(args) => block::run(&args),
             Self::Cache(args) => cache::run(&args),
             Self::Device(args) => device::run(&args),
+            Self::Env(args) => env::run(&args),
             Self::Inspect(args) => inspect::run(&args),
             Self::Moved(moved) => Err(moved.refusal()),
         }

@@ -9,6 +9,7 @@ mod admin_access;
 mod block;
 mod check;
 mod chunk;
+mod client;
 mod error_position;
 mod freshness;
 mod keep;
@@ -42,6 +43,7 @@ use zonal_s3::sigv4::Credentials;
 use crate::admin_access::AdminAccess;
 
 pub(crate) use block::{BlockConfig, BlockFlags, Devices};
+pub(crate) use client::{ClientConfig, ClientFlags, ClientKeys};
 pub(crate) use keys::KeyEntry;
 pub(crate) use origin_spec::OriginSpec;
 pub(crate) use raw::Flags;
@@ -71,10 +73,14 @@ pub(crate) struct Config {
     pub(crate) more_keys: Vec<KeyEntry>,
     /// TLS certificate of the S3 endpoint; `None`: plain HTTP.
     pub(crate) certificate: Option<Certificate>,
+    /// Certificate file of the S3 endpoint.
+    pub(crate) certificate_file: Option<PathBuf>,
     /// Listening address of the admin endpoint.
     pub(crate) admin: SocketAddr,
     /// Access control of the admin endpoint.
     pub(crate) admin_access: AdminAccess,
+    /// Certificate file of the admin endpoint; `None`: plain HTTP.
+    pub(crate) admin_certificate_file: Option<PathBuf>,
     /// Origins (object stores), at least one.
     pub(crate) origins: Vec<Origin>,
     /// Cache devices, at least one.
@@ -254,17 +260,17 @@ impl Config {
             ("endpoint.region", self.region != other.region),
             ("endpoint.authorization", self.authorization != other.authorization),
             ("endpoint.would-refuse", self.would_refuse != other.would_refuse),
-            ("endpoint.access-key (there, or not)", self.keys.is_some() != other.keys.is_some()),
+            ("endpoint.access-key (added or removed)", self.keys.is_some() != other.keys.is_some()),
             (
-                "endpoint.keys-file (there, or not)",
+                "endpoint.keys-file (added or removed)",
                 self.more_keys.is_empty() != other.more_keys.is_empty(),
             ),
             (
-                "endpoint.certificate-file (there, or not)",
+                "endpoint.certificate-file (added or removed)",
                 self.certificate.is_some() != other.certificate.is_some(),
             ),
             ("admin.listen", self.admin != other.admin),
-            ("origin (but for its keys and authorities)", !self.has_origins_of(other)),
+            ("origin (other than keys and CAs)", !self.has_origins_of(other)),
             ("device", self.devices != other.devices),
             ("keep.pinned", self.keep.pinned_percent != other.keep.pinned_percent),
             ("keep.pins-file", self.keep.pins_file != other.keep.pins_file),
@@ -307,7 +313,7 @@ impl ConfigError {
             place += &format!("{key}: ");
         }
         if why.ends_with("map, expected a sequence") {
-            why += ": write it in double brackets, as [[origin]]";
+            why += ": use double brackets, as in [[origin]]";
         }
         Self { key: "", nth: 0, why, place }
     }

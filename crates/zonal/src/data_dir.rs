@@ -32,8 +32,10 @@ use zonal_hostdev::{DeviceLocation, DeviceSpec, ZONE_SIZE};
 
 use crate::config::KeyPair;
 
-pub(crate) use credentials::KeysFrom;
 use rollback::CreatedFiles;
+
+/// Name of the file with the generated access key.
+const CREDENTIALS: &str = "credentials";
 
 /// Largest size of a default device: 8 GiB. Large enough to be useful, small enough for any laptop.
 const FLASH_MAX: Bytes = Bytes::mib(8 << 10);
@@ -62,11 +64,11 @@ impl DataDir {
         let mut made = CreatedFiles::default();
         match DirBuilder::new().mode(0o700).create(path) {
             Ok(()) => {
-                tracing::info!(path = %path.display(), "made the data directory");
+                tracing::info!(path = %path.display(), "created the data directory");
                 made.note(path.into());
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => (),
-            Err(error) => return Err(unusable(path, "make", &error)),
+            Err(error) => return Err(unusable(path, "create", &error)),
         }
         // An absolute path stays valid when the user runs the printed commands in another
         // directory.
@@ -87,7 +89,7 @@ impl DataDir {
     pub(crate) fn lock_pins_file(path: &Path) -> Result<Option<File>, Failure> {
         let parent = path.parent().filter(|parent| *parent != Path::new(""));
         let parent = parent.unwrap_or(Path::new("."));
-        std::fs::metadata(parent).map_err(|error| unusable(path, "make", &error))?;
+        std::fs::metadata(parent).map_err(|error| unusable(path, "create", &error))?;
         match File::open(path.join("lock")) {
             Ok(lock) => lock_for(path, &lock).map(|()| Some(lock)),
             // A lock file that cannot be opened cannot be shared either. A later pin command
@@ -102,8 +104,8 @@ impl DataDir {
     }
 
     /// The access key: the stored one, or a newly generated one.
-    pub(crate) fn keys(&mut self) -> Result<(KeyPair, KeysFrom), Failure> {
-        let path = self.path.join("credentials");
+    pub(crate) fn keys(&mut self) -> Result<KeyPair, Failure> {
+        let path = self.path.join(CREDENTIALS);
         credentials::load_or_make(&path, &mut self.made)
             .map_err(|error| Failure::request(format!("{}: {error}", path.display())))
     }
@@ -117,14 +119,16 @@ impl DataDir {
         if !path.is_dir() {
             if self.is_used && !is_begun {
                 return Err(Failure::request(format!(
-                    "no origin is named, and the folder {} is gone: put it back, or make an empty one, or name \
-                     an origin with --origin (origin.spec)",
+                    "no origin is configured, and the default origin directory {} is missing: \
+                     restore it, create an empty one, or name an origin with --origin \
+                     (origin.spec)",
                     path.display()
                 )));
             }
             samples::make(&path, &mut self.made).map_err(|error| {
                 Failure::request(format!(
-                    "cannot make samples in {}: {error}: make room, or name an origin with --origin (origin.spec)",
+                    "cannot create sample objects in {}: {error}: free disk space, or name an \
+                     origin with --origin (origin.spec)",
                     path.display()
                 ))
             })?;
@@ -167,17 +171,35 @@ impl DataDir {
     fn flash_size(&self, user: &str, flag: &str) -> Result<Bytes, Failure> {
         let path = self.path.display();
         let disk = rustix::fs::statvfs(&self.path).map_err(|error| {
-            Failure::request(format!("cannot look at the disk of {path}: {error}"))
+            Failure::request(format!(
+                "cannot read the free space of the file system of {path}: {error}"
+            ))
         })?;
         let free = Bytes(disk.f_bavail * disk.f_frsize);
         fitting(free).ok_or_else(|| {
             let needed = Bytes(FLASH_MIN.0 * FREE_SHARE);
             Failure::request(format!(
-                "the disk of {path} has {} left and {user} wants {needed}: make room, or name a device with {flag}",
+                "the file system of {path} has {} free, {user} needs {needed}: free disk space, or \
+                 name a device with {flag}",
                 free.rounded()
             ))
         })
     }
+}
+
+/// The access key that a start generated in this data directory.
+pub(crate) fn stored_keys(data_dir: &Path) -> Result<KeyPair, Failure> {
+    let path = data_dir.join(CREDENTIALS);
+    credentials::load(&path).map_err(|error| {
+        let advice = match error.kind() {
+            ErrorKind::NotFound => {
+                ": start zonal serve first, and give this command the same flags in the same \
+                 directory"
+            }
+            _ => "",
+        };
+        Failure::request(format!("{}: {error}{advice}", path.display()))
+    })
 }
 
 /// Locks a data directory for as long as the file stays open.
@@ -196,7 +218,7 @@ fn lock_for(path: &Path, lock: &File) -> Result<(), Failure> {
 fn unusable(path: &Path, action: &str, error: &io::Error) -> Failure {
     let path = path.display();
     let advice = match error.kind() {
-        ErrorKind::NotFound => "make the folder that it lies in, or name",
+        ErrorKind::NotFound => "create its parent directory, or name",
         _ => "name",
     };
     Failure::request(format!(

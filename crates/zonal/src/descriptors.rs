@@ -24,9 +24,9 @@ pub(crate) fn raise(config: &Config) {
             needed,
             allowed,
             connections = config.limits.connections_max,
-            "limits.connections and the limits of origins can take more file descriptors than this process may have: \
-             connections beyond them cannot be accepted. Raise the hard limit (LimitNOFILE, ulimit -Hn), or lower \
-             limits.connections"
+            "file descriptor limit too low for limits.connections and the origin limits: further \
+             connections cannot be accepted. Raise the hard limit (LimitNOFILE, ulimit -Hn), or \
+             lower limits.connections"
         );
     }
 }

@@ -105,7 +105,7 @@ impl Listening {
             match self.0.recv().await {
                 Some(Ok(())) => (),
                 Some(Err(error)) => {
-                    return Err(Failure::work(format!("a shard cannot listen: {error}")));
+                    return Err(Failure::work(format!("a shard failed to listen: {error}")));
                 }
                 None => return Err(Failure::work("a shard ended before it listened")),
             }

@@ -36,11 +36,14 @@ impl Address {
         };
         taken().map_err(|error: io::Error| {
             let advice = match error.kind() {
-                io::ErrorKind::AddrInUse => "stop whoever uses it, or name another",
+                io::ErrorKind::AddrInUse => "stop the process that uses it, or name another",
                 io::ErrorKind::AddrNotAvailable => {
-                    "no interface of this machine has it: name one of its own, or 0.0.0.0:PORT for all,"
+                    "no network interface has this address: name an address of this machine, or \
+                     0.0.0.0:PORT for all,"
                 }
-                io::ErrorKind::PermissionDenied => "ports below 1024 are for root: name another",
+                io::ErrorKind::PermissionDenied => {
+                    "ports below 1024 are reserved for root: name another"
+                }
                 _ => "name another",
             };
             let why = format!("cannot listen on {wanted}: {error}: {advice} with {named_with}");
@@ -142,7 +145,7 @@ mod tests {
             panic!("it has this address");
         };
         let said = failure.to_string();
-        assert!(said.contains("no interface of this machine has it"), "{said}");
+        assert!(said.contains("no network interface has this address"), "{said}");
         assert!(said.contains("with --admin"), "{said}");
     }
 }

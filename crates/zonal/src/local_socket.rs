@@ -42,12 +42,12 @@ impl LocalSocket {
         };
         taken().map_err(|error: io::Error| {
             let advice = match error.kind() {
-                ErrorKind::AddrInUse => "stop whoever uses it, or name another",
-                ErrorKind::NotFound => "make the folder that it lies in, or name another",
-                ErrorKind::AlreadyExists => "it is a file and no socket: move it, or name another",
-                ErrorKind::InvalidInput => {
-                    "the system takes paths of up to 107 bytes: name another"
+                ErrorKind::AddrInUse => "stop the process that uses it, or name another",
+                ErrorKind::NotFound => "create its parent directory, or name another",
+                ErrorKind::AlreadyExists => {
+                    "a file that is not a socket is there: move it, or name another"
                 }
+                ErrorKind::InvalidInput => "socket paths are limited to 107 bytes: name another",
                 _ => "name another",
             };
             let path = path.display();
@@ -113,7 +113,7 @@ mod tests {
         };
         let why = failure.to_string();
         assert!(why.contains(expected) && why.ends_with("with --socket"), "{why}");
-        let is_in_use = expected.starts_with("stop whoever");
+        let is_in_use = expected.starts_with("stop the process");
         assert_eq!(matches!(failure, Failure::Work(_)), is_in_use, "{why}");
     }
 
@@ -122,7 +122,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let (socket, listener) = LocalSocket::take(&path, "--socket").unwrap();
-        check_refused(&path, "stop whoever uses it");
+        check_refused(&path, "stop the process that uses it");
         drop(listener);
         drop(socket);
         assert!(!path.exists());
@@ -147,9 +147,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "of somebody").unwrap();
-        check_refused(&file, "it is a file and no socket");
-        check_refused(&folder.path().join("none/socket"), "make the folder");
-        check_refused(&folder.path().join("x".repeat(200)), "up to 107 bytes");
+        check_refused(&file, "a file that is not a socket is there");
+        check_refused(&folder.path().join("none/socket"), "create its parent directory");
+        check_refused(&folder.path().join("x".repeat(200)), "limited to 107 bytes");
         assert_eq!(fs::read(&file).unwrap(), b"of somebody");
     }
 }

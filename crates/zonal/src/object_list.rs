@@ -54,7 +54,7 @@ pub(crate) fn parse(line: &str) -> Result<ListedName, String> {
         None => (line, None),
     };
     if let Some(name) = name.strip_prefix("s3://") {
-        return Err(format!("write {name}: without s3://"));
+        return Err(format!("remove s3://: write {name}"));
     }
     match (name.split_once('/'), rest) {
         (Some((bucket, prefix)), Some(BELOW)) if !bucket.is_empty() => {
@@ -64,13 +64,13 @@ pub(crate) fn parse(line: &str) -> Result<ListedName, String> {
                     Ok(ListedName::Below(Prefix { bucket, prefix }))
                 }
                 false => Err(format!(
-                    "a prefix has {PREFIX_BYTES_MAX} bytes at most, this one {}",
+                    "a prefix is limited to {PREFIX_BYTES_MAX} bytes, this one has {}",
                     name.len()
                 )),
             }
         }
         (_, Some(BELOW)) => {
-            Err(format!("{name:?}: write BUCKET/PREFIX, or BUCKET/ for all of a bucket"))
+            Err(format!("{name:?}: write BUCKET/PREFIX, or BUCKET/ for the whole bucket"))
         }
         (Some((bucket, key)), rest) if !bucket.is_empty() && !key.is_empty() => {
             let object = ObjectName::new(bucket, key);
@@ -90,7 +90,7 @@ pub(crate) fn parse(line: &str) -> Result<ListedName, String> {
 pub(crate) fn line_below(prefix: &str) -> Result<String, String> {
     let line = format!("{prefix}\t{BELOW}");
     match prefix.contains(['\n', '\t']) {
-        true => Err(format!("{prefix:?}: a list has no place for tabs and line ends in a prefix")),
+        true => Err(format!("{prefix:?}: a prefix in a list cannot contain tabs or line ends")),
         false => parse(&line).map(|_| line),
     }
 }
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_line_that_cannot_be_meant_is_named() {
         let write = "write START-END in bytes, as in 0-4095";
-        let below = "write BUCKET/PREFIX, or BUCKET/ for all of a bucket";
+        let below = "write BUCKET/PREFIX, or BUCKET/ for the whole bucket";
         for (list, why) in [
             ("b/a\nb", "line 2: \"b\": write BUCKET/KEY".to_owned()),
             ("/a", "line 1: \"/a\": write BUCKET/KEY".to_owned()),

@@ -51,9 +51,9 @@ impl Panic {
     fn of(info: &PanicHookInfo<'_>) -> Self {
         let backtrace = Backtrace::capture();
         Self {
-            message: info.payload_as_str().unwrap_or("it does not say why").to_owned(),
+            message: info.payload_as_str().unwrap_or("no message").to_owned(),
             location: info.location().map_or_else(String::new, ToString::to_string),
-            thread: thread::current().name().unwrap_or("without a name").to_owned(),
+            thread: thread::current().name().unwrap_or("unnamed").to_owned(),
             backtrace: (backtrace.status() == BacktraceStatus::Captured).then_some(backtrace),
         }
     }
@@ -61,7 +61,8 @@ impl Panic {
     fn tell_of_connection(&self) {
         let Self { message, location, thread, .. } = self;
         tracing::error!(
-            message = "a bug in Zonal ended a connection, and nothing else: please report it",
+            message = "a bug in Zonal (a panic) ended one connection; all else continues: please \
+                       report it",
             panic = message,
             location,
             thread
@@ -78,7 +79,7 @@ impl Panic {
         service_manager::notify(ServiceState::Panicked);
         let Self { message, location, thread, .. } = self;
         tracing::error!(
-            message = "a bug in Zonal: the process ends, so that it can be started anew; please report it",
+            message = "a bug in Zonal (a panic): exiting for a restart; please report it",
             panic = message,
             location,
             thread

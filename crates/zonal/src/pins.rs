@@ -20,7 +20,7 @@ use crate::object_list::{self, ListedName};
 const PREFIXES_MAX: usize = 64;
 
 /// Error for a list that names a range of an object.
-pub(crate) const NO_PARTS: &str = "a range of an object cannot be pinned by order: name the object";
+pub(crate) const NO_PARTS: &str = "a byte range cannot be pinned: name the whole object";
 
 /// Reads the pins file. A missing file means no pins.
 ///
@@ -57,8 +57,8 @@ pub(crate) fn pin(pins: &mut Pins, list: &[ListedName]) -> Result<(), String> {
     match objects <= object_list::OBJECTS_MAX && prefixes <= PREFIXES_MAX {
         true => Ok(()),
         false => Err(format!(
-            "{objects} objects and {prefixes} prefixes: {} and {PREFIXES_MAX} can be pinned by order: \
-             write a shorter prefix, or keep.rules",
+            "too many pins, {objects} objects and {prefixes} prefixes: the limits are {} and \
+             {PREFIXES_MAX}; use shorter prefixes, or keep.rules",
             object_list::OBJECTS_MAX
         )),
     }
@@ -136,8 +136,8 @@ impl PinsFile {
 
     fn in_use(&self) -> String {
         format!(
-            "the file of pins {} is in use by another zonal: stop it, or name another file with --keep-pins-file \
-             (keep.pins-file)",
+            "the pins file {} is in use by another zonal: stop it, or name another file with \
+             --keep-pins-file (keep.pins-file)",
             self.path.display()
         )
     }
@@ -163,7 +163,8 @@ impl PinsFile {
         self.lock(held)?;
         if read(&self.path)? != *before {
             return Err(format!(
-                "{} was changed since it was read: send SIGHUP, or restart, and order again",
+                "{} has changed since Zonal read it: send SIGHUP or restart Zonal, then repeat the \
+                 command",
                 self.path.display()
             ));
         }
@@ -259,7 +260,7 @@ mod tests {
         fs::rename(folder.path().join("new"), &path).unwrap();
         for _ in 0..2 {
             let why = replace(&second, &a, &nothing).unwrap_err();
-            assert!(why.contains("was changed since it was read: send SIGHUP"), "{why}");
+            assert!(why.contains("has changed since Zonal read it: send SIGHUP"), "{why}");
             fs::write(&path, "b/c\nb/d\n").unwrap();
         }
         replace(&second, &read(&path).unwrap(), &a).unwrap();

@@ -8,8 +8,7 @@ use crate::reports;
 pub(crate) const PATH: &str = "/cache/purge";
 
 /// Error for a list that names a range of an object.
-pub(crate) const NO_PARTS: &str =
-    "a range of an object cannot be removed from the cache: name the object";
+pub(crate) const NO_PARTS: &str = "a byte range cannot be purged: name the whole object";
 
 /// A line of the report. A prefix has one line for everything below it.
 pub(crate) type PurgeLine = reports::ReportLine<PurgeResult, PurgeResult, PurgeTotals>;

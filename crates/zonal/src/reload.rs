@@ -57,7 +57,7 @@ impl<'a> Reloader<'a> {
         let now = Config::load(self.flags).map_err(|error| error.to_string())?;
         let fixed = self.started_with.fixed_that_differ(&now);
         if !fixed.is_empty() {
-            return Err(format!("{}: a change takes a restart", fixed.join(", ")));
+            return Err(format!("{}: restart to change this", fixed.join(", ")));
         }
         let runtime_config = runtime_config(&now, self.kept_keys.as_ref());
         Ok((now, runtime_config))

@@ -40,11 +40,11 @@ pub(crate) fn notify(state: ServiceState) {
         }
     };
     if let Err(error) = sent {
-        tracing::warn!(%error, "the service manager (NOTIFY_SOCKET) could not be notified");
+        tracing::warn!(%error, "notifying the service manager (NOTIFY_SOCKET) failed");
     }
 }
 
 const REFUSED: &str =
-    "serving with the previous configuration: the new one was refused (see the log)";
+    "serving, reload refused: the previous configuration stays in use (see the log)";
 
 const PANICKED: &str = "ended by a bug (a panic): see the log";

@@ -117,7 +117,7 @@ impl From<AuthError> for S3Error {
                     .with("HeadersNotSigned", names.join(", "))
             }
             AuthError::TakenAway(name) => {
-                let message = "The Connection header names a header that is not of one connection.";
+                let message = "The Connection header names a header that is not hop-by-hop.";
                 invalid("InvalidArgument", message.to_owned())
                     .with("ArgumentName", "Connection")
                     .with("ArgumentValue", name)

@@ -171,10 +171,26 @@ async fn refusing(status: &'static str, document: &'static str) -> Origin {
 #[tokio::test]
 async fn an_origin_that_does_not_let_us_in_is_no_fault_of_the_client() {
     for (status, document, said) in [
-        ("403 Forbidden", "<Error><Code>InvalidAccessKeyId</Code></Error>", "could not sign in"),
-        ("403 Forbidden", "<Error><Code>SignatureDoesNotMatch</Code></Error>", "could not sign in"),
-        ("403 Forbidden", "<Error><Code>RequestTimeTooSkewed</Code></Error>", "could not sign in"),
-        ("400 Bad Request", "<Error><Code>ExpiredToken</Code></Error>", "could not sign in"),
+        (
+            "403 Forbidden",
+            "<Error><Code>InvalidAccessKeyId</Code></Error>",
+            "rejected the cache's credentials",
+        ),
+        (
+            "403 Forbidden",
+            "<Error><Code>SignatureDoesNotMatch</Code></Error>",
+            "rejected the cache's credentials",
+        ),
+        (
+            "403 Forbidden",
+            "<Error><Code>RequestTimeTooSkewed</Code></Error>",
+            "rejected the cache's credentials",
+        ),
+        (
+            "400 Bad Request",
+            "<Error><Code>ExpiredToken</Code></Error>",
+            "rejected the cache's credentials",
+        ),
         ("301 Moved Permanently", "<Error><Code>PermanentRedirect</Code></Error>", "configure"),
         ("404 Not Found", "<html>no S3 here</html>", "without an S3 error"),
     ] {

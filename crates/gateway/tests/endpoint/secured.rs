@@ -112,5 +112,5 @@ fn what_is_no_certificate_is_named() {
         assert!(matches!(outcome, Err(CertificateError::EncryptedPrivateKey)));
     }
     let mixed = load(&one.chain, &other.key).unwrap_err().to_string();
-    assert_eq!(mixed, "the private key is not that of the first certificate");
+    assert_eq!(mixed, "the private key does not match the first certificate");
 }

@@ -19,14 +19,14 @@ const ZEROS: Blocks = Blocks(256);
 /// Requires: the file has this size, or less because it was just created.
 pub(crate) fn allocate(file: &File, path: &Path, size: Bytes) -> Result<(), OpenError> {
     let io = |action| move |errno| OpenError::io(action, path, errno);
-    let stat = rustix::fs::fstat(file).map_err(io("look at"))?;
+    let stat = rustix::fs::fstat(file).map_err(io("stat"))?;
     let begun = u64::try_from(stat.st_size).unwrap_or(0);
     let is_new = begun < size.0;
     // `st_blocks` counts units of 512 bytes on Linux, whatever the block size of the file system.
     let has = u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
     let needed = Bytes(size.0.saturating_sub(has));
     let too_small = |free| OpenError::DiskTooSmall { path: path.into(), needed, free };
-    let disk = rustix::fs::fstatvfs(file).map_err(io("look at the file system of"))?;
+    let disk = rustix::fs::fstatvfs(file).map_err(io("check the free space for"))?;
     let free = Bytes(disk.f_bavail * disk.f_frsize);
     if free < needed {
         return Err(too_small(free));
@@ -38,7 +38,7 @@ pub(crate) fn allocate(file: &File, path: &Path, size: Bytes) -> Result<(), Open
         outcome => outcome,
     };
     match outcome {
-        Ok(()) if is_new => rustix::fs::fsync(file).map_err(io("make durable")),
+        Ok(()) if is_new => rustix::fs::fsync(file).map_err(io("flush")),
         Ok(()) => Ok(()),
         Err(Errno::NOSPC | Errno::DQUOT) => Err(too_small(free)),
         Err(errno) => Err(OpenError::io("allocate the space of", path, errno)),

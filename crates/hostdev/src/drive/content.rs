@@ -132,12 +132,14 @@ impl Drive {
             return Ok(Content::Something(mark.to_owned()));
         }
         let written = self.written_zones(zoned);
-        let written = written.map_err(|errno| self.cannot("ask for the zones of", errno))?;
+        let written = written.map_err(|errno| self.cannot("read the zones of", errno))?;
         Ok(match written.first() {
             None => Content::Blank,
             Some(zone) => {
                 let count = written.len();
-                Content::Something(format!("{count} of its zones are written to, first {zone}"))
+                Content::Something(format!(
+                    "{count} of its zones contain data, the first is zone {zone}"
+                ))
             }
         })
     }

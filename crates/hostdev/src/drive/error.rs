@@ -191,33 +191,33 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.path().display())?;
         match self {
-            Self::InUse { .. } => f.write_str(
-                "in use: stop the other process, or unmount the device, or name another",
-            ),
+            Self::InUse { .. } => {
+                f.write_str("in use: stop the other process, unmount the device, or name another")
+            }
             Self::Missing { .. } => f.write_str(
-                "does not exist: to make a file, say how large it shall be, for example ?size=8GiB",
+                "does not exist: to create a file, add its size, for example ?size=8GiB",
             ),
             Self::NotMadeYet { .. } => f.write_str("does not exist yet"),
             Self::NoFolder { path } => {
                 let folder = path.parent().unwrap_or(path).display();
-                write!(f, "the folder {folder} does not exist: make it, or name another path")
+                write!(f, "the directory {folder} does not exist: create it, or name another path")
             }
             Self::BrokenLink { .. } => f.write_str(
-                "is a symbolic link to nothing: make or mount what it leads to, or name another path",
+                "is a dangling symbolic link: create or mount its target, or name another path",
             ),
             Self::NoBlockDevice { .. } => {
-                f.write_str("does not exist: name one of the devices that `lsblk -p` lists")
+                f.write_str("does not exist: name a device that `lsblk -p` lists")
             }
             Self::SizeMismatch { found, wanted, .. } => write!(
                 f,
-                "is {} large, not {wanted}: leave size= out to keep what it holds, \
-                 or remove the file",
+                "has a size of {}, not {wanted}: omit size= to keep its contents, or delete the \
+                 file",
                 found.rounded()
             ),
             Self::DiskTooSmall { needed, free, .. } => write!(
                 f,
-                "needs {} more and the file system has {} left: \
-                 make room, or write a smaller size",
+                "needs {} more and the file system has {} free: free disk space, or write a \
+                 smaller size",
                 needed.rounded(),
                 free.rounded()
             ),
@@ -234,16 +234,15 @@ impl fmt::Display for OpenError {
             Self::NotThisDrive { why, .. } => f.write_str(why),
             Self::MemoryTooSmall { needed, free, .. } => write!(
                 f,
-                "takes {} of memory when it is full, and {} are left: ask for less \
-                 (zones=, size=), or name a file with backing=PATH",
+                "needs up to {} of memory, and {} are free: reduce zones= or size=, or name a file \
+                 with backing=PATH",
                 needed.rounded(),
                 free.rounded()
             ),
             Self::ZoneCount { size, zone, .. } => not_in_zones(f, *size, *zone),
             Self::TooManyShards { shards, .. } => write!(
                 f,
-                "cannot be divided among {shards} shards: take fewer, \
-                 or smaller zones (zone=)"
+                "is too small for {shards} shards: use fewer shards, or smaller zones (zone=)"
             ),
             Self::Io { action, source, .. } => {
                 write!(f, "cannot {action} it: {source}: {}", remedy(source))
@@ -255,11 +254,11 @@ impl fmt::Display for OpenError {
 /// Writes why a size cannot be divided into zones.
 fn not_in_zones(f: &mut fmt::Formatter<'_>, size: Bytes, zone: Bytes) -> fmt::Result {
     match size {
-        Bytes(0) => f.write_str("is empty: say how large it shall be, for example ?size=8GiB"),
+        Bytes(0) => f.write_str("is empty: add its size, for example ?size=8GiB"),
         size if size < zone => write!(
             f,
-            "is {} large, which is less than a zone of {zone}: write a smaller zone=, \
-             or name a larger device",
+            "has a size of {}, less than one zone of {zone}: write a smaller zone=, or name a \
+             larger device",
             size.rounded()
         ),
         size => write!(f, "{} are too many zones of {zone}: write a larger zone=", size.rounded()),
@@ -269,11 +268,11 @@ fn not_in_zones(f: &mut fmt::Formatter<'_>, size: Bytes, zone: Bytes) -> fmt::Re
 /// What the user should do after a failed system call.
 fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
-        ErrorKind::PermissionDenied => "give this user the right to it, or name another",
-        ErrorKind::ReadOnlyFilesystem => "name a path on a file system that can be written",
+        ErrorKind::PermissionDenied => "give this user access to it, or name another",
+        ErrorKind::ReadOnlyFilesystem => "name a path on a writable file system",
         ErrorKind::NotADirectory => "a part of the path is a file: correct the path",
         ErrorKind::FileTooLarge => "write a smaller size=",
-        _ => "the kernel's log may say more (dmesg); or name another device",
+        _ => "see the kernel log (dmesg), or name another device",
     }
 }
 

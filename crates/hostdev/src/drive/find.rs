@@ -169,7 +169,7 @@ pub(super) fn size(file: &File, place: &DeviceLocation) -> Result<Bytes, OpenErr
 }
 
 fn size_of_file(file: &File, path: &Path) -> Result<Bytes, OpenError> {
-    let stat = rustix::fs::fstat(file).map_err(|errno| OpenError::io("look at", path, errno))?;
+    let stat = rustix::fs::fstat(file).map_err(|errno| OpenError::io("stat", path, errno))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(OpenError::WrongKind { path: path.into(), wanted: FILE });
     }
@@ -189,18 +189,17 @@ fn size_of_block_device(file: &File, path: &Path) -> Result<Bytes, OpenError> {
         return Err(OpenError::zones(path, ZonesError::Zoned));
     }
     let end = rustix::fs::seek(file, rustix::fs::SeekFrom::End(0));
-    end.map(Bytes).map_err(|errno| OpenError::io("ask for the size of", path, errno))
+    end.map(Bytes).map_err(|errno| OpenError::io("read the size of", path, errno))
 }
 
 /// Checks that the path is a block device whose logical blocks are at most 4 KiB.
 fn check_block_device(file: &File, path: &Path) -> Result<(), OpenError> {
     let io = |action| move |errno| OpenError::io(action, path, errno);
-    let stat = rustix::fs::fstat(file).map_err(io("look at"))?;
+    let stat = rustix::fs::fstat(file).map_err(io("stat"))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
         return Err(OpenError::WrongKind { path: path.into(), wanted: BLOCK_DEVICE });
     }
-    let logical_block =
-        rustix::fs::ioctl_blksszget(file).map_err(io("ask for the block size of"))?;
+    let logical_block = rustix::fs::ioctl_blksszget(file).map_err(io("read the block size of"))?;
     if BLOCK_BYTES < logical_block as usize {
         return Err(OpenError::LargeBlocks { path: path.into(), logical_block });
     }
@@ -229,7 +228,7 @@ pub(super) fn check_direct(
     }
     tracing::warn!(
         path = %path.display(),
-        "O_DIRECT is refused: the page cache takes part, which costs memory and CPU"
+        "O_DIRECT not supported: using the page cache, which costs memory and CPU"
     );
     Ok(caching)
 }

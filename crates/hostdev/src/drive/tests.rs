@@ -51,8 +51,7 @@ fn a_file_is_allocated_whole_and_keeps_its_content_and_size() {
     assert_eq!((metadata.len(), metadata.mode() & 0o777), (16 << 20, 0o600));
     assert_eq!(bench.drive("zone=4MiB").geometry().zone_count, 4, "the size it has");
     let refused = Drive::open(&bench.spec("size=8MiB&zone=1MiB")).unwrap_err();
-    let says =
-        "is 16MiB large, not 8MiB: leave size= out to keep what it holds, or remove the file";
+    let says = "has a size of 16MiB, not 8MiB: omit size= to keep its contents, or delete the file";
     assert_eq!(refused.to_string(), format!("{}: {says}", bench.path().display()));
     assert_eq!(fs::metadata(bench.path()).unwrap().len(), 16 << 20, "nothing was touched");
 }
@@ -95,26 +94,26 @@ fn a_refusal_says_what_to_do() {
     let folder = bench.folder.path().display();
     let open = |text: String| Drive::open(&text.parse().unwrap());
     let look = |text: String| Drive::open_read_only(&text.parse().unwrap());
-    check_refused(open(format!("file:{folder}/a/b?size=64MiB")), "/a does not exist: make it, or");
+    check_refused(
+        open(format!("file:{folder}/a/b?size=64MiB")),
+        "/a does not exist: create it, or",
+    );
     check_refused(look(format!("file:{folder}/a?size=64MiB")), "does not exist yet");
-    check_refused(look(format!("file:{folder}/a")), "does not exist: to make a file, say how");
+    check_refused(look(format!("file:{folder}/a")), "does not exist: to create a file, add");
     check_refused(look(format!("block:{folder}/a")), "that `lsblk -p` lists");
     check_refused(open(format!("block:{folder}/a")), "that `lsblk -p` lists");
     check_refused(open(format!("zns:{folder}/a")), "that `lsblk -p` lists");
     check_refused(open(format!("zns:{folder}")), "zns:/dev/NAME for a zoned one");
     File::create(bench.path()).unwrap();
-    check_refused(open(format!("file:{folder}/device")), "is empty: say how large it shall be");
+    check_refused(open(format!("file:{folder}/device")), "is empty: add its size");
     check_refused(open(format!("file:{folder}/device/a?size=64MiB")), "correct the path");
     check_refused(open("file:/proc/device?size=64MiB".into()), "another");
     fs::write(bench.path(), [0; 4096]).unwrap();
     check_refused(open(format!("zns:{folder}/device")), "is not a block device");
     check_refused(look(format!("zns:{folder}/device")), "is not a block device");
-    check_refused(
-        open(format!("file:{folder}/device")),
-        "is 4KiB large, which is less than a zone",
-    );
+    check_refused(open(format!("file:{folder}/device")), "has a size of 4KiB, less than one zone");
     std::os::unix::fs::symlink("nowhere", bench.folder.path().join("link")).unwrap();
-    check_refused(open(format!("file:{folder}/link?size=64MiB")), "is a symbolic link to nothing");
+    check_refused(open(format!("file:{folder}/link?size=64MiB")), "is a dangling symbolic link");
 }
 
 #[test]

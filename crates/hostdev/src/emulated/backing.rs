@@ -97,8 +97,8 @@ impl BackingLayout {
             *kept = self.kept(zone, bytes).ok_or_else(|| {
                 let zone = zone.0;
                 let why = format!(
-                    "the state of zone {zone} of the modelled drive is damaged: remove the file, and \
-                     what it holds with it"
+                    "the state of zone {zone} of the modelled drive is corrupt: delete the file, \
+                     which loses its contents"
                 );
                 OpenError::NotThisDrive { path: path.into(), why }
             })?;
@@ -122,15 +122,15 @@ impl BackingLayout {
     /// When the file belongs to another drive or to none. The text says what the user should do.
     fn check(&self, header: &[u8; HEADER_BYTES]) -> Result<(), String> {
         const FOREIGN: &str =
-            "is not the file of a modelled drive: name another with backing=, or remove it";
+            "is not the backing file of a modelled drive: name another with backing=, or delete it";
         let version = u16::from_le_bytes([header[8], header[9]]);
         if header[..8] != MAGIC {
             return Err(FOREIGN.into());
         }
         if version != VERSION {
             return Err(format!(
-                "is the file of a modelled drive in format version {version}, which this program \
-                 does not read: use the program that wrote it, or remove the file"
+                "is the backing file of a modelled drive in format version {version}, which this \
+                 program cannot read: use the program that wrote it, or delete the file"
             ));
         }
         if crc32c::crc32c(&header[..36]).to_le_bytes() != header[36..] {
@@ -143,8 +143,8 @@ impl BackingLayout {
         let (name, count) = (name.trim_end_matches('\0'), u32_at(header, 12));
         let capacity = Blocks(u64::from(u32_at(header, 16))).bytes();
         Err(format!(
-            "is the file of another modelled drive, {name} with {count} zones of {capacity}: write \
-             that, or name another file with backing="
+            "is the backing file of another modelled drive, {name} with {count} zones of \
+             {capacity}: use this spec, or name another file with backing="
         ))
     }
 

@@ -11,7 +11,7 @@ use crate::OpenError;
 /// Creates a memory file (memfd). It takes memory as its pages are written, until it is closed.
 pub(super) fn file(path: &Path) -> Result<File, OpenError> {
     let made = rustix::fs::memfd_create("zonal-drive", MemfdFlags::CLOEXEC);
-    made.map(File::from).map_err(|errno| OpenError::io("find memory for", path, errno))
+    made.map(File::from).map_err(|errno| OpenError::io("allocate memory for", path, errno))
 }
 
 /// # Errors

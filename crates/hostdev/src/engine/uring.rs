@@ -340,8 +340,8 @@ impl Registered {
         self.is_refused = true;
         tracing::warn!(
             %error,
-            "buffers cannot be registered with the kernel: reads cost more CPU; \
-             a higher limit of locked memory (ulimit -l) may help"
+            "io_uring buffer registration failed: reads cost more CPU; a higher limit of locked \
+             memory (ulimit -l) may help"
         );
     }
 }

@@ -25,7 +25,7 @@ struct Options {
 
 pub(super) fn parse(name: &str, options: &str) -> Result<DeviceSpec, String> {
     let model = Model::by_name(name).ok_or_else(|| {
-        format!("there is no model {name:?}: the models are {}", Model::NAMES.join(", "))
+        format!("unknown model {name:?}: the models are {}", Model::NAMES.join(", "))
     })?;
     let options = Options::parse(options)?;
     let (size, zone) = match &model {
@@ -59,7 +59,7 @@ fn zoned(profile: &Profile, options: &Options) -> Result<(Bytes, Bytes), String>
     let zone = profile.geometry.zone_capacity.bytes();
     if options.size.is_some() || options.zone.is_some() {
         return Err(format!(
-            "{name} has zones of its own, of {zone}: write zones=N, and neither size= nor zone="
+            "{name} has fixed zones of {zone}: write zones=N, and omit size= and zone="
         ));
     }
     let zones = options.zones.unwrap_or(most);
@@ -76,9 +76,7 @@ fn conventional(
 ) -> Result<(Bytes, Bytes), String> {
     let name = profile.drive.name;
     if options.zones.is_some() {
-        return Err(format!(
-            "{name} has no zones of its own: write size=8GiB and zone={ZONE_SIZE}"
-        ));
+        return Err(format!("{name} is not a zoned drive: write size=8GiB and zone={ZONE_SIZE}"));
     }
     let zone = options.zone.unwrap_or(ZONE_SIZE);
     check_zone(zone)?;
@@ -106,26 +104,26 @@ impl Options {
                 "size" => options.size.replace(bytes()?).is_some(),
                 "zone" => options.zone.replace(bytes()?).is_some(),
                 "backing" if value.is_empty() => {
-                    return Err("backing= names no file: write backing=PATH, or leave it out to \
-                                keep the bytes in memory"
-                        .into());
+                    return Err(
+                        "backing= is empty: write backing=PATH, or omit backing= to keep the data \
+                         in memory"
+                            .into(),
+                    );
                 }
                 "backing" => options.backing.replace(Path::new(value).into()).is_some(),
                 "trouble" if value.is_empty() => {
-                    return Err(
-                        "trouble= names no file: write trouble=PATH, or leave it out".into()
-                    );
+                    return Err("trouble= is empty: write trouble=PATH, or omit trouble=".into());
                 }
                 "trouble" => options.trouble.replace(Path::new(value).into()).is_some(),
                 _ => {
                     return Err(format!(
-                        "there is no option {key:?}: the options of a model are zones (zn540), \
-                         size and zone (the others), backing and trouble"
+                        "unknown option {key:?}: the options of a model are zones (zn540), size \
+                         and zone (the others), backing and trouble"
                     ));
                 }
             };
             if is_repeated {
-                return Err(format!("{key} is given twice: leave one out"));
+                return Err(format!("{key} is set twice: remove one"));
             }
         }
         Ok(options)
@@ -182,37 +180,31 @@ mod tests {
     fn errors_say_what_to_write_instead() {
         check(
             "emulator:zn541",
-            Err("there is no model \"zn541\": the models are zn540, sn540, p5316-qlc, p5510-tlc, \
+            Err("unknown model \"zn541\": the models are zn540, sn540, p5316-qlc, p5510-tlc, \
                  p5800x-optane"),
         );
         check("emulator:zn540?zones=905", Err("zones=905: write zones=4 to zones=904"));
         check("emulator:zn540?zones=0", Err("zones=0: write zones=4 to zones=904"));
         check(
             "emulator:zn540?size=8GiB",
-            Err(
-                "zn540 has zones of its own, of 1077MiB: write zones=N, and neither size= nor zone=",
-            ),
+            Err("zn540 has fixed zones of 1077MiB: write zones=N, and omit size= and zone="),
         );
         check(
             "emulator:sn540?zones=8",
-            Err("sn540 has no zones of its own: write size=8GiB and zone=64MiB"),
+            Err("sn540 is not a zoned drive: write size=8GiB and zone=64MiB"),
         );
         check("emulator:sn540?size=128MiB", Err("size=128MiB: write size=256MiB to size=894GiB"));
         check(
             "emulator:zn540?backing=",
-            Err(
-                "backing= names no file: write backing=PATH, or leave it out to keep the bytes in \
-                 memory",
-            ),
+            Err("backing= is empty: write backing=PATH, or omit backing= to keep the data in \
+                 memory"),
         );
         check(
             "emulator:zn540?engine=psync",
-            Err(
-                "there is no option \"engine\": the options of a model are zones (zn540), size and \
-                 zone (the others), backing and trouble",
-            ),
+            Err("unknown option \"engine\": the options of a model are zones (zn540), size and \
+                 zone (the others), backing and trouble"),
         );
-        check("emulator:zn540?zones=8&zones=9", Err("zones is given twice: leave one out"));
+        check("emulator:zn540?zones=8&zones=9", Err("zones is set twice: remove one"));
     }
 
     #[test]

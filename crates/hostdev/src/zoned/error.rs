@@ -28,23 +28,23 @@ pub enum ZonesError {
 impl fmt::Display for ZonesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Zoned => f.write_str(
-                "is a zoned drive, which is written in its own zones: write zns:/dev/NAME",
-            ),
+            Self::Zoned => f.write_str("is a zoned drive: write zns:/dev/NAME"),
             Self::NotZoned => f.write_str(
-                "has no zones of its own, or this kernel does not tell: write block:/dev/NAME",
+                "is not a zoned drive, or this kernel does not report its zones: write \
+                 block:/dev/NAME",
             ),
             Self::HostAware => f.write_str(
-                "is a host-aware drive, whose zones are only advice: write block:/dev/NAME",
+                "is a host-aware drive, which does not require sequential writes: write \
+                 block:/dev/NAME",
             ),
             Self::Unfit(why) => f.write_str(why),
             Self::Scheduler { scheduler, command } => write!(
                 f,
-                "its scheduler is {scheduler}, under which this kernel may hand it the writes of a \
-                 zone in any order: {command}"
+                "its I/O scheduler is {scheduler}, with which this kernel may reorder the writes \
+                 of a zone: {command}"
             ),
             Self::NoAppends(why) => {
-                write!(f, "takes no zone appends from here: {why}: leave append= out")
+                write!(f, "does not support zone appends: {why}: omit append=")
             }
         }
     }

@@ -55,16 +55,16 @@ impl Generic {
     }
 
     fn find(queue: &Queue) -> Result<Self, String> {
-        const NO_NVME: &str = "it is no NVMe drive";
+        const NO_NVME: &str = "it is not an NVMe drive";
         let name = queue.name.strip_prefix("nvme").ok_or(NO_NVME)?;
         let namespace = queue.namespace.ok_or(NO_NVME)?;
         let (append, segments) = queue
             .append_max
             .zip(queue.segments_max)
-            .ok_or("the kernel does not tell its limits")?;
-        let block_bytes = queue.logical_block.ok_or("the kernel does not tell its blocks")?;
+            .ok_or("the kernel does not report its limits")?;
+        let block_bytes = queue.logical_block.ok_or("the kernel does not report its block size")?;
         let limits = TransferLimits::of(namespace, block_bytes, (append, segments))
-            .ok_or_else(|| format!("its commands move {append} bytes at most"))?;
+            .ok_or_else(|| format!("its commands transfer at most {append} bytes"))?;
         let path = format!("/dev/ng{name}");
         let failed = |error: io::Error| format!("{path}: {error}");
         let file = File::options().read(true).write(true).open(&path).map_err(failed)?;

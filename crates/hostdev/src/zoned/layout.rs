@@ -61,12 +61,13 @@ impl ZoneLayout {
         }
         let most = shapes.into_iter().max_by_key(|(_, count)| *count);
         let Some(((len, capacity), _)) = most else {
-            return Err("has no zones that are written in order: name another drive, or write \
-                        block:/dev/NAME"
-                .into());
+            return Err(
+                "has no sequential-write zones: name another drive, or write block:/dev/NAME"
+                    .into(),
+            );
         };
         let is_like = |zone: &&RawZone| (zone.len, zone.capacity) == (len, capacity);
-        let contradiction = || "reports zones that contradict each other".to_owned();
+        let contradiction = || "reports inconsistent zones".to_owned();
         let (first, last) = (in_order().find(is_like), in_order().rfind(is_like));
         let (first, last) = first.zip(last).ok_or_else(contradiction)?;
         let in_blocks = |sectors: u64| {
@@ -77,8 +78,8 @@ impl ZoneLayout {
             (in_blocks(len), in_blocks(capacity), in_blocks(first.start))
         else {
             return Err(format!(
-                "has zones of {len} sectors of which {capacity} can be written, which are not whole \
-                 blocks of {BLOCK_BYTES} bytes: format the drive with blocks of {BLOCK_BYTES} bytes"
+                "has zones of {len} sectors with {capacity} writable, which is not a multiple of \
+                 {BLOCK_BYTES} bytes: format the drive with blocks of {BLOCK_BYTES} bytes"
             ));
         };
         let is_sound = Blocks(0) < zone_capacity

@@ -115,10 +115,10 @@ impl Advice {
         let kind = if run.is_zoned { "with zones" } else { "without zones" };
         let spare = match run.spare {
             0 => String::new(),
-            spare => format!(", {spare} % of it never written"),
+            spare => format!(", {spare} % overprovisioned"),
         };
         format!(
-            "Take {} ({kind}): policy {}, chunks of {}, {} GiB{spare}.",
+            "Recommended: {} ({kind}), policy {}, chunks of {}, {} GiB{spare}.",
             run.drive_name(),
             run.replayed.policy,
             zonal_base::Bytes(run.replayed.chunk),
@@ -131,8 +131,9 @@ impl Advice {
         let replayed = &run.replayed;
         let ms = |nanos: u64| nanos as f64 / 1e6;
         format!(
-            "Once full it answers {:.1} % of the reads and {:.1} % of the bytes; on the model of the drive, with {} gets under \
-             way, half of all gets take {:.2} ms at most, 99 % {:.1} ms, 99.9 % {:.1} ms, at {:.0} gets/s ({:.2} GiB/s).",
+            "Hit ratio of the full cache: {:.1} % of the reads, {:.1} % of the bytes. Get latency \
+             on the drive model with {} gets in flight: p50 {:.2} ms, p99 {:.1} ms, p99.9 {:.1} \
+             ms, at {:.0} gets/s ({:.2} GiB/s).",
             100.0 * replayed.late_hit_ratio,
             100.0 * replayed.late_byte_hit_ratio,
             run.experiment.tasks,
@@ -150,16 +151,17 @@ impl Advice {
             self.reads_per_s.zip(taken.origin_requests_per_month).zip(taken.dollars_per_month)
         else {
             return vec![format!(
-                "The trace has no times, so nothing is said of months and years: --reads-per-s does. Each million reads is {:.0} \
-                 requests to the origin ({:.2} $) and {:.2} GiB programmed.",
+                "Costs per million reads: {:.0} requests to the origin ({:.2} $) and {:.2} GiB \
+                 programmed. The trace has no times: add --reads-per-s for costs per month and the \
+                 drive's life.",
                 1e6 * taken.run.replayed.late_fetches,
                 taken.run.replayed.late_fetches * self.price,
                 1e6 * taken.programmed_per_read / GIB,
             )];
         };
         let mut said = vec![format!(
-            "At {rate:.1} reads/s that is {:.2} million requests to the origin in a month, {dollars:.2} $ at {} $ a million; without \
-             a cache {:.2} $.",
+            "Costs per month at {rate:.1} reads/s: {:.2} million requests to the origin, \
+             {dollars:.2} $ at {} $ a million; without a cache {:.2} $.",
             requests / 1e6,
             self.price,
             rate * MONTH_S / 1e6 * self.price,
@@ -167,8 +169,9 @@ impl Advice {
         said.extend(taken.years.map(|years| {
             let at_most = if YEARS_MAX <= years { "more than " } else { "" };
             format!(
-                "The drive programs {:.1} GiB a day and lasts {at_most}{:.1} years, if it is rated for {} drive writes a day for \
-                 five years over what the cache uses of it. No data sheet of it was to be had: look yours up, and say --dwpd.",
+                "Drive life: {:.1} GiB programmed per day, {at_most}{:.1} years, assuming a rating \
+                 of {} drive writes per day (DWPD) for five years over the capacity of the cache. \
+                 Look up the rating of your drive, and set --dwpd.",
                 rate * DAY_S * taken.programmed_per_read / GIB,
                 years.min(YEARS_MAX),
                 self.dwpd,
@@ -188,7 +191,8 @@ impl Advice {
         let of = |one: &&Judged| one.run.replayed.late_fetches;
         let rival = self.finals.iter().filter(is_rival).min_by(|a, b| of(a).total_cmp(&of(b)))?;
         Some(format!(
-            "{} with chunks of {} would ask the origin {} and make the drive program {}; its p99 is {:.1} ms.",
+            "Next best: {} with chunks of {}. Origin requests: {}; bytes programmed: {}; p99 {:.1} \
+             ms.",
             rival.run.replayed.policy,
             zonal_base::Bytes(rival.run.replayed.chunk),
             compared(rival.run.replayed.late_fetches, taken.run.replayed.late_fetches),
@@ -203,15 +207,16 @@ impl Advice {
         let other = others.min_by(|a, b| order(a).total_cmp(&order(b)))?;
         let kind = if other.run.is_zoned { "With" } else { "Without" };
         let spare = match other.run.spare {
-            0 => "nothing left spare".into(),
-            spare => format!("{spare} % left spare"),
+            0 => "no overprovisioning".into(),
+            spare => format!("{spare} % overprovisioned"),
         };
         let years = other.years.map_or(String::new(), |years| {
-            format!(", and it lasts {:.1} years", years.min(YEARS_MAX))
+            format!("; drive life {:.1} years", years.min(YEARS_MAX))
         });
         Some(format!(
-            "{kind} zones ({}, {spare}) the drive writes {:.2} bytes for each of the cache's instead of {:.2}; it asks the origin {}, \
-             programs {}, gives {:.2} GiB/s instead of {:.2}, its p99 is {:.1} ms instead of {:.1}{years}.",
+            "{kind} zones ({}, {spare}): device write amplification {:.2} instead of {:.2}; origin \
+             requests: {}; bytes programmed: {}; {:.2} GiB/s instead of {:.2}; p99 {:.1} ms \
+             instead of {:.1}{years}.",
             other.run.drive_name(),
             other.run.device_amplification(),
             taken.run.device_amplification(),
@@ -232,7 +237,7 @@ impl Advice {
         let others: Vec<&Replayed> = self.replayed.iter().filter(same).collect();
         if others.len() < 2 {
             return Some(format!(
-                "Chunk sizes make no difference here: no object is larger than {}.",
+                "Chunk size makes no difference: no object is larger than {}.",
                 zonal_base::Bytes(taken.chunk)
             ));
         }
@@ -245,14 +250,14 @@ impl Advice {
             )
         });
         let each: Vec<String> = each.collect();
-        Some(format!("Chunks, for each read: {}.", each.join("; ")))
+        Some(format!("Chunk sizes, per read: {}.", each.join("; ")))
     }
 
     fn capacities(&self) -> Option<String> {
         let taken = &self.taken().run.replayed;
         if self.survey.footprint <= self.capacity {
             return Some(format!(
-                "All that the trace reads is {:.1} GiB: more than that buys nothing.",
+                "Footprint of the trace: {:.1} GiB. More capacity has no benefit.",
                 self.survey.footprint as f64 / GIB
             ));
         }
@@ -268,7 +273,7 @@ impl Advice {
         let less: Vec<String> = less.collect();
         (!less.is_empty()).then(|| {
             format!(
-                "With less room it answers fewer reads: {}. All that the trace reads is {:.0} GiB.",
+                "Hit ratio with less capacity: {}. Footprint of the trace: {:.0} GiB.",
                 less.join(", "),
                 self.survey.footprint as f64 / GIB
             )
@@ -279,14 +284,14 @@ impl Advice {
         let sample = self.replayed.iter().map(|one| one.sample).min().unwrap_or(1);
         let runs = self.taken().run.replayed_sample();
         let replays = match sample {
-            1 => "Replays were of all requests".to_owned(),
+            1 => "Replays used all requests".to_owned(),
             sample => {
-                format!("Replays were of one object in {sample}, on as small a part of the room")
+                format!("Replays used one object in {sample}, with capacity scaled down as much")
             }
         };
         let of_runs = match runs {
-            1 => "runs, too".to_owned(),
-            runs => format!("runs of one in {runs}"),
+            1 => "so did runs".to_owned(),
+            runs => format!("runs used one in {runs}"),
         };
         let apart = self.finals.iter().map(|one| {
             let replayed = one.run.replayed.hit_ratio;
@@ -303,13 +308,14 @@ impl Advice {
         });
         let sampled = sampled.map_or(String::new(), |error| {
             format!(
-                " The sample of the runs alone moves the hit ratio of a replay by {:.2} points.",
+                " The sample of the runs alone changes the hit ratio of a replay by {:.2} points.",
                 100.0 * error
             )
         });
         format!(
-            "{replays}; {of_runs}. Hit ratios of runs and replays, both from an empty cache on, differ by {:.1} points at most.{sampled} \
-             Figures of a full cache are those of the second half of the trace.",
+            "{replays}; {of_runs}. Hit ratios of runs and replays, both starting with an empty \
+             cache, differ by at most {:.1} points.{sampled} Figures of a full cache are from the \
+             second half of the trace.",
             100.0 * apart
         )
     }
@@ -317,7 +323,8 @@ impl Advice {
     fn guess(&self) -> Option<String> {
         let is_guess = self.finals.iter().any(|one| one.run.is_guess);
         is_guess.then(|| {
-            "Nothing of this drive was measured: of its figures only the write amplification is worth reading.".into()
+            "This drive model is a guess without measurements: use only its write amplification."
+                .into()
         })
     }
 }
@@ -383,18 +390,14 @@ pub(super) fn not_told_apart(run: &[&Replayed], all: &[Replayed]) -> Option<Stri
             each.push(said);
         }
     }
-    (!each.is_empty()).then(|| {
-        format!(
-            "Not run, because a replay of it gave the same to the last digit: {}.",
-            each.join("; ")
-        )
-    })
+    (!each.is_empty())
+        .then(|| format!("Identical in the replay, so not run separately: {}.", each.join("; ")))
 }
 
 /// Compares two values in words.
 fn compared(this: f64, that: f64) -> String {
     if that == 0.0 || (this / that - 1.0).abs() < 0.005 {
-        return "as much".into();
+        return "the same".into();
     }
     let percent = 100.0 * (this / that - 1.0);
     let word = if percent < 0.0 { "less" } else { "more" };

@@ -27,7 +27,12 @@ impl Advice {
         }
         let sentence = |text: &String| format!("<p>{}</p>\n", page::escaped(text));
         let body = format!(
-            "<p>{}</p>\n<h2>What to take, and why</h2>\n{}<h2>Runs</h2>\n{}<h2>Replays</h2>\n{}<h2>Figures</h2>\n{}",
+            "<p>{}</p>\n\
+             <h2>Recommendation</h2>\n\
+             {}<h2>Runs</h2>\n\
+             {}<h2>Replays</h2>\n\
+             {}<h2>Figures</h2>\n\
+             {}",
             page::escaped(&self.load()),
             self.words.iter().map(sentence).collect::<String>(),
             page::table(&self.runs()),
@@ -86,17 +91,20 @@ impl Advice {
             Chart { file, title, x: "", y, along: Along::Places(places), lines }
         };
         vec![
-            self.by_capacity("hit-ratio", "Reads of which all was cached", "hit ratio", |one| {
-                one.late_hit_ratio
-            }),
-            self.by_capacity("flash-bytes", "Written to flash for each read", "KiB", |one| {
+            self.by_capacity(
+                "hit-ratio",
+                "Reads served fully from the cache",
+                "hit ratio",
+                |one| one.late_hit_ratio,
+            ),
+            self.by_capacity("flash-bytes", "Flash bytes written per read", "KiB", |one| {
                 one.late_flash_bytes / 1024.0
             }),
             self.latencies(),
             by_run("throughput", "Throughput of gets", "GiB/s", |one| {
                 one.run.outcome.get_gib_per_s()
             }),
-            by_run("device-wa", "Bytes programmed for each written", "device WA", |one| {
+            by_run("device-wa", "Device write amplification", "device WA", |one| {
                 one.run.device_amplification()
             }),
         ]
@@ -200,7 +208,8 @@ impl fmt::Display for Advice {
         self.words.iter().try_for_each(|text| writeln!(f, "{text}"))?;
         writeln!(
             f,
-            "\nRuns (* is the one to take; hits and bytes of a full cache, the rest from an empty one on):"
+            "\nRuns (* = recommended; hits and bytes are of the full cache, the rest starts with \
+             an empty cache):"
         )?;
         f.write_str(&page::aligned(&self.runs()))?;
         writeln!(f, "\nReplays, the second half of the trace:")?;

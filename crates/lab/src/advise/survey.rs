@@ -64,7 +64,7 @@ impl Survey {
             progress.show_share(reader.done());
         }
         if survey.reads == 0 {
-            return Err(format!("{}: nothing is read in it", recorded.trace.display()));
+            return Err(format!("{}: the trace has no reads", recorded.trace.display()));
         }
         survey.seconds = times_s.map_or(0, |(first, last)| u64::from(last - first));
         (survey.objects, survey.footprint) = objects.estimate();

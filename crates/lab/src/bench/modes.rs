@@ -189,7 +189,7 @@ impl<S: Subject> Bench<S> {
         let known = self.cached(&sample).await?;
         if known.is_empty() {
             return Err(BenchError::Unfit(
-                "none of the keys is on flash: write a longer --prefill-seconds".into(),
+                "none of the keys is on flash: raise --prefill-seconds".into(),
             ));
         }
         Ok(known.into())

@@ -144,7 +144,9 @@ impl<S: Subject> Bench<S> {
                     tallies[number].merge(tally);
                     waiting -= 1;
                 }
-                Ok(None) => return Err(BenchError::Failed("a thread of the cache ended".into())),
+                Ok(None) => {
+                    return Err(BenchError::Failed("a thread of the cache has ended".into()));
+                }
                 Err(_) => self.show_progress(start, limit, &phases),
             }
         }

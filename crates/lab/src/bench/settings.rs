@@ -12,20 +12,20 @@ use crate::Distribution;
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
-    /// Gets by the distribution; what is missing is fetched and admitted.
+    /// Gets by the distribution; misses are fetched and admitted.
     ReadThrough,
-    /// Gets of keys that are on flash, and of nothing else.
+    /// Gets of keys on flash only.
     Hits,
-    /// Distinct new keys once at --rate, then all of them read back.
+    /// Inserts distinct new keys at --rate, then reads them all back.
     Insert,
-    /// Hits beside writes at --rate, first while zones are empty, then while each must be reclaimed.
-    /// Begins with an empty cache.
+    /// Flash hits beside writes at --rate, first with empty zones, then with reclaim. Needs an
+    /// empty cache.
     Reclaim,
-    /// Fills the cache, then inserts at --rate and prints what is live, to be killed.
+    /// Fills the cache, then inserts at --rate and prints the live keys; meant to be killed.
     Churn,
-    /// Counts which keys of a churn are there, and how long opening took.
+    /// Counts the keys that survived a churn, and measures the time to open the cache.
     Count,
-    /// No gets at all: what an idle cache costs.
+    /// No gets: measures the CPU use of an idle cache.
     Idle,
 }
 
@@ -128,46 +128,48 @@ impl fmt::Display for Rate {
 /// The workload.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BenchSettings {
-    /// What is measured
+    /// Mode of the measurement
     #[arg(long, value_enum, default_value_t = Mode::ReadThrough)]
     pub mode: Mode,
     /// Size of each value
     #[arg(long, value_name = "SIZE", default_value = "64KiB")]
     pub value: Bytes,
-    /// Read only so much of a value, at a random multiple of it
+    /// Bytes to read of each value, at a random multiple of this size [without it: the whole value]
     #[arg(long, value_name = "SIZE")]
     pub range: Option<Bytes>,
-    /// How many keys: a count, or a multiple of the capacity [default: 2x; 0.25x with --mode insert and reclaim]
+    /// Number of keys: a count, or a multiple of the capacity [default: 2x; 0.25x with --mode
+    /// insert and reclaim]
     #[arg(long, value_name = "N|Nx")]
     pub keys: Option<Keys>,
-    /// How often each key is asked for: zipf:THETA (exact, ranks permuted) or uniform
+    /// Key distribution: zipf:THETA (exact, ranks permuted) or uniform
     #[arg(long, value_name = "DIST", default_value = "zipf:0.99")]
     pub dist: Distribution,
-    /// Closed loops that ask at the same time
+    /// Number of closed loops that issue gets concurrently
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub tasks: usize,
-    /// Measured time, all segments together
+    /// Measured time in seconds, all segments together
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub seconds: f64,
-    /// Equal parts of the measured time, reported one by one
+    /// Number of equal parts of the measured time, each reported separately
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub segments: u32,
-    /// Time before the measured time
+    /// Warm-up time in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     pub warmup_seconds: f64,
-    /// Longest time that filling the cache may take
+    /// Time limit in seconds for filling the cache
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     pub prefill_seconds: f64,
-    /// How fast the cache is filled, per second
+    /// Fill rate, bytes per second
     #[arg(long, value_name = "RATE", default_value = "400MiB")]
     pub prefill_rate: Rate,
-    /// How fast new keys come, with --mode insert, reclaim and churn [default: 80%; 100MiB with reclaim and churn]
+    /// Insert rate with --mode insert, reclaim and churn [default: 80%; 100MiB with reclaim and
+    /// churn]
     #[arg(long, value_name = "RATE")]
     pub rate: Option<Rate>,
-    /// With --mode count: new keys that the churn had inserted
+    /// Number of keys that the churn had inserted, with --mode count
     #[arg(long, value_name = "N")]
     pub inserted: Option<u64>,
-    /// Equal seeds, equal keys
+    /// Random seed; equal seeds give equal keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
@@ -198,7 +200,10 @@ impl BenchSettings {
             return Err(format!("--segments {}: write 1 to 1000", self.segments));
         }
         if !is_span(self.seconds) || self.seconds == 0.0 {
-            return Err(format!("--seconds {}: write more than 0, a day at most", self.seconds));
+            return Err(format!(
+                "--seconds {}: write more than 0 and at most one day",
+                self.seconds
+            ));
         }
         if !is_span(self.warmup_seconds) || !is_span(self.prefill_seconds) {
             return Err("--warmup-seconds and --prefill-seconds: write 0 to 86400".into());
@@ -206,13 +211,13 @@ impl BenchSettings {
         if let Some(range) = self.range
             && (self.value < range || range == Bytes(0) || !range.0.is_multiple_of(SECTOR))
         {
-            return Err(format!("--range {range}: write a multiple of 512B, --value at most"));
+            return Err(format!("--range {range}: write a multiple of 512B, at most --value"));
         }
         if self.rate.is_some() && matches!(self.mode, Mode::ReadThrough | Mode::Hits | Mode::Idle) {
-            return Err("--rate belongs to --mode insert, reclaim or churn".into());
+            return Err("--rate needs --mode insert, reclaim or churn".into());
         }
         if self.inserted.is_some() && self.mode != Mode::Count {
-            return Err("--inserted belongs to --mode count".into());
+            return Err("--inserted needs --mode count".into());
         }
         Ok(())
     }

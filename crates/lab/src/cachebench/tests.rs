@@ -108,15 +108,16 @@ fn what_is_no_distribution_is_refused_with_line_and_column() {
     check("{\n\"popularityBuckets\": [1", ", line 2, column 23: EOF while parsing a list");
     check(
         "{\"popularityBuckets\": [1], \"popularityWeights\": [1, 2]}",
-        ", line 1, column 2: popularityBuckets has 1 values and popularityWeights 2: write as many",
+        ", line 1, column 2: popularityBuckets has 1 values and popularityWeights 2: write equally \
+         many",
     );
     check(
         "{\"popularityBuckets\": [1],\n  \"popularityWeights\": [0]}",
-        ", line 2, column 3: popularityWeights add up to nothing",
+        ", line 2, column 3: popularityWeights add up to 0",
     );
     let absent = CacheBench::read(&PathBuf::from("absent.json"), &PathBuf::from("s.json"), ALL);
     assert!(absent.map(drop).expect_err("there is none").starts_with("absent.json: "));
     let too_many = r#"{"valSizeRange": [1, 2], "valSizeRangeProbability": [1, 1, 1]}"#;
     let why = serde_json::from_str::<Sizes>(too_many).map(drop).expect_err("too many").to_string();
-    assert!(why.contains("write as many, or one more size"), "{why}");
+    assert!(why.contains("write equally many, or one more size"), "{why}");
 }

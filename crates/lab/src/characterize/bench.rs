@@ -32,7 +32,7 @@ pub enum CharacterizeError {
 impl fmt::Display for CharacterizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused { what, error } => write!(f, "the device refused {what}: {error}"),
+            Self::Refused { what, error } => write!(f, "the device failed {what}: {error}"),
             Self::TooFewZones => f.write_str("the device has too few zones for the experiments"),
             Self::TooDeep => write!(f, "more than {READS_MAX} reads at once"),
         }

@@ -20,7 +20,7 @@ pub enum PlotError {
 impl fmt::Display for PlotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Folder(path, why) => write!(f, "cannot make {}: {why}", path.display()),
+            Self::Folder(path, why) => write!(f, "cannot create {}: {why}", path.display()),
             Self::File(path, why) => write!(f, "cannot write {}: {why}", path.display()),
         }
     }

@@ -135,9 +135,9 @@ fn overwrite(
             submitted.map_err(|_| "the drive's queue is shorter than a host's")?;
             (written, under_way) = (written + 1, under_way + 1);
         }
-        now = now.max(drive.next_event().ok_or("the drive does not answer")?);
+        now = now.max(drive.next_event().ok_or("the drive does not respond")?);
         while let Some((_, completion)) = drive.poll(now) {
-            completion.map_err(|error| format!("while the drive is written over: {error:?}"))?;
+            completion.map_err(|error| format!("preconditioning write failed: {error:?}"))?;
             under_way -= 1;
         }
     }

@@ -95,27 +95,30 @@ impl Experiment {
             && self.has_places()
             && self.chunk < piece
         {
-            return Err(format!("precondition: a chunk of {} has no room for {piece}", self.chunk));
+            return Err(format!(
+                "precondition: {piece} does not fit into a chunk of {}",
+                self.chunk
+            ));
         }
         let (_, low) = free_zones(self.chunk);
         if self.cache == Engine::Zncache && self.zones <= low {
-            return Err(format!("zones: zncache wants {low} free ones, and more to use"));
+            return Err(format!("zones: zncache needs {low} free zones, and more to use"));
         }
         let known = self.cache.policies();
         if !known.is_empty() && !known.contains(&&*self.policy) {
             let cache = self.cache.name();
-            return Err(format!("policy: {cache} has {}", known.join(" and ")));
+            return Err(format!("policy: {cache} supports {}", known.join(" and ")));
         }
         if self.cache != Engine::Zncache && self.hold_zone_during_fetch {
             let cache = self.cache.name();
-            return Err(format!("hold-zone-during-fetch: {cache} never does, zncache may"));
+            return Err(format!("hold-zone-during-fetch: only for zncache, not {cache}"));
         }
         self.check_sequential()?;
         let spec = self.policy.parse::<zonal_policy::Spec>().map_err(|error| error.to_string());
         spec.and_then(|spec| spec.on_device().map_err(|error| error.to_string()))
             .map_err(|why| format!("policy: {why}"))?;
         if self.tasks == 0 {
-            return Err("tasks: there is nothing to do".into());
+            return Err("tasks: write 1 or more".into());
         }
         match &self.workload {
             Workload::Drawn(_) => self.check_drawn(),
@@ -127,26 +130,26 @@ impl Experiment {
     fn check_sequential(&self) -> Result<(), String> {
         if self.cache != Engine::Znsccache {
             return match (self.habits == Habits::default(), self.limit == Nanos::MAX) {
-                (false, _) => Err("habits: only znsccache has any: leave habits out".into()),
-                (_, false) => Err("limit: only znsccache has one: leave limit out".into()),
+                (false, _) => Err("habits: only for znsccache: omit it".into()),
+                (_, false) => Err("limit: only for znsccache: omit it".into()),
                 _ if self.origin_sd != Nanos(0) => {
-                    Err("origin-sd: only znsccache has one: leave origin-sd out".into())
+                    Err("origin-sd: only for znsccache: omit it".into())
                 }
                 _ => Ok(()),
             };
         }
         if self.drive.model().geometry().kind != DeviceKind::Zoned {
-            return Err(format!("drive: znsccache wants zones, and {} has none", self.drive));
+            return Err(format!("drive: znsccache needs a zoned drive, and {} is not", self.drive));
         }
         if self.zones <= ZONES_LEFT + 1 {
             let least = ZONES_LEFT + 2;
-            return Err(format!("zones: znsccache wants {least} or more"));
+            return Err(format!("zones: znsccache needs {least} or more"));
         }
         if self.tasks != 1 {
-            return Err("tasks: znsccache answers one get after the other: write 1".into());
+            return Err("tasks: znsccache serves gets one at a time: write 1".into());
         }
         if self.limit == Nanos(0) {
-            return Err("limit: there is nothing to do".into());
+            return Err("limit: write a time above 0".into());
         }
         Ok(())
     }
@@ -154,11 +157,11 @@ impl Experiment {
     fn check_drawn(&self) -> Result<(), String> {
         for (key, value, made_of) in [("bytes", self.gets, "gets"), ("ratio", self.keys, "keys")] {
             if value == 0 {
-                return Err(format!("{key}: without it, or with 0, there are no {made_of}"));
+                return Err(format!("{key}: missing or 0, so there are no {made_of}"));
             }
         }
         if u64::from(u32::MAX) <= self.keys {
-            return Err(format!("ratio: {} keys are more than 32 bits hold", self.keys));
+            return Err(format!("ratio: {} keys exceed 32 bits", self.keys));
         }
         Ok(())
     }
@@ -167,26 +170,26 @@ impl Experiment {
         recorded.check()?;
         for (key, value) in [("bytes", self.gets), ("ratio", self.keys)] {
             if value != 0 {
-                return Err(format!("{key}: a trace says it itself: leave {key} out"));
+                return Err(format!("{key}: the trace defines it: omit {key}"));
             }
         }
         if recorded.size_of_all(self.chunk).is_none() {
             if self.cache != Engine::Zonal {
                 let cache = self.cache.name();
-                let why = "has chunks of one size: the trace has sizes, zonal takes it";
+                let why = "supports only chunks of one size, but the trace has sizes: use zonal";
                 return Err(format!("cache: {cache} {why}"));
             }
             if zonal_cache::STRIPE < self.chunk {
                 let most = zonal_cache::STRIPE;
-                return Err(format!("chunk: objects of a trace are cut into {most} at most"));
+                return Err(format!("chunk: write at most {most} for the objects of a trace"));
             }
         }
         if self.cache != Engine::Zonal && recorded.copies != 1 {
             let cache = self.cache.name();
-            return Err(format!("copies: {cache} has keys, of which there are no copies"));
+            return Err(format!("copies: not supported by {cache}: omit it"));
         }
         if self.cache == Engine::Znsccache && recorded.pace != Pace::Full {
-            return Err("pace: znsccache has no times: leave pace out".into());
+            return Err("pace: not supported by znsccache: omit pace".into());
         }
         Ok(())
     }

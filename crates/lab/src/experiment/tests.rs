@@ -71,20 +71,25 @@ fn a_cache_that_does_one_thing_after_the_other_says_what_it_wants() {
     let refused = |from: &str, to: &str, line: usize, why: &str| {
         check_refused_in(SEQUENTIAL, (from, to), line, why);
     };
-    refused("\"epoch\"", "\"zone-lru\"", 4, "policy: znsccache has epoch");
-    refused("\"none\"", "\"smoking\"", 5, "\"smoking\" is no habit: write none, or of reopen");
+    refused("\"epoch\"", "\"zone-lru\"", 4, "policy: znsccache supports epoch");
+    refused(
+        "\"none\"",
+        "\"smoking\"",
+        5,
+        "unknown habit \"smoking\": write none, or one or more of reopen",
+    );
     refused("\"4h\"", "\"4d\"", 6, "write a whole number and ns, us, ms, s, min or h");
-    refused("\"4h\"", "\"0s\"", 6, "limit: there is nothing to do");
-    refused("zn540", "sn540", 7, "drive: znsccache wants zones, and sn540 has none");
-    refused("zones = 10", "zones = 2", 8, "zones: znsccache wants 3 or more");
+    refused("\"4h\"", "\"0s\"", 6, "limit: write a time above 0");
+    refused("zn540", "sn540", 7, "drive: znsccache needs a zoned drive, and sn540 is not");
+    refused("zones = 10", "zones = 2", 8, "zones: znsccache needs 3 or more");
     refused("\"1MiB\"", "\"2GiB\"", 9, "write a power of two from 4KiB to 1GiB");
-    refused("tasks = 1", "tasks = 2", 13, "tasks: znsccache answers one get after the other");
+    refused("tasks = 1", "tasks = 2", 13, "tasks: znsccache serves gets one at a time");
     let others = "cache = \"zncache\"\npolicy = \"zone-lru\"";
     let from = "cache = \"znsccache\"\npolicy = \"epoch\"";
-    refused(from, others, 6, "limit: only znsccache has one: leave limit out");
+    refused(from, others, 6, "limit: only for znsccache: omit it");
     let unlimited = SEQUENTIAL.replace("limit = \"4h\"\n", "").replace(from, others);
     let error = File::parse(&unlimited).expect_err("it is wrong").to_string();
-    assert!(error.starts_with("line 5, column 1: habits: only znsccache has any"), "{error}");
+    assert!(error.starts_with("line 5, column 1: habits: only for znsccache"), "{error}");
 }
 
 const JOBS: &str = r#"
@@ -115,18 +120,23 @@ fn a_file_with_jobs_is_about_a_block_device() {
         check_refused_in(JOBS, (from, to), line, why);
     };
     refused("[1, 8]", "[0, 8]", 3, "jobs: write 1 to 1024");
-    refused("[1, 8]", "[1, 64]", 7, "depth: 64 jobs have 1 to 16");
+    refused("[1, 8]", "[1, 64]", 7, "depth: write 1 to 16 for 64 jobs");
     refused("\"4KiB\"", "\"6KiB\"", 4, "write: write a power of two from 4KiB to 1MiB");
     refused("uniform", "random", 5, "write uniform, sequential, or zipf:THETA");
     refused("\"none\", ", "\"zn540\", ", 8, "buffer: write none, or a drive without zones");
-    refused(LIST, "\"none\"", 8, "buffer: a drive with zones");
+    refused(LIST, "\"none\"", 8, "buffer: a zoned drive");
     let cache = "\"write-back:p5800x-optane?size=44GiB\"";
     refused(LIST, cache, 8, "buffer: a write-back cache writes the drive in place");
-    refused("\"write-back:", "\"writeback:", 8, "there is no model of a drive");
-    refused("\"zn540\", ", "\"p5800x-optane\", ", 9, "drive: p5800x-optane moves nothing");
+    refused("\"write-back:", "\"writeback:", 8, "unknown drive model");
+    refused(
+        "\"zn540\", ",
+        "\"p5800x-optane\", ",
+        9,
+        "drive: p5800x-optane has no garbage collection",
+    );
     refused("= 10", "= 0", 10, "spare-percent: write 1 to 90");
-    refused("= 64", "= 0", 11, "smaller: write 1, which is");
-    refused("= 64", "= 10000000", 11, "smaller: write 1, which is the drive as it is, to 17280");
+    refused("= 64", "= 0", 11, "smaller: write 1 (the whole drive)");
+    refused("= 64", "= 10000000", 11, "smaller: write 1 (the whole drive) to 17280");
     refused("depth", "zones", 7, "unknown field `zones`");
 }
 
@@ -153,9 +163,9 @@ fn what_is_wrong_with_a_file_is_said_with_line_and_column() {
     check_refused("zones = 40", "zones = 905", 6, "zn540 has 1 to 904, not 905");
     check_refused("\"64KiB\"\npol", "\"96KiB\"\npol", 7, "power of two from 4KiB to 1077MiB");
     check_refused("\"zone-lru\"", "\"zone-mru\"", 8, "policy");
-    check_refused("\"zn540\"", "\"zn541\"", 4, "there is no model of a drive");
+    check_refused("\"zn540\"", "\"zn541\"", 4, "unknown drive model");
     check_refused("\"zn540\"", "\"zn540?size=90GiB\"", 4, "zn540 has zones");
-    check_refused("\"sn540\"", "\"sn540?size=90TiB\"", 4, "sn540 has 8GiB to 894GiB here");
+    check_refused("\"sn540\"", "\"sn540?size=90TiB\"", 4, "sn540 has 8GiB to 894GiB");
     check_refused("\"uniform\"", "\"normal\"", 9, "write uniform, zipf:THETA");
     check_refused("title = \"a test\"", "title = ", 2, "");
 }
@@ -192,29 +202,19 @@ fn a_trace_is_a_workload_and_what_is_wrong_with_it_is_said_with_line_and_column(
         check_refused_in(TRACED, (from, to), line, why);
     };
     refused("pace =", "paces =", 10, "unknown field `paces`");
-    refused("\"10x\"", "\"tenfold\"", 10, "write full, or times as fast as it was recorded");
-    refused("\"10x\"", "\"-1x\"", 10, "write full, or times as fast as it was recorded");
+    refused("\"10x\"", "\"tenfold\"", 10, "write full, or a multiple of the recorded speed");
+    refused("\"10x\"", "\"-1x\"", 10, "write full, or a multiple of the recorded speed");
     refused("trace = \"w.oracleGeneral.bin.zst\"\n", "", 8, "missing field `trace`");
-    refused(
-        "w.oracleGeneral.bin.zst",
-        "w.log",
-        9,
-        "the name of w.log does not say it: write oracleG",
-    );
-    refused("pace = \"10x\"", "format = \"csv\"", 10, "\"csv\" is no format of traces");
-    refused("w.oracleGeneral.bin.zst", "w.lis", 10, "arc has no times: leave pace out");
+    refused("w.oracleGeneral.bin.zst", "w.log", 9, "unknown trace format of w.log: write oracleG");
+    refused("pace = \"10x\"", "format = \"csv\"", 10, "unknown trace format \"csv\"");
+    refused("w.oracleGeneral.bin.zst", "w.lis", 10, "arc has no times: omit pace");
     refused("pace = \"10x\"", "copies = 0", 10, "copies: write a number from 1 to 65536");
-    refused("pace = \"10x\"", "requests = 0", 10, "requests: there is nothing to do");
-    refused("tasks = 64", "tasks = 64\nratio = 2", 7, "a trace says it itself: leave ratio out");
-    refused("\"64KiB\"", "\"64MiB\"", 5, "objects of a trace are cut into 32MiB at most");
+    refused("pace = \"10x\"", "requests = 0", 10, "requests: write 1 or more");
+    refused("tasks = 64", "tasks = 64\nratio = 2", 7, "the trace defines it: omit ratio");
+    refused("\"64KiB\"", "\"64MiB\"", 5, "write at most 32MiB for the objects of a trace");
     let zncache = "zones = 40\ncache = \"zncache\"\npolicy = \"zone-lru\"";
-    refused("zones = 40", zncache, 5, "the trace has sizes, zonal takes it");
-    refused(
-        table,
-        "workload = \"uniform\"\n",
-        8,
-        "bytes: without it, or with 0, there are no gets",
-    );
+    refused("zones = 40", zncache, 5, "the trace has sizes: use zonal");
+    refused(table, "workload = \"uniform\"\n", 8, "bytes: missing or 0, so there are no gets");
 }
 
 /// A part of a drive, with enough gets to fill it a few times.

@@ -82,7 +82,7 @@ fn readers_get_what_they_may_and_equal_jobs_have_equal_outcomes() {
 fn a_drive_that_moves_nothing_keeps_no_data() {
     for buffer in ["none", "p5800x-optane"] {
         let refused = jobs(buffer, "p5800x-optane", 128).check().unwrap_err();
-        assert!(refused.starts_with("drive: p5800x-optane moves nothing"), "{refused}");
+        assert!(refused.starts_with("drive: p5800x-optane has no garbage collection"), "{refused}");
     }
 }
 

@@ -139,9 +139,10 @@ impl Jobs {
 }
 
 pub(super) const NEEDS_BUFFER: &str =
-    "buffer: a drive with zones cannot be written in place: name a drive that takes writes first";
+    "buffer: a zoned drive cannot be written in place: name a drive for the write buffer";
 
-pub(super) const IN_PLACE: &str = "buffer: a write-back cache writes the drive in place: leave write-back: out, or name a drive without zones";
+pub(super) const IN_PLACE: &str = "buffer: a write-back cache writes the drive in place: omit \
+                                   write-back:, or name a drive without zones";
 
 pub(super) const BUFFER_HAS_ZONES: &str = "buffer: write none, or a drive without zones";
 
@@ -234,8 +235,8 @@ pub(super) fn on_tiers<D: ZonedDevice + 'static>(
         *out.borrow_mut() = Some(result);
     });
     world.run(|| opened.borrow().is_some());
-    let shaper = opened.take().ok_or("the block device does not open")?;
-    let shaper = shaper.map_err(|error| format!("the block device does not open: {error}"))?;
+    let shaper = opened.take().ok_or("the block device failed to open")?;
+    let shaper = shaper.map_err(|error| format!("the block device failed to open: {error}"))?;
     let told = shaper.clone();
     let given = Box::new(move || {
         let given = told.stats().capacity_device_bytes;

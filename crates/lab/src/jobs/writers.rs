@@ -207,7 +207,7 @@ impl Writers {
             return Err(why);
         }
         if !is_done() {
-            return Err("the device does not answer".into());
+            return Err("the device does not respond".into());
         }
         self.volume.check()
     }

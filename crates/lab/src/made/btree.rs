@@ -62,11 +62,11 @@ impl BTree {
         let Shape { page, record, entry, memory, chunk } = shape;
         let (per_leaf, fanout) = (page.0 / record.0.max(1), page.0 / entry.0.max(1));
         if per_leaf == 0 || fanout < 2 {
-            return Err(format!("a page of {page} has room for a record and for two entries"));
+            return Err(format!("a page of {page} must hold a record and two entries"));
         }
         if chunk.0 == 0 || !chunk.0.is_multiple_of(page.0) || u64::from(u32::MAX) < chunk.0 {
             return Err(format!(
-                "a chunk is one page of {page} or several, below 4GiB, not {chunk}"
+                "a chunk must be a multiple of the page size {page} and below 4GiB, not {chunk}"
             ));
         }
         let (mut levels, mut pages) = (vec![0], draw.keys().div_ceil(per_leaf));
@@ -200,6 +200,6 @@ mod tests {
         let odd = BTree::new(draw, Shape { chunk: Bytes::kib(48), ..shape });
         assert!(odd.map(drop).expect_err("not whole").contains("not 48KiB"));
         let small = BTree::new(draw, Shape { record: Bytes::kib(64), ..shape });
-        assert!(small.map(drop).expect_err("no room").contains("has room for a record"));
+        assert!(small.map(drop).expect_err("no room").contains("must hold a record"));
     }
 }

@@ -53,6 +53,6 @@ fn what_cannot_be_written_leaves_nothing() {
     assert!("keys.csv".parse::<Output>().expect_err("csv").starts_with("write a name that ends"));
     let folder = tempfile::tempdir().expect("a folder");
     let (path, refused) = made(&folder, "many.u32le", (1 << 40, 10));
-    assert!(refused.expect_err("too many").contains("has more than 32 bits"));
+    assert!(refused.expect_err("too many").contains("exceeds 32 bits"));
     assert!(!path.exists() && !path.with_added_extension("half").exists());
 }

@@ -70,7 +70,10 @@ impl Scoreboard {
         let cannot = |error: std::io::Error| format!("{name}: {error}");
         let text = fs::read_to_string(page).map_err(cannot)?;
         let text = self.put_into(&text).ok_or_else(|| {
-            format!("{name}: write where it goes, in lines of their own: {BEGIN} and, below, {END}")
+            format!(
+                "{name}: mark the place for the scoreboard with two lines: {BEGIN} and, below it, \
+                 {END}"
+            )
         })?;
         let half = page.with_added_extension("half");
         fs::write(&half, text).map_err(cannot)?;

@@ -368,7 +368,7 @@ fn run<D: ZonedDevice>(
     if let Some(Failure(why)) = cache.failure.take() {
         return Err(why);
     }
-    cache.outcome.get().ok_or_else(|| "the cache stands still: nobody can go on".into())
+    cache.outcome.get().ok_or_else(|| "the cache is stuck: no thread can continue".into())
 }
 
 impl CacheState {

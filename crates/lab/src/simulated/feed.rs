@@ -277,7 +277,7 @@ impl Recording {
     /// Error for a paced replay in which all requests have the same time.
     fn without_times(&self) -> Option<String> {
         let (first, last) = self.times_s.filter(|_| self.recorded.pace != Pace::Full)?;
-        let why = "all requests were made in the same second: leave pace out";
+        let why = "all requests have the same time: omit pace";
         (first == last).then(|| self.reader.error(why.into()).to_string())
     }
 

@@ -174,7 +174,7 @@ impl<D: ZonedDevice> Sequential<D> {
             && let Some(ask) = self.keys.next(&mut self.chance)
         {
             let Ask { what: What::Key(key), due: None } = ask else {
-                return Err("znsccache has keys, no objects or times of their own".into());
+                return Err("znsccache supports only keys, without objects or times".into());
             };
             self.get(key)?;
             self.evict()?;

@@ -230,7 +230,7 @@ impl<D: ZonedDevice> Threaded<D> {
             return Err(why);
         }
         if cache.running.get() != 0 {
-            return Err(format!("{} threads wait for ever", cache.running.get()));
+            return Err(format!("{} threads are stuck", cache.running.get()));
         }
         let took = cache.ended.get().since(begun);
         let measures = cache.measures.replace(Measures::new(begun, Nanos::MAX));
@@ -260,10 +260,10 @@ impl ThreadedState {
         let key = match ask.what {
             What::Key(key) if key < KEYS_MAX => key,
             What::Key(key) => {
-                return Err(Failure(format!("key {key}: zncache takes keys below {KEYS_MAX}")));
+                return Err(Failure(format!("key {key}: zncache supports keys below {KEYS_MAX}")));
             }
             What::Object(..) | What::Removal(_) => {
-                return Err(Failure("zncache has keys, no objects of their own".into()));
+                return Err(Failure("zncache supports only keys, without objects".into()));
             }
         };
         let due = ask.due.map(|due| self.begun + due);

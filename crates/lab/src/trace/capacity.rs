@@ -65,7 +65,7 @@ impl FromStr for Capacity {
                 })?),
             };
         match capacity.amount() {
-            0 => Err(format!("{text:?}: a cache has room for something")),
+            0 => Err(format!("{text:?}: the capacity must be above 0")),
             _ => Ok(capacity),
         }
     }

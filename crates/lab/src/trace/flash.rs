@@ -67,14 +67,15 @@ fn log(spec: &Spec, capacity: Capacity, zone_count: u32) -> Result<FlashLog, Str
     let least = FlashLog::least_zones(spec);
     if zone_capacity == 0 || zone_count < least {
         return Err(format!(
-            "{spec} with room for {capacity} in {zone_count} zones: it needs {least} zones at least, with room for \
-             something in each",
+            "{spec} with a capacity of {capacity} in {zone_count} zones: it needs at least {least} \
+             zones, none of them empty",
         ));
     }
     if zone::CAPACITY_MAX < zone_capacity {
         let more = capacity.amount().div_ceil(zone::CAPACITY_MAX);
         return Err(format!(
-            "{spec} with room for {capacity} in {zone_count} zones: a zone has room for {} at most: make it {more} zones",
+            "{spec} with a capacity of {capacity} in {zone_count} zones: a zone holds at most {}: \
+             use {more} zones",
             Bytes(zone::CAPACITY_MAX),
         ));
     }

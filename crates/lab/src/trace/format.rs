@@ -109,7 +109,7 @@ impl FromStr for Format {
         let known = Self::ALL.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
         known.map(|(_, format)| *format).ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|(name, _)| *name).collect();
-            format!("{text:?} is no format of traces: write {}", names.join(", "))
+            format!("unknown trace format {text:?}: write {}", names.join(", "))
         })
     }
 }

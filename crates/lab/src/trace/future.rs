@@ -25,7 +25,7 @@ impl Future {
                 let position = u32::try_from(next.len()).ok().filter(|at| *at != NEVER);
                 let Some(position) = position else {
                     return Err(reader.error(format!(
-                        "policies that know the future take traces of up to {NEVER} requests"
+                        "policies that know the future support traces of up to {NEVER} requests"
                     )));
                 };
                 next.push(NEVER);

@@ -169,19 +169,17 @@ impl Input {
         self.lines += 1;
         let mut bounded = (&mut self.bytes).take(LINE_MAX);
         if let Err(why) = bounded.read_until(b'\n', &mut self.line) {
-            return Err(self.in_line(None, format!("cannot be unpacked: {why}")));
+            return Err(self.in_line(None, format!("cannot be decompressed: {why}")));
         }
         if self.line.is_empty() {
             return Ok(None);
         }
         if self.line.last() != Some(&b'\n') && self.line.len() as u64 == LINE_MAX {
-            return Err(
-                self.in_line(None, format!("more than {LINE_MAX} bytes without the end of a line"))
-            );
+            return Err(self.in_line(None, format!("a line exceeds {LINE_MAX} bytes")));
         }
         match str::from_utf8(&self.line) {
             Ok(line) => Ok(Some(line.trim_ascii_end())),
-            Err(_) => Err(self.in_line(None, "this is no text (UTF-8 was expected)".into())),
+            Err(_) => Err(self.in_line(None, "not a text file (expected UTF-8)".into())),
         }
     }
 
@@ -200,7 +198,7 @@ impl Input {
                 Ok(read) => filled += read,
                 Err(why) if why.kind() == io::ErrorKind::Interrupted => (),
                 Err(why) => {
-                    return Err(self.at_byte(filled, format!("cannot be unpacked: {why}")));
+                    return Err(self.at_byte(filled, format!("cannot be decompressed: {why}")));
                 }
             }
         }

@@ -21,52 +21,52 @@ fn a_line_that_is_wrong_is_named_with_what_was_expected() {
         "a.lis",
         Format::Arc,
         b"1 1 0 0\nx 1 0 1\n",
-        ", line 2, column 1: a page was expected instead of \"x\"",
+        ", line 2, column 1: expected a page, not \"x\"",
     );
-    check("b.lis", Format::Arc, b"1\n", ", line 1: the line ends where a count was expected");
+    check("b.lis", Format::Arc, b"1\n", ", line 1: the line ends early: expected a count");
     check(
         "a.twitter",
         Format::Twitter,
         b"0,k,1,1,1,fetch,0\n",
-        ", line 1, column 11: an operation (get, set, …) was expected, not \"fetch\"",
+        ", line 1, column 11: expected an operation (get, set, …), not \"fetch\"",
     );
     check(
         "b.twitter",
         Format::Twitter,
         b"now,k,1,1,1,get,0\n",
-        ", line 1, column 1: a time in seconds was expected instead of \"now\"",
+        ", line 1, column 1: expected a time in seconds, not \"now\"",
     );
     check(
         "a.msr",
         Format::Msr,
         b"1,usr,0,Read,0,4096,1\n1,usr,0,Flush,0,4096,1\n",
-        ", line 2, column 9: Read or Write was expected, not \"Flush\"",
+        ", line 2, column 9: expected Read or Write, not \"Flush\"",
     );
     check(
         "a.spc",
         Format::Spc,
         b"0,7,-1,r,0\n",
-        ", line 1, column 5: a size in bytes was expected instead of \"-1\"",
+        ", line 1, column 5: expected a size in bytes, not \"-1\"",
     );
     check(
         "a.text-size",
         Format::TextSize,
         b"1\n",
-        ", line 1: an object and its size, or a time before them, was expected",
+        ", line 1: expected an object and its size, or a time before them",
     );
     check(
         "a.cachelib",
         Format::Cachelib,
         b"60,2748,4,GET,2,21,2,0,1,1\n",
-        ", line 1: a first line with a column \"key\" was expected",
+        ", line 1: expected a first line with a column \"key\"",
     );
 }
 
 #[test]
 fn bytes_that_are_no_text_are_said_to_be_none() {
-    let why = ", line 2: this is no text (UTF-8 was expected)";
+    let why = ", line 2: not a text file (expected UTF-8)";
     check("binary.text", Format::Text, b"1\n\xFF\xFE\n", why);
-    let why = ", line 1: more than 65536 bytes without the end of a line";
+    let why = ", line 1: a line exceeds 65536 bytes";
     check("long.text", Format::Text, &[b'1'; 100_000], why);
 }
 
@@ -88,7 +88,7 @@ fn a_packed_file_that_is_cut_off_is_no_shorter_trace() {
             packed.truncate(packed.len() / 2);
             let path = write(&format!("half.{format}.{name}"), &packed);
             let said = read(&path, format).expect_err("half of it is missing").to_string();
-            assert!(said.contains("cannot be unpacked: "), "{said}");
+            assert!(said.contains("cannot be decompressed: "), "{said}");
         }
     }
 }

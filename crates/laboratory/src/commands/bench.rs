@@ -22,27 +22,27 @@ use subject::NodeSubject;
 
 /// Measure a workload on a device, without HTTP
 ///
-/// What is on the device is used and added to; --format begins with an empty cache. A device that holds
-/// anything but a cache is refused.
+/// Existing cache contents are used and extended; --format starts with an empty cache. A device
+/// with other data is refused.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = HOW)]
 pub(crate) struct Args {
-    /// The device: file:PATH?size=4GiB, block:/dev/NAME or emulator:zn540?zones=4
+    /// Device: file:PATH?size=4GiB, block:/dev/NAME or emulator:zn540?zones=4
     #[arg(long, value_name = "SPEC")]
     device: DeviceSpec,
-    /// Memory of each shard for chunks that wait before flash or are read often
+    /// DRAM tier of each shard, for chunks on probation and frequently read chunks
     #[arg(long, value_name = "SIZE", default_value = "0")]
     dram: Bytes,
-    /// Size of a chunk: what is fetched and admitted together
+    /// Chunk size: the unit of fetching and admission
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
     chunk: Bytes,
-    /// What is kept: a policy, and its settings, as flow or zdrop?vop=50%. The default admits everything
+    /// Eviction policy with settings, such as flow or zdrop?vop=50%. The default admits everything
     #[arg(long, value_name = "POLICY", default_value = "zone-lru", value_parser = on_device)]
     policy: zonal_policy::Spec,
-    /// Threads [default: as the device was formatted, or one for each core]
+    /// Number of shards (threads) [default: as the device was formatted, or one for each core]
     #[arg(long, value_name = "N")]
     shards: Option<usize>,
-    /// Begin with an empty cache: what the device holds is lost
+    /// Format the device first: all data on it is lost
     #[arg(long)]
     format: bool,
     /// Print JSON instead of a table
@@ -54,30 +54,29 @@ pub(crate) struct Args {
 
 /// Meaning of the figures, for `--help`.
 const HOW: &str = "\
-For example, zipf keys that are twice what the device holds, then hits from flash alone:
+Examples: zipf keys with twice the capacity of the device, then flash hits only:
   zonal-lab bench --device 'file:bench?size=4GiB' --format --chunk 64KiB --value 64KiB --keys 2x --dist zipf:0.99
   zonal-lab bench --device file:bench --chunk 64KiB --value 64KiB --mode hits --json
 
-How it is measured:
-  A get ends with its last byte. The first 16 bytes of each are checked, and every byte of one in 256.
-  found_after_insert_ratio  with --mode insert: of all keys that were inserted, those that the cache has
-                            when everything has settled; otherwise of the last keys that missed (at most
-                            4096).
-  cpu_us_per_flash_hit      user and system time of the whole process, kernel threads for io_uring and
-                            the loops of this program included, over gets, in a phase of its own (at
-                            most 3 s; with --mode hits all of the measured time) that reads only keys
-                            that the cache has on flash, each as often. What the cache itself counted in
-                            it is under flash_hits.by_record.
-  ..._net                   without the CPU time of making values up, taken on the clock of the thread.
-  kernel_..._bytes          /proc/self/io, beside the cache's own counts.
+Definitions:
+  A get ends with its last byte. The first 16 bytes of each get are checked, and all bytes of one in 256.
+  found_after_insert_ratio  Share of keys that the cache still has after all writes have settled. With
+                            --mode insert: of all inserted keys; otherwise of the last missed keys (at
+                            most 4096).
+  cpu_us_per_flash_hit      User and system CPU time of the process per get, including io_uring kernel
+                            threads and the benchmark loops. Measured in a separate phase (at most 3 s;
+                            with --mode hits the whole measured time) that reads only keys on flash,
+                            uniformly. flash_hits.by_record has the cache's own counters of this phase.
+  ..._net                   Without the CPU time of generating values (thread CPU clock).
+  kernel_..._bytes          From /proc/self/io, to compare with the cache's counters.
   device_written_bytes_since_open
-                            the cache's own count of the whole run: beside what the device counts in the
-                            same time it is the write amplification of what lies between.
-  hits                      a value of several chunks is a hit when nothing of it is asked of the origin.
-  --rate 80%                of 1 MiB writes, four at a time, with O_DIRECT, for two seconds, to a scratch
-                            file of 512 MiB beside the device file, which is removed again; of a
-                            model of a drive (emulator:) what the model takes, written in order.
-Exit codes: 0 good, 1 the work failed, 2 the request was wrong.";
+                            Bytes that the cache wrote in the whole run. Compare with the device's own
+                            counter for the write amplification of the layers between.
+  hits                      A value of several chunks is a hit if no part of it comes from the origin.
+  --rate 80%                Share of the write bandwidth: 1 MiB writes, four in flight, with O_DIRECT, for
+                            two seconds, to a scratch file of 512 MiB beside the device file, which is
+                            deleted afterwards. For a drive model (emulator:): its sequential write rate.
+Exit codes: 0 success, 1 failed, 2 invalid usage.";
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     args.workload.check().map_err(Failure::Request)?;

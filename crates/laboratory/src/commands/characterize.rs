@@ -26,20 +26,20 @@ use zonal_lab::characterize::{
 use anywhere::Anywhere;
 use spec::{DriveUnderTest, Emulated};
 
-/// Measure what a drive costs, and compare it with a drive that was measured
+/// Characterize a drive: latency, throughput and write amplification, compared with a measured
+/// drive
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Latency and throughput by size, depth and zones; opening, closing, reset and finish by occupancy; reads
-under writes; interference; throughput under garbage collection; on a drive without zones also what it
-programs for each block written. Beside each figure stands that of a WD Ultrastar DC ZN540 1 TB, or of the
-conventional drive that was measured beside it. The model may have been fitted to the fit set, never to
-the test set. Models: zn540 (zoned), sn540; p5316-qlc, p5510-tlc and p5800x-optane are guesses, of which
-only the write amplification is worth reading.
+Measures latency and throughput by size, depth and zones; zone open, close, reset and finish by occupancy; reads under writes;
+interference; throughput under garbage collection; on a drive without zones also its write amplification. Each figure is
+compared with a measured drive: a WD Ultrastar DC ZN540 1 TB, or the conventional drive that was measured beside it. Models
+may be fitted to the fit set, never to the test set. Models: zn540 (zoned), sn540; p5316-qlc, p5510-tlc and p5800x-optane are
+guesses: use only their write amplification.
 
-A file or a block device is measured in real time and as a drive without zones: sequential writes, reads under
-writes, and an hour and a half of random overwrites, or a share of all that (--effort). It is written over from end to end.
-A file that is not there is made, and removed again. A drive that keeps its zones itself (zns:) is measured in real time as
-the models of zoned drives are; appends are its own with append=on, and writes at the write pointer without.
+Files and block devices are measured in real time, as drives without zones: sequential writes, reads under writes, and 1.5
+hours of random overwrites, or a share of this (--effort). All their data is overwritten. A missing file is created, and deleted
+afterwards. Zoned drives (zns:) are measured in real time with the experiments of the zoned models. With append=on they use
+zone appends, else writes at the write pointer.
 
 Examples: zonal-lab characterize --device emulator:zn540
           zonal-lab characterize --device emulator:sn540
@@ -49,28 +49,32 @@ Examples: zonal-lab characterize --device emulator:zn540
           zonal-lab characterize --device 'file:scratch?size=8GiB' --effort 0.02
           zonal-lab characterize --device 'zns:/dev/nvme0n2?append=on' --only zones,opening --effort 0.1")]
 pub(crate) struct Args {
-    /// The drive: emulator:MODEL, emulator:zn540?zones=64, file:PATH?size=SIZE, block:/dev/NAME or zns:/dev/NAME
+    /// Drive: emulator:MODEL, emulator:zn540?zones=64, file:PATH?size=SIZE, block:/dev/NAME or
+    /// zns:/dev/NAME
     #[arg(long, value_name = "SPEC")]
     device: DriveUnderTest,
-    /// Lose what a file or block device holds [without it: asks at a terminal, and refuses elsewhere]
+    /// Overwrite a file or block device without asking [without it: asks at a terminal, and refuses
+    /// elsewhere]
     #[arg(long)]
     yes: bool,
-    /// Equal seeds, equal reports
+    /// Random seed; equal seeds give equal reports
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How long each run is measured, as a multiple of the default; below 0.25 the runs are too short for percentiles
+    /// Length of each run as a multiple of the default; below 0.25 the runs are too short for
+    /// percentiles
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     effort: f64,
-    /// Measure only these, of io, zones, opening, under-writes, mixed, placement, interference, garbage, amplification
+    /// Experiments to run: io, zones, opening, under-writes, mixed, placement, interference,
+    /// garbage, amplification [without it: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = spec::experiment)]
     only: Vec<ExperimentGroup>,
-    /// Compare with nothing: show every point
+    /// Show every point, without a comparison
     #[arg(long)]
     no_reference: bool,
-    /// Below the summary show every point, not only those that are off
+    /// Show every point below the summary, not only those that deviate
     #[arg(long)]
     all: bool,
-    /// Draw the figures as SVG files in this folder
+    /// Figure directory: draw the figures there as SVG files
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
     /// Print JSON instead of a table
@@ -208,5 +212,4 @@ fn measure_conventional(
 }
 
 /// Note above the figures of a drive that was not measured.
-const A_GUESS: &str =
-    "a guess: nobody measured this drive; only its write amplification is compared";
+const A_GUESS: &str = "a guess without measurements: only the write amplification is compared";

@@ -8,63 +8,64 @@ use zonal_lab::bench::Progress;
 use zonal_lab::made::{BTree, Drifting, Made, Maker, Output, Shape};
 use zonal_lab::{CacheBench, Distribution, Draw, KeyGen};
 
-/// Write a made workload as a trace, which the other commands read
+/// Generate a synthetic workload and write it as a trace for the other commands
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Workloads: uniform, zipf:THETA (exact), ycsb-zipf:THETA and ycsb-scrambled (YCSB's plain and scrambled zipfian generators). With
---churn 5 another key takes the place of five in a hundred in each million requests. --btree: chunks that lookups of
-these keys in a B-tree read (pages of 32 KiB, records of 1 KiB), beyond what its reader has in memory. --cachebench:
-objects as pop.json and sizes.json in the folder of a CacheBench configuration say.
+Workloads: uniform, zipf:THETA (exact), ycsb-zipf:THETA and ycsb-scrambled (YCSB's plain and scrambled zipfian generators).
+--churn 5 replaces 5 % of the keys per million requests. --btree writes the chunk reads of lookups in a B-tree (pages of
+32 KiB, records of 1 KiB) that miss the reader's memory. --cachebench takes objects from pop.json and sizes.json of a
+CacheBench configuration.
 
-A file named x.u32le has keys of 32 bits, little-endian, as ZNCache's workloads have; x.oracleGeneral.bin has sizes and times as well.
-docs/lab.md says more.
+Output formats: x.u32le has 32-bit little-endian keys, as ZNCache's workloads; x.oracleGeneral.bin also has sizes and times.
+See docs/lab.md.
 
 Examples: zonal-lab make ycsb-scrambled --keys 1000000 --requests 10000000 --out y.u32le
           zonal-lab make zipf:0.9 --churn 20 --keys 1000000 --requests 50000000 --out moving.u32le
           zonal-lab make --cachebench kvcache_l2_wc --requests 10000000 --out l2.oracleGeneral.bin
           zonal-lab make uniform --btree --memory 2GiB --chunk 1MiB --keys 35000000 --requests 1000000 --out tree.u32le")]
 pub(crate) struct Args {
-    /// How keys are drawn
+    /// Key distribution
     #[arg(
         value_name = "WORKLOAD",
         required_unless_present = "cachebench",
         conflicts_with = "cachebench"
     )]
     workload: Option<Distribution>,
-    /// Keys that there are, or records of the tree; with --cachebench one for each of its objects unless told otherwise
+    /// Number of keys, or of records of the tree [with --cachebench: one for each of its objects]
     #[arg(long, value_name = "N", required_unless_present = "cachebench", value_parser = clap::value_parser!(u64).range(1..))]
     keys: Option<u64>,
-    /// Requests to write
+    /// Number of requests to write
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     requests: u64,
-    /// How many of them in a second, where the file has times
+    /// Requests per second, if the format has times
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     requests_per_s: u32,
-    /// What each object has, where the file has sizes
+    /// Object size, if the format has sizes
     #[arg(long, value_name = "SIZE", default_value = "64KiB", conflicts_with_all = ["btree", "cachebench"])]
     size: Bytes,
-    /// How many keys of a hundred are others after a million requests
+    /// Churn: percentage of keys replaced in each million requests
     #[arg(long, value_name = "PERCENT", default_value_t = 0, conflicts_with_all = ["btree", "cachebench"])]
     churn: u32,
-    /// Take popularity and sizes from pop.json and sizes.json in this folder
+    /// CacheBench configuration directory: take popularity and sizes from its pop.json and
+    /// sizes.json
     #[arg(long, value_name = "DIR", conflicts_with = "btree")]
     cachebench: Option<PathBuf>,
-    /// Keys of CacheBench's first version, whose ranges lie over each other (useLegacyKeyGen)
+    /// Keys as in CacheBench's first version, with overlapping ranges (useLegacyKeyGen)
     #[arg(long, requires = "cachebench")]
     legacy_keys: bool,
-    /// Look the keys up in a B-tree
+    /// Write the chunk reads of a B-tree in which the keys are looked up
     #[arg(long)]
     btree: bool,
     /// Memory of the tree's reader
     #[arg(long, value_name = "SIZE", default_value = "64MiB", requires = "btree")]
     memory: Bytes,
-    /// What the tree's file is cut into: one page or several
+    /// Chunk size of the tree's file: one page or several
     #[arg(long, value_name = "SIZE", default_value = "32KiB", requires = "btree")]
     chunk: Bytes,
-    /// Equal seeds, equal traces
+    /// Random seed; equal seeds give equal traces
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The file
+    /// Output file
     #[arg(long, value_name = "FILE")]
     out: Output,
 }
@@ -93,7 +94,7 @@ fn maker(args: &Args) -> Result<Maker, String> {
         return CacheBench::read(&popularity, &sizes, keys).map(Maker::CacheBench);
     }
     let (Some(workload), Some(keys)) = (args.workload, args.keys) else {
-        return Err("write how keys are drawn, and how many there are: --keys".into());
+        return Err("missing workload: write a key distribution, and --keys".into());
     };
     if args.btree {
         let draw = Draw::new(workload, keys, args.seed);

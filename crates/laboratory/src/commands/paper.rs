@@ -10,24 +10,30 @@ use zonal_lab::paper::{Choice, Paper, PaperReport, Scoreboard};
 
 use super::at_once;
 
-/// Run a paper's experiments again, at full drive size in virtual time: published | here | deviation
+/// Reproduce the experiments of a paper at full drive size in virtual time: published | here |
+/// deviation
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Papers: 000, \"ZNCache - ZNS Workload Analysis\" (Ramsden and Cheng, 2025), Tables 5 to 16: chunks of 64 KiB, 256 MiB and
-512 MiB, a ZNS drive and its block twin; Figures 3 to 7 and 72 to 79 as plots. 001, \"ZNSCCACHE: ZNS Based Chunk Cache\" (Ramsden, 2024), Tables 3 to 5 and Figures 3 to 8:
-as its code works, as the paper describes it, with finishes that nobody waits for, before an origin that is spread, and with 15 million
-gets; and the chunks of a B-tree. 002, \"A Zoned Storage Optimized Flash
+512 MiB, a ZNS drive and its block twin; Figures 3 to 7 and 72 to 79 as plots.
+001, \"ZNSCCACHE: ZNS Based Chunk Cache\" (Ramsden, 2024), Tables 3 to 5 and Figures 3 to 8:
+as coded, as described in the paper, with asynchronous zone finishes, with a spread of origin latency, and with 15 million
+gets; and the chunks of a B-tree.
+002, \"A Zoned Storage Optimized Flash
 Cache on ZNS SSDs\" (Yang and others, 2023), Tables 1 and 2 and Figures 2 and 7 to 10: CacheLib on both drives, in place, a region in
-a zone, in a file, regions moved and dropped. 003, \"Performance Characterization of NVMe Flash Devices with Zoned Namespaces (ZNS)\" (Doekemeijer, Tehrany and others,
-2023): its five recommendations, the engine as it is and against each. 004, \"A Media-Aware Cloud Storage Acceleration Layer (CSAL) Cache Solution\" (Zhou and others, 2023), Figures 6 to 10: zonal
-block on an Optane drive and a QLC drive beside the QLC drive and a TLC drive alone, scaled down; tenants in zones of their own. all: how many cells of each paper came
-out how near. --page writes that into a page, between the lines that its message names, of one paper as well; --html makes a page
-of all.
+a zone, in a file, regions moved and dropped.
+003, \"Performance Characterization of NVMe Flash Devices with Zoned Namespaces (ZNS)\" (Doekemeijer, Tehrany and others,
+2023): its five recommendations, the engine as it is and against each.
+004, \"A Media-Aware Cloud Storage Acceleration Layer (CSAL) Cache Solution\" (Zhou and others, 2023), Figures 6 to 10: zonal
+block on an Optane drive and a QLC drive, compared with the QLC drive and a TLC drive alone, scaled down; tenants in separate
+zones.
+all: a scoreboard of how many table cells of each paper are within 10 to 50 % of the published value. --page writes the
+scoreboard into a page, also for a single paper; --html writes an HTML page for all papers.
 
-The drives are the models zn540 and sn540, and in paper 004 guesses; no constant of theirs was fitted to a cache. docs/lab.md
-says how the runs are made, docs/results/papers.md what came out.
+The drives are the models zn540 and sn540, and guesses in paper 004; no constant of a model was fitted to a cache.
+docs/lab.md describes the method, docs/results/papers.md the results.
 
-Every run takes one core and up to 3 GiB. With --keep a run that was done before, by the same program, is not run again.
+Each run takes one core and up to 3 GiB of memory. With --keep, results of earlier runs by the same program are reused.
 
 Examples: zonal-lab paper 000 --table 5
           zonal-lab paper 000 --figure 5,6,7 --plots figures
@@ -38,31 +44,31 @@ Examples: zonal-lab paper 000 --table 5
           zonal-lab paper 000 --table 5,6 --json
           zonal-lab paper all --keep lab-papers --page docs/results/papers.md")]
 pub(crate) struct Args {
-    /// The paper's number, or all
+    /// Number of the paper, or all
     #[arg(value_name = "NUMBER")]
     papers: Papers,
-    /// These tables only, with commas between them
+    /// Tables to run, comma-separated [without it and --figure: all]
     #[arg(long = "table", value_name = "N", value_delimiter = ',')]
     tables: Vec<u32>,
-    /// These figures only, with commas between them
+    /// Figures to run, comma-separated
     #[arg(long = "figure", value_name = "N", value_delimiter = ',')]
     figures: Vec<u32>,
-    /// Draw the figures of paper 000 into this folder, as SVG
+    /// Figure directory: draw the figures of paper 000 there as SVG files
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
-    /// Also the same drives and workloads under Zonal's own defaults
+    /// Run the same drives and workloads under Zonal's own defaults, too
     #[arg(long)]
     ours: bool,
-    /// Write how many cells came out how near into this page, in place of what it says of the same papers
+    /// Page to update with the scoreboard of the chosen papers
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
-    /// Write the scoreboard of all papers as a page of HTML
+    /// HTML page to write with the scoreboard of all papers
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Keep what each run gave in this folder, and take from there what was run before
+    /// Result directory: store the result of each run, and reuse results of earlier runs
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Runs at the same time; as many as the machine has cores unless it says otherwise
+    /// Number of parallel runs [without it: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     jobs: Option<u32>,
     /// Print JSON instead of tables
@@ -91,11 +97,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let choice = Choice { tables: args.tables.clone(), figures: args.figures.clone() };
     match args.papers {
         Papers::One(_) if args.html.is_some() => {
-            Err(Failure::request("--html is for the scoreboard: write zonal-lab paper all"))
+            Err(Failure::request("--html needs the scoreboard: write zonal-lab paper all"))
         }
         Papers::One(_) if args.page.is_some() && choice != Choice::default() => {
             Err(Failure::request(
-                "a row of the scoreboard is of all tables and figures: leave --table and --figure out",
+                "the scoreboard covers all tables and figures: omit --table and --figure",
             ))
         }
         Papers::One(paper) => {
@@ -115,10 +121,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             print::text(&(report.to_string() + &drawn.collect::<String>()))
         }
         Papers::All if args.plots.is_some() => {
-            Err(Failure::request("--plots is for one paper: write zonal-lab paper 000"))
+            Err(Failure::request("--plots needs one paper: write zonal-lab paper 000"))
         }
         Papers::All if choice != Choice::default() || args.ours => Err(Failure::request(
-            "the scoreboard is of all tables and figures: leave --table, --figure and --ours out",
+            "the scoreboard covers all tables and figures: omit --table, --figure and --ours",
         )),
         Papers::All => scoreboard(args),
     }
@@ -129,14 +135,14 @@ fn check_plots(paper: Paper, choice: &Choice, args: &Args) -> Result<(), Failure
     let is_of_tables = choice.figures.is_empty() && !choice.tables.is_empty();
     match (paper.has_charts(), &args.plots) {
         (true, None) if !choice.figures.is_empty() => Err(Failure::request(format!(
-            "--figure: those of paper {paper} are drawn: say where with --plots DIR"
+            "--figure: the figures of paper {paper} are drawn as files: add --plots DIR"
         ))),
         (false, Some(_)) => Err(Failure::request(format!(
-            "--plots: the figures of paper {paper} are tables here; leave it out"
+            "--plots: the figures of paper {paper} are printed as tables: omit --plots"
         ))),
-        (true, Some(_)) if is_of_tables => Err(Failure::request(
-            "--plots: only tables are chosen; name figures as well, or neither",
-        )),
+        (true, Some(_)) if is_of_tables => {
+            Err(Failure::request("--plots: no figure is selected: add --figure, or omit --table"))
+        }
         (true, Some(folder)) => std::fs::create_dir_all(folder)
             .map_err(|error| Failure::request(format!("--plots: {}: {error}", folder.display()))),
         _ => Ok(()),
@@ -158,7 +164,9 @@ fn scoreboard(args: &Args) -> Result<(), Failure> {
 
 fn report(paper: Paper, choice: &Choice, args: &Args) -> Result<PaperReport, Failure> {
     if args.ours && !paper.has_ours() {
-        return Err(Failure::request(format!("--ours: paper {paper} has none here; leave it out")));
+        return Err(Failure::request(format!(
+            "--ours: not available for paper {paper}: omit --ours"
+        )));
     }
     let campaign = Campaign {
         experiments: Vec::new(),

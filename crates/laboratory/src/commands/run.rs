@@ -8,32 +8,31 @@ use zonal_lab::experiment::{Campaign, CampaignError, Experiments, File, Results,
 
 use super::at_once;
 
-/// Run the experiments of a file, in virtual time: a cache on the model of a drive, or jobs on a block device
+/// Run experiments from a file in virtual time: a cache on a drive model, or jobs on a block device
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A file is TOML. Each key has a value or a list of values; every combination is an experiment. docs/lab.md has all keys, and
-lab/experiments/ files to begin with.
+The file is TOML. Each key has a value or a list of values; every combination is an experiment. docs/lab.md lists all keys;
+lab/experiments/ has sample files.
 
-A file with the key jobs is about a block device: jobs that write and read as those of fio, on a drive alone or on zonal block.
+A file with the key jobs is for a block device: fio-like jobs on a drive alone, or on zonal block.
 
-A trace is a workload as well, in all formats of zonal-lab trace: [workload] trace = \"w.oracleGeneral.bin.zst\", looked for beside
-the file. Objects have their sizes; it is asked as fast as it goes, or with pace = \"1x\" as it was recorded.
+A trace can be the workload, in any format of zonal-lab trace: [workload] trace = \"w.oracleGeneral.bin.zst\" (relative to the
+file). Objects have their recorded sizes. The trace is replayed as fast as possible, or as recorded with pace = \"1x\".
 
-With --out the folder has results.csv, results.json, figures (SVG) and report.html, which needs no other file; they are
-the same whenever the same program makes them again, but for the date in the report. Runs that were done before,
-by the same program, are taken from OUT/runs.
+--out writes results.csv, results.json, figures (SVG) and report.html (self-contained). The same program writes the same
+files again, except for the date in the report. Earlier results of the same program are reused from OUT/runs.
 
 Examples: zonal-lab run lab/experiments/held-zone.toml
           zonal-lab run lab/experiments/held-zone.toml --out held-zone
           zonal-lab run my.toml --json > my.json")]
 pub(crate) struct Args {
-    /// The file
+    /// Experiment file (TOML)
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Write tables, figures and a report to this folder, and keep there what each run gave
+    /// Output directory: tables, figures, a report, and the stored result of each run
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Runs at the same time; as many as the machine has cores unless it says otherwise
+    /// Number of parallel runs [without it: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     jobs: Option<u32>,
     /// Print JSON instead of a table

@@ -21,29 +21,30 @@ use kind::Kind;
 use summary::Summary;
 use wrong::FailedSeed;
 
-/// Run the engine in virtual time, with crashes and faults
+/// Simulate the engine in virtual time, with crashes and faults
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples: zonal-lab sim --seed 42 --trace, zonal-lab sim --seeds 1..100000 --minutes 5 --json, zonal-lab sim --block --seeds 1..5000
 
-A violation ends it with exit code 1: the seed, the commit, and the smallest history that goes wrong in the same way.")]
+A violation ends the simulation with exit code 1. It prints the seed, the commit, and a reduced history that still fails.")]
 pub(crate) struct Args {
-    /// One history
+    /// Seed of one history
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     seed: Option<u64>,
-    /// Many histories: from A up to and without B, on all cores, until one goes wrong
+    /// Seeds of many histories, from A to B exclusive, on all cores, until one fails
     #[arg(long, value_name = "A..B")]
     seeds: Option<Seeds>,
-    /// Histories of a block device in place of those of the cache
+    /// Simulate the block device instead of the cache
     #[arg(long, conflicts_with = "policy")]
     block: bool,
-    /// The policy of all histories, as chunk-lru or zdrop?vop=50% [default: zone-fifo, zone-lru, flow, or one that keeps a third of everything, as the seed has it]
+    /// Eviction policy of all histories, such as chunk-lru or zdrop?vop=50% [default: chosen by the
+    /// seed: zone-fifo, zone-lru, flow, or one that keeps a third of everything]
     #[arg(long, value_name = "POLICY", value_parser = on_device)]
     policy: Option<Spec>,
-    /// Begin no history after so many minutes
+    /// Time limit in minutes: start no history after it
     #[arg(long, value_name = "M", requires = "seeds", value_parser = minutes)]
     minutes: Option<Duration>,
-    /// Print what happens: virtual time, who, what
+    /// Print each event: virtual time, actor, action
     #[arg(long, requires = "seed", conflicts_with = "json")]
     trace: bool,
     /// Print JSON

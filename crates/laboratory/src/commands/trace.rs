@@ -10,34 +10,34 @@ use zonal_lab::trace::{Capacity, Format, Replay, Trace};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Formats: oracleGeneral (libCacheSim), arc (.lis), cachelib, twitter, msr, spc (csv), text (a line for each object), text-size
-(object and size), u32le, u32be, u64le, u64be (numbers); plain or packed with zstd, xz or gzip. Names that say it
-need no --format: w.oracleGeneral.bin.zst, P3.lis.zst, w.msr.csv.gz. Reads are requests; writes and deletes
-invalidate. docs/traces.md has the columns.
+(object and size), u32le, u32be, u64le, u64be (numbers); plain, or compressed with zstd, xz or gzip. File names with the format
+need no --format: w.oracleGeneral.bin.zst, P3.lis.zst, w.msr.csv.gz. Reads are requests; writes and deletes invalidate.
+docs/traces.md lists the columns.
 
-Policies on zones: flow, zone-fifo, zone-lru, epoch, chunk-lru, region-fifo, region-lru, direct, zlru, zdrop and zlru+zdrop,
-with settings as in zdrop?vop=50%. Each object by itself: lru, fifo, clock, sieve, s3-fifo, arc, and belady, which knows the
-future; they know nothing of flash: what they write is one write for each miss.
+Zone policies: flow, zone-fifo, zone-lru, epoch, chunk-lru, region-fifo, region-lru, direct, zlru, zdrop and zlru+zdrop,
+with settings as in zdrop?vop=50%. Per-object reference policies: lru, fifo, clock, sieve, s3-fifo, arc, and belady (knows
+the future). They ignore flash: each miss is one write.
 
 Examples: zonal-lab trace w.oracleGeneral.bin.zst --policy lru,sieve,s3-fifo --capacity 4897,9794
           zonal-lab trace requests.log --format text-size --policy flow,belady --capacity 1GiB,8GiB --plot w.svg
           zonal-lab trace P3.lis.zst --policy arc --capacity 76254 --json")]
 pub(crate) struct Args {
-    /// The trace
+    /// Trace file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// How it is written down, if its name does not say
+    /// Format of the trace [without it: from the file name]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
-    /// Policies, with commas between them
+    /// Policies, comma-separated
     #[arg(long = "policy", value_name = "NAME", value_delimiter = ',', required = true)]
     policies: Vec<String>,
-    /// Room for so many objects, each counted as one, or for bytes (20MiB); with commas between them
+    /// Cache sizes, comma-separated: a number of objects, or bytes (20MiB)
     #[arg(long = "capacity", value_name = "N|SIZE", value_delimiter = ',', required = true)]
     capacities: Vec<Capacity>,
-    /// Over how many zones a policy with zones spreads its room
+    /// Number of zones of zone policies
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     zones: u32,
-    /// Draw the table as an SVG file
+    /// SVG file to write with a plot of the table
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Print JSON instead of a table
@@ -48,7 +48,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let format = args.format.or_else(|| Format::of_name(&args.file)).ok_or_else(|| {
         let file = args.file.display();
-        Failure::request(format!("the name of {file} does not say its format: write --format"))
+        Failure::request(format!("unknown trace format of {file}: write --format"))
     })?;
     let trace = Trace::new(args.file.clone(), format);
     let comparison = Replay::new(trace, &args.policies, &args.capacities, args.zones);

@@ -69,10 +69,10 @@ fn what_is_no_drive_or_somebody_elses_is_refused_and_left_alone() {
     check_failure(folder.path(), &["characterize", "--device", "zn540"], (2, said));
     let held = vec![b'x'; 64 << 20];
     std::fs::write(folder.path().join("held"), &held).unwrap();
-    let said = "file:held holds something that is not Zonal's: at byte 0";
+    let said = "file:held holds data of another program: at byte 0";
     check_failure(folder.path(), &["characterize", "--device", "file:held"], (2, said));
     assert!(std::fs::read(folder.path().join("held")).unwrap() == held, "it was written to");
-    let said = "flash: does not exist: to make a file, say how large it shall be";
+    let said = "flash: does not exist: to create a file, add its size";
     check_failure(folder.path(), &["characterize", "--device", "file:flash"], (2, said));
     let words = ["characterize", "--device", "emulator:zn540", "--effort", "0"];
     check_failure(folder.path(), &words, (2, "write --effort 0.01 to 100"));

@@ -14,11 +14,11 @@ fn what_is_no_cache_is_not_written_over() {
     file.write_all_at(b"somebody's", 1 << 20).unwrap();
     let before = fs::read(here.join("part")).unwrap();
     let shown = "at byte 1048576: \"somebody\\'s\\x00";
-    let said = format!("part: holds something that is not a cache ({shown}");
+    let said = format!("part: holds data that is not a cache ({shown}");
     check_failure(here, &["bench", "--device", "file:part"], (2, &said));
     check_failure(here, &["bench", "--device", "file:part", "--format"], (2, &said));
     let output = run(here, &["bench", "--device", "file:part"]);
-    let told = "or lose what it holds: zonal device format 'file:part' --yes\n";
+    let told = "or erase it: zonal device format 'file:part' --yes\n";
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.ends_with(told), "{said}");
     assert!(fs::read(here.join("part")).unwrap() == before, "nothing was written");
@@ -33,7 +33,7 @@ fn a_device_that_cannot_serve_is_not_made() {
     let none = "--shards must be at least 1";
     check_failure(here, &["bench", "--device", "file:x?size=1GiB", "--shards", "0"], (2, none));
     let whole = ["bench", "--device", "emulator:zn540"];
-    check_failure(here, &whole, (2, "zn540: takes 950.79GiB of memory when it is full, and "));
+    check_failure(here, &whole, (2, "zn540: needs up to 950.79GiB of memory, and "));
     assert_eq!(fs::read_dir(here).unwrap().count(), 0);
 }
 
@@ -46,8 +46,8 @@ fn a_device_that_was_divided_otherwise_says_how_and_what_to_write() {
     let formatted = run(here, &[&words[..], &["3", "--format"]].concat());
     assert_eq!(formatted.status.code(), Some(0), "{formatted:?}");
     let said = format!(
-        "flash: was formatted for 3 shards, not 2: write --shards 3 or leave it out, or lose what it \
-         holds: zonal device format '{spec}' --yes --shards 2"
+        "flash: was formatted for 3 shards, not 2: write --shards 3, or omit --shards, or erase \
+         it: zonal device format '{spec}' --yes --shards 2"
     );
     check_failure(here, &[&words[..], &["2"]].concat(), (2, &said));
 }

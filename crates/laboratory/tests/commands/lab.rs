@@ -83,8 +83,7 @@ fn jobs_of_a_file_write_to_a_block_device() {
     assert!(folder.path().join("jobs/amplification.svg").exists());
     let alone = JOBS.replace("p5800x-optane?size=44GiB", "none");
     fs::write(folder.path().join("alone.toml"), alone).unwrap();
-    let said =
-        "alone.toml: line 4, column 1: buffer: a drive with zones cannot be written in place";
+    let said = "alone.toml: line 4, column 1: buffer: a zoned drive cannot be written in place";
     check_failure(folder.path(), &["run", "alone.toml"], (2, said));
 }
 
@@ -99,13 +98,13 @@ fn a_replay_that_cannot_be_meant_or_done_says_why() {
     };
     let lru = ["--policy", "lru", "--capacity", "10"];
     let with = |words: &[&'static str]| [words, &lru].concat();
-    check(&with(&["w.log"]), (2, "the name of w.log does not say its format: write --format"));
+    check(&with(&["w.log"]), (2, "unknown trace format of w.log: write --format"));
     check(
         &with(&["w.log", "--format", "csv"]),
-        (2, "invalid value 'csv' for '--format <FORMAT>': \"csv\" is no format of traces: write "),
+        (2, "invalid value 'csv' for '--format <FORMAT>': unknown trace format \"csv\": write "),
     );
     check(&with(&["nowhere.lis"]), (2, "nowhere.lis: cannot be read: No such file"));
-    check(&with(&["w.lis"]), (2, "w.lis, line 2: the line ends where a count was expected"));
+    check(&with(&["w.lis"]), (2, "w.lis, line 2: the line ends early: expected a count"));
     check(
         &["w.lis", "--policy", "mru", "--capacity", "10"],
         (2, "there is no policy \"mru\": write one of "),
@@ -180,7 +179,7 @@ fn a_trace_beside_the_file_is_a_workload_and_one_that_breaks_off_fails_the_run()
     // From second 1 to second 5, plus the answer.
     assert!((4.0..4.2).contains(&(outcome["took_ns"].as_f64().unwrap() / 1e9)), "{outcome}");
     fs::write(here.join("files/w.text-size"), "1 a 100\n2 b\n3 c x\n").unwrap();
-    let said = "files/w.text-size, line 3, column 5: a size in bytes was expected instead of \"x\"";
+    let said = "files/w.text-size, line 3, column 5: expected a size in bytes, not \"x\"";
     check_failure(here, &["run", "files/w.toml", "--out", "out"], (2, said));
     assert!(!here.join("out/report.html").exists());
     fs::remove_file(here.join("files/w.text-size")).unwrap();
@@ -196,7 +195,7 @@ fn advice_is_sentences_tables_and_a_report() {
     let output = run(folder.path(), &[&words[..], &["--html", "advice"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stdout).unwrap();
-    for part in ["w.text-size: 5 reads", "Take zn540", "Without zones (sn540", "Replays"] {
+    for part in ["w.text-size: 5 reads", "Recommended: zn540", "Without zones (sn540", "Replays"] {
         assert!(said.contains(part), "{part} in {said}");
     }
     for file in ["advice.json", "hit-ratio.svg", "latency.svg", "report.html"] {
@@ -216,12 +215,15 @@ fn advice_that_cannot_be_meant_or_given_says_why() {
     let check = |words: &[&str], failure| {
         check_failure(here, &[&["advise", "--trace"], words].concat(), failure);
     };
-    check(&["w.log"], (2, "the name of w.log does not say its format: write --format"));
+    check(&["w.log"], (2, "unknown trace format of w.log: write --format"));
     check(&["no.lis"], (2, "no.lis: cannot be read: No such file"));
-    check(&["w.text-size", "--capacity", "2GiB"], (2, "a cache of 1 zones of 1077MiB leaves"));
+    check(
+        &["w.text-size", "--capacity", "2GiB"],
+        (2, "a cache of 1 zones of 1077MiB is too small"),
+    );
     check(&["w.text-size", "--drive", "zn541"], (2, "invalid value 'zn541' for '--drive <NAME>'"));
     check(&["w.text-size", "--pace", "fast"], (2, "invalid value 'fast' for '--pace <TIMES>'"));
-    check(&["w.text-size"], (2, "w.text-size, line 2, column 5: a size in bytes was expected"));
+    check(&["w.text-size"], (2, "w.text-size, line 2, column 5: expected a size in bytes"));
 }
 
 #[test]
@@ -237,26 +239,30 @@ fn experiments_that_cannot_be_meant_say_why() {
     let check = |words: &[&str], said| {
         check_failure(here, &[&["paper"], words].concat(), (2, said));
     };
-    let has = "paper 000 has tables 5 to 16 and figures 3, 4, 5, 6, 7, 72, 73, 74, 75, 76, 77, 78, 79 here";
+    let has = "available for paper 000: tables 5 to 16 and figures 3, 4, 5, 6, 7, 72, 73, 74, 75, \
+               76, 77, 78, 79";
     check(&["000", "--table", "4"], has);
-    let where_to = "--figure: those of paper 000 are drawn: say where with --plots DIR";
+    let where_to = "--figure: the figures of paper 000 are drawn as files: add --plots DIR";
     check(&["000", "--figure", "7"], where_to);
-    let only_tables = "--plots: only tables are chosen; name figures as well, or neither";
+    let only_tables = "--plots: no figure is selected: add --figure, or omit --table";
     check(&["000", "--table", "5", "--plots", "figures"], only_tables);
     let no_folder = "--plots: held.toml/figures: Not a directory";
     check(&["000", "--figure", "7", "--plots", "held.toml/figures"], no_folder);
-    let none = "--plots: the figures of paper 002 are tables here; leave it out";
+    let none = "--plots: the figures of paper 002 are printed as tables: omit --plots";
     check(&["002", "--plots", "figures"], none);
-    check(&["all", "--plots", "figures"], "--plots is for one paper: write zonal-lab paper 000");
-    check(&["001", "--figure", "9"], "paper 001 has tables 3 to 5 and figures 3 to 8 here");
-    check(&["002", "--table", "3"], "paper 002 has tables 1 to 2 and figures 2, 7, 8, 9, 10 here");
-    check(&["004", "--ours"], "--ours: paper 004 has none here; leave it out");
-    check(&["001", "--html", "p.html"], "--html is for the scoreboard: write zonal-lab paper all");
+    check(&["all", "--plots", "figures"], "--plots needs one paper: write zonal-lab paper 000");
+    check(&["001", "--figure", "9"], "available for paper 001: tables 3 to 5 and figures 3 to 8");
+    check(
+        &["002", "--table", "3"],
+        "available for paper 002: tables 1 to 2 and figures 2, 7, 8, 9, 10",
+    );
+    check(&["004", "--ours"], "--ours: not available for paper 004: omit --ours");
+    check(&["001", "--html", "p.html"], "--html needs the scoreboard: write zonal-lab paper all");
     check(
         &["001", "--table", "5", "--page", "p.md"],
-        "a row of the scoreboard is of all tables and figures: leave --table and --figure out",
+        "the scoreboard covers all tables and figures: omit --table and --figure",
     );
-    check(&["all", "--table", "5"], "the scoreboard is of all tables and figures: leave --table");
+    check(&["all", "--table", "5"], "the scoreboard covers all tables and figures: omit --table");
 }
 
 #[test]
@@ -310,7 +316,7 @@ fn a_made_workload_is_a_trace_that_is_read_again() {
             "--out",
             "d.u32le",
         ],
-        (2, "a chunk is one page of 32KiB or several, below 4GiB, not 5KiB"),
+        (2, "a chunk must be a multiple of the page size 32KiB and below 4GiB, not 5KiB"),
     );
     check(
         &["uniform", "--keys", "1000000000000", "--requests", "10", "--out", "d.u32le"],

@@ -105,9 +105,10 @@ impl S3Origin {
             (Some(refusal), _) => OriginError::NotFound(refusal),
             (None, Some(refusal)) => OriginError::Denied(ErrorResponse {
                 message: format!(
-                    "The origin tells neither where the bucket {bucket} lies nor what is in it, so it cannot be told from an \
-                     API of the origin. Allow one of the two to the cache's identity (s3:GetBucketLocation, \
-                     s3:ListBucket), or name the bucket in the configuration of the cache."
+                    "The origin denies both the location and the listing of bucket {bucket}, so \
+                     the cache cannot distinguish the bucket from an API path of the origin. Allow \
+                     s3:GetBucketLocation or s3:ListBucket to the cache's identity, or name the \
+                     bucket in the configuration of the cache."
                 ),
                 ..refusal
             }),
@@ -131,8 +132,7 @@ impl S3Origin {
         let request = self.asking(Method::GET, &url, bucket).body(());
         let answer = self.attempt(request.expect("made of valid parts")).await?;
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let too_long =
-            |_| OriginError::invalid_response("an answer about a bucket that does not end");
+        let too_long = |_| OriginError::invalid_response("a bucket response without end");
         Ok(body.map_err(too_long)?.to_bytes().to_vec())
     }
 }

@@ -33,7 +33,11 @@ pub struct EndpointError {
 
 impl fmt::Display for EndpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no endpoint: write http://HOST[:PORT] or https://HOST[:PORT]", self.text)
+        write!(
+            f,
+            "{:?} is not an endpoint: write http://HOST[:PORT] or https://HOST[:PORT]",
+            self.text
+        )
     }
 }
 

@@ -42,7 +42,8 @@ pub(crate) async fn read(response: Response<Incoming>) -> (response::Parts, Opti
 /// Error for a header that the origin canonicalizes differently: it treats other white space as
 /// spaces.
 pub(super) fn unsignable(header: &HeaderName) -> OriginError {
-    let cause = "the origin signs white space in a header in another way: write single spaces";
+    let cause =
+        "the origin rejects the signature of a header with repeated white space: use single spaces";
     let error = S3Error::new(StatusCode::BAD_REQUEST, "InvalidArgument", cause);
     error.with("ArgumentName", header.as_str()).into()
 }
@@ -75,12 +76,14 @@ pub(crate) fn meaning(parts: &response::Parts, document: &[u8]) -> OriginError {
             OriginError::Throttled { refusal, retry_after: retry_after(&parts.headers) }
         }
         // Unexpected 304: the request had no conditions, or only those of a range.
-        StatusCode::NOT_MODIFIED => OriginError::invalid_response("304 to who has nothing"),
+        StatusCode::NOT_MODIFIED => {
+            OriginError::invalid_response("304 to an unconditional request")
+        }
         // Redirections to addresses that are not configured are followed neither by Zonal nor by
         // clients.
         _ if status.is_redirection() => OriginError::Redirected { region },
         _ if status.is_informational() => {
-            OriginError::invalid_response(format!("{status}, which ends nothing"))
+            OriginError::invalid_response(format!("{status}, which is not a final status"))
         }
         _ if refusal.code == "SlowDown" => {
             OriginError::Throttled { refusal, retry_after: retry_after(&parts.headers) }
@@ -118,7 +121,7 @@ fn of_certificate(error: &rustls::CertificateError) -> String {
     match error {
         // A bad signature means that another authority has the same name.
         rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature => {
-            "no authority that is known here signed it".to_owned()
+            "unknown issuer".to_owned()
         }
         error => error.to_string(),
     }
@@ -129,7 +132,7 @@ pub(super) fn no_such_bucket(bucket: &str) -> OriginError {
     OriginError::NotFound(ErrorResponse {
         status: StatusCode::NOT_FOUND.as_u16(),
         code: "NoSuchBucket".to_owned(),
-        message: format!("{bucket:?} is no bucket"),
+        message: format!("{bucket:?} is not a bucket name"),
     })
 }
 

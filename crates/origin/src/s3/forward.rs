@@ -108,7 +108,7 @@ impl S3Origin {
         let stalled = OriginError::Stalled { waited_for: Wait::Body, after };
         let read = tokio::time::timeout(after, error_mapping::read(answer)).await;
         let (mut parts, document) = read.map_err(|_| stalled)?;
-        let too_long = || OriginError::invalid_response("an error document that does not end");
+        let too_long = || OriginError::invalid_response("an error document without end");
         let document = document.ok_or_else(too_long)?;
         self.stats.received_bytes.add(document.len() as u64);
         let meaning = error_mapping::meaning(&parts, &document);

@@ -56,9 +56,7 @@ pub(crate) fn check<B>(
     if response.status() != StatusCode::PARTIAL_CONTENT {
         // A 200 is the whole object, or an error document with the wrong status.
         let status = response.status();
-        return Err(OriginError::invalid_response(format!(
-            "a range was asked for and {status} came"
-        )));
+        return Err(OriginError::invalid_response(format!("{status} to a range request")));
     }
     let headers = response.headers();
     let etag = text(headers, ETAG);
@@ -82,7 +80,7 @@ pub(crate) fn check<B>(
             OriginError::Changed
         } else {
             OriginError::invalid_response(format!(
-                "bytes {asked:?} were asked for, {content_range:?} came"
+                "a request for bytes {asked:?} was answered with {content_range:?}"
             ))
         });
     }

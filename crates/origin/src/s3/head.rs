@@ -28,14 +28,15 @@ impl S3Origin {
             .await?;
         if response.status() != StatusCode::OK {
             return Err(OriginError::invalid_response(format!(
-                "HEAD was answered {}",
+                "status {} to a HEAD request",
                 response.status()
             )));
         }
         let length = response.headers().get(CONTENT_LENGTH);
         let size = length.and_then(|length| digits(length.to_str().ok()?));
-        let size =
-            size.ok_or_else(|| OriginError::invalid_response("HEAD without a Content-Length"))?;
+        let size = size.ok_or_else(|| {
+            OriginError::invalid_response("a HEAD response without Content-Length")
+        })?;
         let head = ObjectHead::from_headers(size, response.headers());
         match &head.etag {
             Some(etag) if size == 0 && etag != ETAG_OF_NOTHING => {
@@ -63,7 +64,7 @@ impl S3Origin {
             Err(OriginError::RangeNotSatisfiable) => Ok(()),
             Ok(answer) if answer.body().is_end_stream() => Ok(()),
             Ok(_) => Err(OriginError::invalid_response(
-                "HEAD of an object that is not empty says 0 bytes",
+                "a HEAD response with 0 bytes for an object that is not empty",
             )),
             Err(error) => Err(error),
         }

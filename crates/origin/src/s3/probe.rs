@@ -50,7 +50,7 @@ impl S3Origin {
             Ok(response) => match is_list(response).await {
                 true => Ok(()),
                 false => Err(OriginError::invalid_response(
-                    "its list of buckets is none: is it an S3 endpoint?",
+                    "its bucket list is malformed: is it an S3 endpoint?",
                 )),
             },
             Err(error) => match error.refusal() {

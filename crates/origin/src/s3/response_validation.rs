@@ -84,13 +84,11 @@ impl ForwardedRequest {
         let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
         let length = lengths.next();
         if lengths.any(|other| Some(other) != length) {
-            return Err(OriginError::invalid_response("two Content-Lengths"));
+            return Err(OriginError::invalid_response("two Content-Length headers"));
         }
         let has_end = answer.body().is_end_stream() || self.method == Method::HEAD;
         if !has_end && length.is_none() && !headers.contains_key(TRANSFER_ENCODING) {
-            return Err(OriginError::invalid_response(
-                "an answer whose end cannot be told from a break",
-            ));
+            return Err(OriginError::invalid_response("a response whose end cannot be detected"));
         }
         match &self.range {
             Some(range) if status == StatusCode::PARTIAL_CONTENT => check_range(range, headers),
@@ -105,7 +103,7 @@ impl ForwardedRequest {
             status if status.is_success() => self.check(answer),
             status if status.is_redirection() => Err(OriginError::Redirected { region: None }),
             status if status.is_informational() => {
-                Err(OriginError::invalid_response(format!("{status}, which ends nothing")))
+                Err(OriginError::invalid_response(format!("{status}, which is not a final status")))
             }
             _ => Ok(()),
         }
@@ -137,8 +135,9 @@ fn check_range(asked: &str, headers: &HeaderMap) -> Result<(), OriginError> {
     // range.
     let ResolvedRange::Part(_) = resolve(asked, u64::MAX) else { return Ok(()) };
     let told = text(headers, CONTENT_RANGE).unwrap_or_default();
-    let invalid_response =
-        || OriginError::invalid_response(format!("{asked} was asked for, {told:?} came"));
+    let invalid_response = || {
+        OriginError::invalid_response(format!("a request for {asked} was answered with {told:?}"))
+    };
     let (range, size) = parse_content_range(&told).ok_or_else(invalid_response)?;
     let is_it = match size {
         Some(size) => resolve(asked, size) == ResolvedRange::Part(range.clone()),

@@ -491,7 +491,7 @@ async fn https_works_with_a_trusted_certificate_and_only_with_one() {
     };
     assert_eq!(get(&open(roots)).await.unwrap(), b"2345");
     let result = get(&open(rustls::RootCertStore::empty())).await;
-    let cause = "no authority that is known here signed it".to_owned();
+    let cause = "unknown issuer".to_owned();
     assert_eq!(result, Err(OriginError::Untrusted { cause }));
 }
 

@@ -114,9 +114,9 @@ impl S3Origin {
         };
         let body = Limited::new(answer.into_body(), PAGE_BYTES_MAX).collect().await;
         let body =
-            body.map_err(|_| OriginError::invalid_response("a list of uploads that does not end"))?;
+            body.map_err(|_| OriginError::invalid_response("a list of uploads without end"))?;
         parse(&body.to_bytes())
-            .ok_or_else(|| OriginError::invalid_response("a list of uploads that is none"))
+            .ok_or_else(|| OriginError::invalid_response("a malformed list of uploads"))
     }
 }
 
@@ -125,8 +125,9 @@ const NOT_IMPLEMENTED: u16 = StatusCode::NOT_IMPLEMENTED.as_u16();
 fn not_told(bucket: &str, refusal: ErrorResponse) -> OriginError {
     OriginError::Denied(ErrorResponse {
         message: format!(
-            "The origin does not tell which uploads are under way in {bucket}, so it cannot be told of which object this one \
-             is. Allow it to the cache's identity (s3:ListBucketMultipartUploads): who may not write everything needs it."
+            "The origin denies the list of multipart uploads in {bucket}, so the cache cannot find \
+             the object of this upload. Allow s3:ListBucketMultipartUploads to the cache's \
+             identity: keys without write access to everything need it."
         ),
         ..refusal
     })

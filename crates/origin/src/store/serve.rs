@@ -89,7 +89,7 @@ impl ReadOnlyOrigin {
             }
             next = listed.next;
         }
-        Err(OriginError::slow_down("the store lists nothing that could be shown"))
+        Err(OriginError::slow_down("this store has no list of its objects"))
     }
 
     async fn serve_read(&self, request: &Parts, object: &ObjectName, permit: Permit) -> Answer {
@@ -147,6 +147,6 @@ fn read_only() -> OriginError {
     OriginError::Failed(ErrorResponse {
         status: 405,
         code: "MethodNotAllowed".to_owned(),
-        message: "this bucket is only read: its store is not one of S3".to_owned(),
+        message: "this bucket is read-only: its store is not S3".to_owned(),
     })
 }

@@ -69,7 +69,10 @@ impl Admin {
         let node = self.node.get().filter(|_| is_serving);
         let up = node.and_then(|node| Some((node, node.front.gateway()?)));
         let Some((node, gateway)) = up else {
-            return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "it does not serve now"));
+            return Err(refuse(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "not serving: still starting, or stopping",
+            ));
         };
         match order {
             AdminCommand::Warm | AdminCommand::Pin => {
@@ -90,7 +93,10 @@ impl Admin {
         (order, request): (AdminCommand, Request<Incoming>),
     ) -> Result<Response<Body>, Refusal> {
         let Ok(place) = self.warming.clone().try_acquire_owned() else {
-            return Err(refuse(StatusCode::CONFLICT, "a warm-up is under way"));
+            return Err(refuse(
+                StatusCode::CONFLICT,
+                "another warm-up is running: retry when it has ended",
+            ));
         };
         let list = list_of(request).await?;
         if matches!(order, AdminCommand::Pin) {
@@ -112,7 +118,10 @@ impl Admin {
         request: Request<Incoming>,
     ) -> Result<Response<Body>, Refusal> {
         let Ok(place) = self.warming.clone().try_acquire_owned() else {
-            return Err(refuse(StatusCode::CONFLICT, "a warm-up is under way"));
+            return Err(refuse(
+                StatusCode::CONFLICT,
+                "another warm-up is running: retry when it has ended",
+            ));
         };
         let list = list_of(request).await?;
         if list.iter().any(|wanted| matches!(wanted, ListedName::Part(..))) {
@@ -136,7 +145,10 @@ impl Admin {
         request: Request<Incoming>,
     ) -> Result<Response<Body>, Refusal> {
         let Ok(place) = self.purging.clone().try_acquire_owned() else {
-            return Err(refuse(StatusCode::CONFLICT, "a purge is under way"));
+            return Err(refuse(
+                StatusCode::CONFLICT,
+                "another purge is running: retry when it has ended",
+            ));
         };
         let list = list_of(request).await?;
         if list.iter().any(|wanted| matches!(wanted, ListedName::Part(..))) {
@@ -161,10 +173,17 @@ async fn list_of(request: Request<Incoming>) -> Result<Vec<ListedName>, Refusal>
     let list = match tokio::time::timeout(LIST_PATIENCE, list).await {
         Ok(Ok(list)) => list.to_bytes(),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "a list has 16 MiB at most"));
+            return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "the list exceeds 16 MiB: split it"));
         }
-        Ok(Err(_)) => return Err(refuse(StatusCode::BAD_REQUEST, "the list broke off")),
-        Err(_) => return Err(refuse(StatusCode::REQUEST_TIMEOUT, "the list did not come")),
+        Ok(Err(_)) => {
+            return Err(refuse(
+                StatusCode::BAD_REQUEST,
+                "the list is incomplete: the connection ended early",
+            ));
+        }
+        Err(_) => {
+            return Err(refuse(StatusCode::REQUEST_TIMEOUT, "timed out waiting for the list"));
+        }
     };
     let list = str::from_utf8(&list)
         .map_err(|_| "the list is not UTF-8".to_owned())
@@ -174,7 +193,7 @@ async fn list_of(request: Request<Incoming>) -> Result<Vec<ListedName>, Refusal>
         0 => Err(refuse(StatusCode::BAD_REQUEST, "the list is empty")),
         1..=object_list::OBJECTS_MAX => Ok(list),
         _ => {
-            let why = format!("a list has {} objects at most", object_list::OBJECTS_MAX);
+            let why = format!("the list exceeds {} objects: split it", object_list::OBJECTS_MAX);
             Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &why))
         }
     }
@@ -184,9 +203,9 @@ fn switch(gateway: &Gateway, caching: Caching) -> Response<Body> {
     let was = gateway.set_caching(caching);
     match (was, caching) {
         (Caching::On, Caching::Off) => tracing::warn!(
-            "the cache was switched off: every read goes to the origin, until it is switched on or Zonal restarts"
+            "cache switched off: all reads go to the origin until zonal cache on or a restart"
         ),
-        (Caching::Off, Caching::On) => tracing::info!("the cache was switched on again"),
+        (Caching::Off, Caching::On) => tracing::info!("cache switched on"),
         (Caching::On, Caching::On) | (Caching::Off, Caching::Off) => {}
     }
     let switched = switching::Switched { cache: caching.into(), was: was.into() };

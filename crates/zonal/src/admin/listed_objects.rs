@@ -55,9 +55,9 @@ impl ListedObjects {
             if let Some(below) = &mut self.below {
                 let key = below.key(&self.origins).await;
                 let why = match key {
-                    Ok(Some(_)) if self.room == 0 => Some(format!(
-                        "more than {OBJECTS_MAX} objects with all that the list names"
-                    )),
+                    Ok(Some(_)) if self.room == 0 => {
+                        Some(format!("the whole list has more than {OBJECTS_MAX} objects"))
+                    }
                     Ok(Some(key)) => {
                         self.room -= 1;
                         below.objects += 1;
@@ -65,7 +65,7 @@ impl ListedObjects {
                         return Some(Next::Object(object, None));
                     }
                     Ok(None) if below.objects == 0 => {
-                        Some("not found: the origin has no object there".to_owned())
+                        Some("not found: the origin has no object with this prefix".to_owned())
                     }
                     Ok(None) => None,
                     Err(why) => Some(why),
@@ -101,7 +101,7 @@ impl PrefixListing {
             };
             let Prefix { bucket, prefix } = &self.prefix;
             let page = origins.list(bucket, prefix, token).await;
-            let page = page.map_err(|error| format!("cannot be listed: {error}"))?;
+            let page = page.map_err(|error| format!("listing failed: {error}"))?;
             self.page = page.keys.into_iter();
             self.next = page.next.map_or(Token::End, Token::Next);
         }

@@ -9,15 +9,15 @@ use zonal_origin::Stats as OriginStats;
 use crate::metrics::{Metric, MetricKind, Snapshot, Value, counter, gauge, labelled};
 
 const OPENS_FOUND: &str = "zonal_cache_opens_found_total";
-const OPENS_FOUND_HELP: &str = "Heads by where they were found";
+const OPENS_FOUND_HELP: &str = "Object head lookups by result";
 const PIECES_FOUND: &str = "zonal_cache_pieces_found_total";
-const PIECES_FOUND_HELP: &str = "Pieces of chunks by where they were found";
+const PIECES_FOUND_HELP: &str = "Chunk pieces by source";
 const ZONES: &str = "zonal_device_zones";
-const ZONES_HELP: &str = "Zones by what they are used for";
+const ZONES_HELP: &str = "Zones by state";
 
 /// Metrics of each shard; labels `device` and `shard`.
 const SHARD: &[Metric<ShardStats>] = &[
-    counter("zonal_cache_opens_total", "Heads asked for", |s| s.cache.opens),
+    counter("zonal_cache_opens_total", "Object head lookups", |s| s.cache.opens),
     labelled(MetricKind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "fresh"), |s| {
         s.cache.opens_fresh
     }),
@@ -36,7 +36,7 @@ const SHARD: &[Metric<ShardStats>] = &[
     labelled(MetricKind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "joined"), |s| {
         s.cache.opens_joined
     }),
-    counter("zonal_cache_pieces_total", "Pieces of chunks asked for", |s| s.cache.pieces),
+    counter("zonal_cache_pieces_total", "Chunk pieces requested", |s| s.cache.pieces),
     labelled(MetricKind::Counter, (PIECES_FOUND, PIECES_FOUND_HELP), ("path", "dram"), |s| {
         s.cache.pieces_dram_hits
     }),
@@ -49,218 +49,230 @@ const SHARD: &[Metric<ShardStats>] = &[
     labelled(MetricKind::Counter, (PIECES_FOUND, PIECES_FOUND_HELP), ("path", "missed"), |s| {
         s.cache.pieces_missed
     }),
-    counter("zonal_cache_served_bytes_total", "Bytes handed to readers", |s| s.cache.served_bytes),
-    counter("zonal_cache_served_flash_bytes_total", "Of them, read from flash", |s| {
-        s.cache.served_flash_bytes
-    }),
+    counter("zonal_cache_served_bytes_total", "Bytes served to readers", |s| s.cache.served_bytes),
+    counter(
+        "zonal_cache_served_flash_bytes_total",
+        "Served bytes that were read from flash",
+        |s| s.cache.served_flash_bytes,
+    ),
     counter("zonal_cache_fetched_bytes_total", "Bytes received from the origin", |s| {
         s.cache.fetched_bytes
     }),
-    counter("zonal_cache_fetches_total", "Ranges asked of the origin", |s| s.cache.fetches),
-    counter("zonal_cache_head_fetches_total", "Heads asked of the origin", |s| {
+    counter("zonal_cache_fetches_total", "Range requests to the origin", |s| s.cache.fetches),
+    counter("zonal_cache_head_fetches_total", "HEAD requests to the origin", |s| {
         s.cache.head_fetches
     }),
-    counter("zonal_cache_fetch_errors_total", "Requests to the origin that failed", |s| {
+    counter("zonal_cache_fetch_errors_total", "Failed requests to the origin", |s| {
         s.cache.fetch_errors
     }),
     counter(
         "zonal_cache_fetches_abandoned_total",
-        "Fetches that nobody waited for any more",
+        "Fetches dropped because all their readers had left",
         |s| s.cache.fetches_abandoned,
     ),
     counter(
         "zonal_cache_fetches_stalled_total",
-        "Fetches ended early because their readers stopped",
+        "Fetches cut short because their readers stopped",
         |s| s.cache.fetches_stalled,
     ),
-    counter("zonal_cache_prefetched_bytes_total", "Bytes fetched ahead of readers", |s| {
-        s.cache.prefetched_bytes
-    }),
-    counter("zonal_cache_prefetched_read_bytes_total", "Of them, read", |s| {
+    counter("zonal_cache_prefetched_bytes_total", "Prefetched bytes", |s| s.cache.prefetched_bytes),
+    counter("zonal_cache_prefetched_read_bytes_total", "Prefetched bytes that were read", |s| {
         s.cache.prefetched_read_bytes
     }),
-    counter("zonal_cache_prefetched_unread_bytes_total", "Of them, given up unread", |s| {
-        s.cache.prefetched_unread_bytes
-    }),
-    counter("zonal_cache_admitted_bytes_total", "Bytes of chunks that went to flash", |s| {
+    counter(
+        "zonal_cache_prefetched_unread_bytes_total",
+        "Prefetched bytes that were dropped unread",
+        |s| s.cache.prefetched_unread_bytes,
+    ),
+    counter("zonal_cache_admitted_bytes_total", "Chunk bytes admitted to flash", |s| {
         s.cache.admitted_bytes
     }),
-    counter("zonal_cache_refused_bytes_total", "Bytes of chunks that did not go to flash", |s| {
-        s.cache.refused_bytes
-    }),
-    counter("zonal_cache_turned_away_bytes_total", "Bytes not worth a flash write", |s| {
+    counter(
+        "zonal_cache_refused_bytes_total",
+        "Chunk bytes not admitted because flash was too slow or lost",
+        |s| s.cache.refused_bytes,
+    ),
+    counter("zonal_cache_turned_away_bytes_total", "Bytes rejected by the admission policy", |s| {
         s.cache.turned_away_bytes
     }),
-    counter("zonal_cache_unpinned_bytes_total", "Bytes for which pins had no room", |s| {
-        s.cache.unpinned_bytes
-    }),
-    gauge("zonal_cache_pinned_bytes", "Bytes that are pinned", |s| s.pinned.0),
-    gauge("zonal_cache_pinned_max_bytes", "Bytes that may be pinned", |s| s.pinned_max.0),
-    counter("zonal_cache_heads_refused_total", "Heads that did not go to flash", |s| {
+    counter(
+        "zonal_cache_unpinned_bytes_total",
+        "Bytes not pinned because the pin limit was reached",
+        |s| s.cache.unpinned_bytes,
+    ),
+    gauge("zonal_cache_pinned_bytes", "Pinned bytes", |s| s.pinned.0),
+    gauge("zonal_cache_pinned_max_bytes", "Limit of pinned bytes", |s| s.pinned_max.0),
+    counter("zonal_cache_heads_refused_total", "Object heads not admitted to flash", |s| {
         s.cache.heads_refused
     }),
-    counter("zonal_cache_damaged_total", "Chunks on flash that were unreadable or wrong", |s| {
+    counter("zonal_cache_damaged_total", "Chunks on flash that were unreadable or corrupt", |s| {
         s.cache.damaged
     }),
-    counter("zonal_cache_evicted_total", "Records forgotten with their zone", |s| s.cache.evicted),
-    counter("zonal_cache_removals_total", "Removals acknowledged", |s| s.cache.removals),
-    gauge("zonal_cache_backlog_bytes", "Bytes admitted and not yet on flash", |s| s.backlog.0),
+    counter("zonal_cache_evicted_total", "Records evicted with their zone", |s| s.cache.evicted),
+    counter("zonal_cache_removals_total", "Acknowledged removals", |s| s.cache.removals),
+    gauge("zonal_cache_backlog_bytes", "Admitted bytes not yet written to flash", |s| s.backlog.0),
     gauge("zonal_cache_records", "Records in the index", |s| s.records),
-    gauge("zonal_cache_index_bytes", "Memory of the index", |s| s.index_memory.0),
-    gauge("zonal_cache_dram_bytes", "Memory of chunks that wait or are read often", |s| {
-        s.held_memory.0
-    }),
-    gauge("zonal_cache_unread_bytes", "Bytes fetched ahead that wait for readers", |s| s.unread.0),
-    gauge("zonal_cache_scans_open", "Readers that are fetched ahead of", |s| s.open_scans),
-    gauge("zonal_cache_buffers_in_use", "Buffers that hold data", |s| s.buffers_in_use),
+    gauge("zonal_cache_index_bytes", "Memory used by the index", |s| s.index_memory.0),
+    gauge(
+        "zonal_cache_dram_bytes",
+        "Memory used by chunks on probation and by frequently read chunks",
+        |s| s.held_memory.0,
+    ),
+    gauge("zonal_cache_unread_bytes", "Prefetched bytes waiting to be read", |s| s.unread.0),
+    gauge("zonal_cache_scans_open", "Readers with prefetch", |s| s.open_scans),
+    gauge("zonal_cache_buffers_in_use", "Buffers in use", |s| s.buffers_in_use),
     counter("zonal_log_appended_bytes_total", "Bytes of new records", |s| s.log.appended_bytes),
-    counter("zonal_log_rewritten_bytes_total", "Bytes of records that reclaim kept", |s| {
+    counter("zonal_log_rewritten_bytes_total", "Bytes of records rewritten by reclaim", |s| {
         s.log.rewritten_bytes
     }),
-    counter("zonal_log_rewrites_refused_total", "Records that reclaim had no room to keep", |s| {
-        s.log.rewrites_refused
-    }),
+    counter(
+        "zonal_log_rewrites_refused_total",
+        "Records that reclaim could not rewrite for lack of space",
+        |s| s.log.rewrites_refused,
+    ),
     counter("zonal_log_segments_total", "Segments written", |s| s.log.segments),
     counter("zonal_log_segments_lingered_total", "Segments written before they were full", |s| {
         s.log.segments_lingered
     }),
     counter("zonal_log_tombstones_total", "Tombstones written", |s| s.log.tombstones),
-    counter("zonal_log_foreground_waits_total", "Appends that waited for an empty zone", |s| {
+    counter("zonal_log_foreground_waits_total", "Appends delayed for an empty zone", |s| {
         s.log.foreground_waits
     }),
-    counter("zonal_device_written_bytes_total", "Bytes sent to the device", |s| {
+    counter("zonal_device_written_bytes_total", "Bytes written to the device", |s| {
         s.log.device_written_bytes
     }),
-    counter("zonal_device_read_bytes_total", "Bytes asked of the device", |s| {
+    counter("zonal_device_read_bytes_total", "Bytes read from the device", |s| {
         s.log.device_read_bytes
     }),
-    counter("zonal_device_zones_reset_total", "Zones emptied", |s| s.log.zones_reset),
-    counter("zonal_device_write_errors_total", "Writes that failed", |s| s.log.write_errors),
-    counter("zonal_device_read_errors_total", "Reads that failed", |s| s.log.read_errors),
-    counter("zonal_device_check_errors_total", "Granules whose check did not fit", |s| {
+    counter("zonal_device_zones_reset_total", "Zones reset", |s| s.log.zones_reset),
+    counter("zonal_device_write_errors_total", "Failed writes", |s| s.log.write_errors),
+    counter("zonal_device_read_errors_total", "Failed reads", |s| s.log.read_errors),
+    counter("zonal_device_check_errors_total", "Granules with a checksum mismatch", |s| {
         s.log.check_errors
     }),
-    counter(
-        "zonal_device_zones_unreadable_total",
-        "Zones of which something could not be read at the start",
-        |s| s.log.zones_unreadable,
-    ),
-    gauge("zonal_device_zone_bytes", "What a zone takes", |s| s.zone_capacity.0),
+    counter("zonal_device_zones_unreadable_total", "Zones with read errors during recovery", |s| {
+        s.log.zones_unreadable
+    }),
+    gauge("zonal_device_zone_bytes", "Zone capacity in bytes", |s| s.zone_capacity.0),
     labelled(MetricKind::Gauge, (ZONES, ZONES_HELP), ("use", "empty"), |s| s.zones[0].into()),
     labelled(MetricKind::Gauge, (ZONES, ZONES_HELP), ("use", "open"), |s| s.zones[1].into()),
     labelled(MetricKind::Gauge, (ZONES, ZONES_HELP), ("use", "sealed"), |s| s.zones[2].into()),
     labelled(MetricKind::Gauge, (ZONES, ZONES_HELP), ("use", "reclaiming"), |s| s.zones[3].into()),
     labelled(MetricKind::Gauge, (ZONES, ZONES_HELP), ("use", "retired"), |s| s.zones[4].into()),
-    gauge("zonal_device_lost", "1 when the device no longer answers", |s| s.is_gone.into()),
-    gauge("zonal_device_isolated", "1 while it is done without until it answers well", |s| {
-        s.is_isolated.into()
+    gauge("zonal_device_lost", "1 when the device is lost", |s| s.is_gone.into()),
+    gauge("zonal_device_isolated", "1 while the device is isolated", |s| s.is_isolated.into()),
+    counter("zonal_device_isolations_total", "Isolations of the device", |s| s.isolations),
+    counter("zonal_device_read_timeouts_total", "Reads that timed out", |s| s.reads_timed_out),
+    gauge("zonal_device_removals_missed", "Pending removals of an isolated device", |s| {
+        s.removals_missed
     }),
-    counter("zonal_device_isolations_total", "Times that it was isolated", |s| s.isolations),
-    counter("zonal_device_read_timeouts_total", "Reads that were not answered in time", |s| {
-        s.reads_timed_out
-    }),
-    gauge("zonal_device_removals_missed", "Removals to be made up for", |s| s.removals_missed),
 ];
 
 /// Metrics of the S3 endpoint.
 const GATEWAY: &[Metric<GatewayStats>] = &[
-    counter("zonal_gateway_sent_bytes_total", "Bytes of answers", |s| s.sent_bytes.get()),
+    counter("zonal_gateway_sent_bytes_total", "Bytes of response bodies", |s| s.sent_bytes.get()),
     counter("zonal_gateway_received_bytes_total", "Bytes of request bodies", |s| {
         s.received_bytes.get()
     }),
     counter("zonal_gateway_connections_accepted_total", "Connections accepted", |s| {
         s.connections_accepted.get()
     }),
-    counter("zonal_gateway_connections_refused_total", "Connections beyond the limit", |s| {
-        s.connections_refused.get()
+    counter(
+        "zonal_gateway_connections_refused_total",
+        "Connections refused at the connection limit",
+        |s| s.connections_refused.get(),
+    ),
+    counter("zonal_gateway_tls_handshakes_failed_total", "Failed TLS handshakes", |s| {
+        s.handshakes_failed.get()
+    }),
+    counter("zonal_gateway_would_refuse_total", "Requests passed that would be refused", |s| {
+        s.would_refuse.get()
     }),
     counter(
-        "zonal_gateway_tls_handshakes_failed_total",
-        "TLS handshakes that came to nothing",
-        |s| s.handshakes_failed.get(),
-    ),
-    counter(
-        "zonal_gateway_would_refuse_total",
-        "Requests let through that would be refused",
-        |s| s.would_refuse.get(),
-    ),
-    counter(
         "zonal_gateway_owners_asked_total",
-        "Questions to an origin about the owner of a bucket",
+        "Requests to an origin about the owner of a bucket",
         |s| s.owners_asked.get(),
     ),
     counter(
         "zonal_gateway_confirmations_total",
-        "Requests of clients that an origin confirmed with 304",
+        "Client requests that an origin confirmed with 304",
         |s| s.confirmations.get(),
     ),
-    counter("zonal_config_reloads_total", "Configurations taken while running", |s| {
+    counter("zonal_config_reloads_total", "Configuration reloads that were applied", |s| {
         s.terms_changed.get()
     }),
-    counter("zonal_config_reloads_refused_total", "Configurations not taken while running", |s| {
+    counter("zonal_config_reloads_refused_total", "Configuration reloads that were refused", |s| {
         s.terms_refused.get()
     }),
-    counter("zonal_gateway_connections_timed_out_total", "Connections closed for silence", |s| {
+    counter("zonal_gateway_connections_timed_out_total", "Connections closed by a timeout", |s| {
         s.connections_timed_out.get()
     }),
-    gauge("zonal_gateway_connections_open", "Connections open", GatewayStats::connections_open),
-    counter("zonal_gateway_accept_errors_total", "Connections that could not be accepted", |s| {
+    gauge("zonal_gateway_connections_open", "Open connections", GatewayStats::connections_open),
+    counter("zonal_gateway_accept_errors_total", "Failed accepts of connections", |s| {
         s.accept_errors.get()
     }),
-    counter("zonal_gateway_responses_cut_total", "Answers that broke off", |s| {
-        s.responses_cut.get()
+    counter("zonal_gateway_responses_cut_total", "Responses cut off", |s| s.responses_cut.get()),
+    counter(
+        "zonal_gateway_versions_changed_total",
+        "Requests restarted on a new object version",
+        |s| s.versions_changed.get(),
+    ),
+    counter("zonal_gateway_removals_total", "Invalidations before and after writes", |s| {
+        s.removals.get()
     }),
-    counter("zonal_gateway_versions_changed_total", "Requests that met a new version", |s| {
-        s.versions_changed.get()
-    }),
-    counter("zonal_gateway_removals_total", "Objects invalidated for writes", |s| s.removals.get()),
-    counter("zonal_gateway_removals_failed_total", "Of them, not durable", |s| {
+    counter("zonal_gateway_removals_failed_total", "Invalidations that are not durable", |s| {
         s.removals_failed.get()
     }),
-    counter("zonal_gateway_bucket_lists_cut_total", "Lists of buckets without an origin's", |s| {
-        s.bucket_lists_cut.get()
-    }),
-    counter("zonal_gateway_access_lines_lost_total", "Lines of the access log not written", |s| {
+    counter(
+        "zonal_gateway_bucket_lists_cut_total",
+        "Bucket lists without the buckets of one origin",
+        |s| s.bucket_lists_cut.get(),
+    ),
+    counter("zonal_gateway_access_lines_lost_total", "Lost lines of the access log", |s| {
         s.access_lines_lost.get()
     }),
 ];
 
 /// Metrics of each origin; label `origin`.
 const ORIGIN: &[Metric<OriginStats>] = &[
-    counter("zonal_origin_heads_total", "Heads asked for", |s| s.heads.get()),
-    counter("zonal_origin_gets_total", "Ranges asked for", |s| s.gets.get()),
-    counter("zonal_origin_forwards_total", "Requests handed on", |s| s.forwards.get()),
-    counter("zonal_origin_retries_total", "Attempts after the first", |s| s.retries.get()),
-    counter("zonal_origin_retries_refused_total", "Retries beyond their budget", |s| {
+    counter("zonal_origin_heads_total", "HEAD requests", |s| s.heads.get()),
+    counter("zonal_origin_gets_total", "Range requests", |s| s.gets.get()),
+    counter("zonal_origin_forwards_total", "Forwarded requests", |s| s.forwards.get()),
+    counter("zonal_origin_retries_total", "Retries", |s| s.retries.get()),
+    counter("zonal_origin_retries_refused_total", "Retries refused by the retry budget", |s| {
         s.retries_refused.get()
     }),
-    counter("zonal_origin_hedges_total", "Second questions for late answers", |s| s.hedges.get()),
-    counter("zonal_origin_hedges_won_total", "Those that were answered first", |s| {
-        s.hedges_won.get()
-    }),
-    counter("zonal_origin_hedges_refused_total", "Second questions beyond their budget", |s| {
+    counter("zonal_origin_hedges_total", "Hedged requests", |s| s.hedges.get()),
+    counter(
+        "zonal_origin_hedges_won_total",
+        "Hedged requests answered before the first request",
+        |s| s.hedges_won.get(),
+    ),
+    counter("zonal_origin_hedges_refused_total", "Hedged requests refused by their budget", |s| {
         s.hedges_refused.get()
     }),
-    counter("zonal_origin_slow_downs_total", "Answers that wanted us to ask less", |s| {
+    counter("zonal_origin_slow_downs_total", "Responses that asked to slow down", |s| {
         s.slow_downs.get()
     }),
-    counter("zonal_origin_reads_held_total", "Reads that waited while it wants less", |s| {
+    counter("zonal_origin_reads_held_total", "Reads delayed by the concurrency limit", |s| {
         s.reads_held.get()
     }),
-    counter("zonal_origin_reads_refused_total", "Reads that would have waited too long", |s| {
-        s.reads_refused.get()
-    }),
-    gauge("zonal_origin_reads_allowed", "Reads at once while it wants less, or 0", |s| {
+    counter(
+        "zonal_origin_reads_refused_total",
+        "Reads refused because the delay would be too long",
+        |s| s.reads_refused.get(),
+    ),
+    gauge("zonal_origin_reads_allowed", "Concurrency limit while slowed down, else 0", |s| {
         s.reads_allowed.get()
     }),
-    counter("zonal_origin_probes_total", "Questions whether it lets us in", |s| s.probes.get()),
-    counter("zonal_origin_received_bytes_total", "Bytes of bodies received", |s| {
-        s.received_bytes.get()
-    }),
-    counter("zonal_origin_sent_bytes_total", "Bytes of bodies sent", |s| s.sent_bytes.get()),
-    gauge("zonal_origin_trouble", "1 while it is away, fails, or does not let us in", |s| {
-        s.trouble().is_some().into()
-    }),
+    counter("zonal_origin_probes_total", "Credential checks", |s| s.probes.get()),
+    counter("zonal_origin_received_bytes_total", "Body bytes received", |s| s.received_bytes.get()),
+    counter("zonal_origin_sent_bytes_total", "Body bytes sent", |s| s.sent_bytes.get()),
+    gauge(
+        "zonal_origin_trouble",
+        "1 while the origin is unreachable, fails, or rejects the credentials",
+        |s| s.trouble().is_some().into(),
+    ),
 ];
 
 /// All metrics in the OpenMetrics text format.
@@ -276,7 +288,7 @@ pub(super) fn text(
     }
     if let Some((stats, caching)) = gateway {
         snapshot.add_table(GATEWAY, stats, &[]);
-        let off = ("zonal_gateway_cache_off", "1 while every read goes past the cache");
+        let off = ("zonal_gateway_cache_off", "1 while the cache is switched off");
         let is_off = u64::from(caching == Caching::Off);
         snapshot.family(MetricKind::Gauge, off).samples.push((Vec::new(), Value::Whole(is_off)));
         add_labelled_counters(&mut snapshot, stats);
@@ -284,7 +296,7 @@ pub(super) fn text(
     for (name, stats) in origins {
         let place = [("origin", (*name).to_owned())];
         snapshot.add_table(ORIGIN, *stats, &place);
-        let errors = ("zonal_origin_errors_total", "Requests that the origin failed, by kind");
+        let errors = ("zonal_origin_errors_total", "Failed requests to the origin, by kind");
         snapshot.add_counters(errors, ("kind", &place), stats.errors());
     }
     snapshot.into_text()
@@ -298,13 +310,13 @@ fn add_labelled_counters(snapshot: &mut Snapshot, stats: &GatewayStats) {
         let labels = vec![("operation", operation.name().to_owned()), ("status", status)];
         (labels, Value::Whole(n))
     }));
-    let outcomes = ("zonal_gateway_outcomes_total", "Answers by their X-Cache");
+    let outcomes = ("zonal_gateway_outcomes_total", "Responses by X-Cache");
     let by_name = stats.outcomes().map(|(outcome, n)| (outcome.name(), n));
     snapshot.add_counters(outcomes, ("x_cache", &[]), by_name);
-    let bypasses = ("zonal_gateway_bypasses_total", "Answers past the cache, by X-Cache-Reason");
+    let bypasses = ("zonal_gateway_bypasses_total", "Bypass responses by X-Cache-Reason");
     let by_name = stats.bypasses().map(|(reason, n)| (reason.name(), n));
     snapshot.add_counters(bypasses, ("reason", &[]), by_name);
-    let refusals = ("zonal_gateway_refusals_total", "Requests not let in, by error code");
+    let refusals = ("zonal_gateway_refusals_total", "Refused requests by error code");
     snapshot.add_counters(refusals, ("code", &[]), stats.refusals());
 }
 

@@ -42,14 +42,14 @@ pub(super) async fn watch(origins: Arc<Origins>, place: usize) {
             (Some(error), Some(errors)) => {
                 // The buckets of the other origins are known from the configuration.
                 let lists = match has_others && named.buckets.is_empty() {
-                    true => "; until then its buckets are missing in lists of buckets",
+                    true => "; until then bucket lists lack its buckets",
                     false => "",
                 };
                 let advice = advice(error);
-                tracing::warn!(origin = name, %error, errors, "the origin is in trouble: {advice}{lists}");
+                tracing::warn!(origin = name, %error, errors, "origin unhealthy: {advice}{lists}");
             }
             (None, Some(errors)) => {
-                tracing::info!(origin = name, errors, "the origin is well again")
+                tracing::info!(origin = name, errors, "origin healthy again")
             }
             (_, None) => {}
         }
@@ -105,23 +105,21 @@ const DISK_FULL: u16 = 507;
 fn advice(error: &OriginError) -> &'static str {
     match error {
         OriginError::CredentialsRejected(refusal) => match &*refusal.code {
-            "RequestTimeTooSkewed" => "set the clock of this machine",
+            "RequestTimeTooSkewed" => "correct the clock of this machine",
             "ExpiredToken" | "TokenRefreshRequired" => {
                 "its session token has expired: restart with a new one"
             }
-            _ => {
-                "look at origin.access-key and origin.secret-key; SIGHUP reads them again from files"
-            }
+            _ => "check origin.access-key and origin.secret-key; SIGHUP reloads them from files",
         },
-        OriginError::Redirected { .. } => "look at the endpoint and the region of origin.spec",
-        OriginError::InvalidResponse { .. } => "look whether origin.spec names an S3 endpoint",
-        OriginError::Failed(refusal) if refusal.status == DISK_FULL => "make room on its disk",
-        OriginError::Failed(_) => "look at its own log",
+        OriginError::Redirected { .. } => "check the endpoint and the region in origin.spec",
+        OriginError::InvalidResponse { .. } => "check that origin.spec names an S3 endpoint",
+        OriginError::Failed(refusal) if refusal.status == DISK_FULL => "free space on its disk",
+        OriginError::Failed(_) => "check the origin's own log",
         OriginError::Untrusted { .. } => {
-            "look at its certificate, and where an authority of your own signed it, name a PEM file with that authority in \
-             origin.ca-file (--origin-ca-file)"
+            "check its certificate; if a private CA signed it, set origin.ca-file \
+             (--origin-ca-file) to a PEM file with that CA"
         }
-        _ => "look whether origin.spec names the right place, and whether it is up",
+        _ => "check that origin.spec is right and that the origin is up",
     }
 }
 

@@ -71,8 +71,8 @@ async fn release_one(
     let name = object.as_str().to_owned();
     if runtime_config.keep_of(object) == Keep::Pin {
         let why = match runtime_config.pins.prefix_of(object) {
-            Some(prefix) => format!("still pinned: by the prefix {prefix}"),
-            None => "still pinned: by keep.rules".to_owned(),
+            Some(prefix) => format!("still pinned by the prefix {prefix}"),
+            None => "still pinned by keep.rules".to_owned(),
         };
         return UnpinResult { name, released: 0, why: Some(why) };
     }

@@ -54,10 +54,10 @@ pub(super) fn judge(phase: Phase, shares: Option<&[ShardState]>, devices: &[Stri
     let isolated_devices = names_of(|share| share.is_isolated);
     let all_lost = shares.is_some_and(|shares| shares.iter().all(|share| share.is_lost));
     let (ready, why) = match (phase, shares) {
-        (Phase::Starting, _) => (false, "the devices are being opened"),
-        (Phase::Draining, _) => (false, "it was told to stop"),
+        (Phase::Starting, _) => (false, "starting: opening the devices"),
+        (Phase::Draining, _) => (false, "stopping"),
         (Phase::Serving, None) => (false, "a shard does not answer"),
-        (Phase::Serving, Some(_)) if all_lost => (false, "every device is lost"),
+        (Phase::Serving, Some(_)) if all_lost => (false, "all devices are lost"),
         (Phase::Serving, Some(_)) if !lost_devices.is_empty() => (true, "a device is lost"),
         (Phase::Serving, Some(_)) if !isolated_devices.is_empty() => (true, "a device is isolated"),
         (Phase::Serving, Some(_)) => (true, "serving"),
@@ -103,7 +103,7 @@ mod tests {
         check(
             Phase::Starting,
             Some(&[]),
-            r#"{"ready":false,"why":"the devices are being opened","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":false,"why":"starting: opening the devices","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null}"#,
         );
         check(
             Phase::Serving,
@@ -118,7 +118,7 @@ mod tests {
         check(
             Phase::Serving,
             Some(&none),
-            r#"{"ready":false,"why":"every device is lost","cache_off":false,"lost_devices":["file:a","file:b"],"isolated_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":false,"why":"all devices are lost","cache_off":false,"lost_devices":["file:a","file:b"],"isolated_devices":[],"origin_trouble":null}"#,
         );
         let isolated = [share(0, false), ShardState { is_isolated: true, ..share(1, true) }];
         check(
@@ -134,7 +134,7 @@ mod tests {
         check(
             Phase::Draining,
             Some(&whole),
-            r#"{"ready":false,"why":"it was told to stop","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":false,"why":"stopping","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null}"#,
         );
     }
     #[test]
@@ -145,6 +145,6 @@ mod tests {
         assert!(readiness.why.contains("switched off"));
         let mut readiness = judge(Phase::Draining, Some(&[]), &[]);
         readiness.switched_off();
-        assert_eq!((readiness.ready, readiness.why), (false, "it was told to stop"));
+        assert_eq!((readiness.ready, readiness.why), (false, "stopping"));
     }
 }

@@ -63,9 +63,9 @@ const MISSING_PATIENCE: Duration = Duration::from_millis(200);
 const SETTLE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Reason for an object that is wholly on flash but not wholly pinned.
-const ON_FLASH: &str = "on flash, but not all of it is pinned";
+const ON_FLASH: &str = "on flash, but not fully pinned";
 
-const REFUSED: &str = "refused: flash took no more, or gave it up for what else was warmed";
+const REFUSED: &str = "not on flash: rejected, or evicted by later objects of this list";
 
 /// Fraction of the smallest shard (1/4) that may be warmed beside an object before its line is
 /// written. Objects that overtake a slow one must not evict its first pieces before its last ones
@@ -242,7 +242,7 @@ impl Warmer {
         let [pinned, most] =
             [|share: &ShardStats| share.pinned.0, |share: &ShardStats| share.pinned_max.0]
                 .map(|of| Size(stats.iter().map(of).sum()).rounded());
-        format!("no room for pins: {pinned} of the {most} that keep.pinned gives are taken; ")
+        format!("pin limit reached: {pinned} of {most} (keep.pinned) are in use; ")
     }
 
     /// Fetches an object until it is on flash. The error is the reason why part of it is not.
@@ -274,7 +274,7 @@ impl Warmer {
             match fetched {
                 Ok(()) => match self.land(version).await {
                     Fetched::Whole => return Ok(()),
-                    Fetched::InMemory => return Err("only in memory".to_owned()),
+                    Fetched::InMemory => return Err("in memory only".to_owned()),
                     // Give up once the fetches would exceed twice the size: an object that does not
                     // fit would evict earlier objects again and again.
                     Fetched::Missing
@@ -285,7 +285,7 @@ impl Warmer {
                     Fetched::Missing => REFUSED.clone_into(&mut why),
                 },
                 Err(ReadError::Changed) => {
-                    "it changes at the origin all the time".clone_into(&mut why);
+                    "the object keeps changing at the origin".clone_into(&mut why);
                     *found = None;
                 }
                 Err(ReadError::Overloaded) => {
@@ -293,7 +293,7 @@ impl Warmer {
                     sleep(FLASH_PATIENCE).await;
                 }
                 Err(ReadError::Origin(fault)) => return Err(format!("origin error: {fault}")),
-                Err(ReadError::Gone) => return Err("the cache is going down".to_owned()),
+                Err(ReadError::Gone) => return Err("the cache is shutting down".to_owned()),
             }
         }
         Err(why)
@@ -317,14 +317,14 @@ impl Warmer {
         let retention = match self.runtime_config.keep_of(object) {
             Keep::Policy => RetentionClass::Warmed,
             Keep::Pin => RetentionClass::Pinned,
-            Keep::Never => return Err("never: a rule keeps it out of the cache".to_owned()),
+            Keep::Never => return Err("not cached: a keep rule says never".to_owned()),
         };
         let Opened { head, .. } =
             self.head(object, self.runtime_config.freshness.of(object).of_get(), retention).await?;
         let all = 0..head.size;
         let range = wanted.clone().map_or(all, |range| range.start..range.end.min(head.size));
         if range.end < range.start || (wanted.is_some() && range.is_empty()) {
-            return Err(format!("the range begins beyond its {} bytes", head.size));
+            return Err(format!("the range begins beyond the object's {} bytes", head.size));
         }
         let first = range.start..range.end.min(range.start + 1);
         let located = self.client.locate(object, &head, first).await.unwrap_or_default();
@@ -429,9 +429,9 @@ enum Fetched {
 fn why_not_opened(error: LookupError) -> String {
     match error {
         LookupError::NotFound | LookupError::Absent => "not found".to_owned(),
-        LookupError::NoEtag => "cannot be cached: the origin sends no strong ETag".to_owned(),
-        LookupError::HeadersTooLong => "cannot be cached: its headers are too long".to_owned(),
-        LookupError::Gone => "flash is lost".to_owned(),
+        LookupError::NoEtag => "not cacheable: the origin sends no strong ETag".to_owned(),
+        LookupError::HeadersTooLong => "not cacheable: its headers are too long".to_owned(),
+        LookupError::Gone => "the device is lost".to_owned(),
         LookupError::Origin(fault) => format!("origin error: {fault}"),
         LookupError::NotKnown => "not cached".to_owned(),
         LookupError::Overloaded => "overloaded".to_owned(),

@@ -13,14 +13,14 @@ use zonal_cli::Failure;
 
 use crate::config::BlockFlags;
 
-/// Serve a block device over NBD that writes its drives in order
+/// Serve a block device over NBD; its drives are written sequentially
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Option<Action>,
     // Declared before the flags: otherwise clap lists it under their last help heading.
-    /// Go on without what cannot be read: some blocks may be older than what was acknowledged
+    /// Salvage: start despite unreadable data; some blocks may revert to an older version
     #[arg(long)]
     salvage: bool,
     #[command(flatten)]
@@ -38,7 +38,7 @@ Examples:
   zonal block
   zonal block --capacity block:/dev/nvme1n1 --buffer 'block:/dev/nvme0n1' --export vm=500GiB --export db=200GiB,postgres
 
-A flag goes before its environment variable, that before the configuration file, that before the default.
+Precedence: flag, environment variable, configuration file, default.
 Sizes need a unit (KiB, MiB, GiB, TiB).";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 fn failed_start(error: StartError) -> Failure {
     let why = match &error {
         StartError::Foreign { .. } => {
-            format!("{error}: name another device, or lose what it holds with zonal block format")
+            format!("{error}: name another device, or erase this one with zonal block format")
         }
         StartError::Open { error: OpenError::Unreadable(_) | OpenError::Damaged(..), .. } => {
             format!("{error}: zonal block --salvage")

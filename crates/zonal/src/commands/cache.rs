@@ -12,7 +12,7 @@ use clap::Subcommand;
 use zonal_cli::Failure;
 use zonal_gateway::Caching;
 
-/// Ask a running Zonal about its cache, or change what is cached
+/// Show the statistics of a running cache, or warm, pin and purge objects
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -22,18 +22,18 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Action {
     Warm(warm::Args),
-    /// Keep objects on flash whatever the policy says, until `unpin`
+    /// Pin objects: keep them on flash regardless of the policy, until `unpin`
     #[command(after_help = pin::PIN_HELP)]
     Pin(pin::Args),
-    /// Release objects that were pinned
+    /// Unpin objects
     #[command(after_help = pin::UNPIN_HELP)]
     Unpin(pin::Args),
     Purge(purge::Args),
     Stats(stats::Args),
-    /// Send every read past the cache to the origin, until `on` or a restart
+    /// Switch the cache off: all reads go to the origin, until `on` or a restart
     #[command(after_help = switch::HELP)]
     Off(switch::Args),
-    /// Answer reads from the cache again
+    /// Switch the cache on again
     #[command(after_help = switch::HELP)]
     On(switch::Args),
 }

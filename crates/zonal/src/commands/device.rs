@@ -19,7 +19,7 @@ use zonal_zonelog::OpenMode;
 
 use kernel::KernelInfo;
 
-/// Look at a device, or prepare one
+/// Inspect or format a device
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -28,26 +28,28 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// What a device is and what it holds; nothing is changed
+    /// Show properties and contents of a device; read-only
     #[command(after_help = "Example: zonal device info file:zonal-data/flash")]
     Info {
-        /// file:PATH?zone=64MiB, block:/dev/NAME?zone=64MiB, zns:/dev/NAME or emulator:MODEL?backing=PATH
+        /// Device: file:PATH?zone=64MiB, block:/dev/NAME?zone=64MiB, zns:/dev/NAME or
+        /// emulator:MODEL?backing=PATH
         spec: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Make an empty cache of a device; what it holds is lost
+    /// Format a device as an empty cache; all data on it is lost
     #[command(
         after_help = "Example: zonal device format 'block:/dev/nvme1n1?zone=64MiB' --shards 8"
     )]
     Format {
-        /// file:PATH?size=8GiB&zone=64MiB, block:/dev/NAME?zone=64MiB, zns:/dev/NAME or emulator:MODEL?backing=PATH
+        /// Device: file:PATH?size=8GiB&zone=64MiB, block:/dev/NAME?zone=64MiB, zns:/dev/NAME or
+        /// emulator:MODEL?backing=PATH
         spec: String,
-        /// Threads that will share it [without it: one for each core]
+        /// Number of shards (threads) of the device [without it: one for each core]
         #[arg(long)]
         shards: Option<u16>,
-        /// Lose what the device holds [without it: asks at a terminal, and refuses elsewhere]
+        /// Erase the device without asking [without it: asks at a terminal, and refuses elsewhere]
         #[arg(long)]
         yes: bool,
         /// Print JSON
@@ -69,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             }
             if spec.place.is_in_memory() {
                 return Err(Failure::request(format!(
-                    "{spec} is in memory: nothing of it would stay; write backing=PATH"
+                    "{spec} is in memory, so formatting it has no lasting effect: add backing=PATH"
                 )));
             }
             confirm_data_loss(&spec, *yes)?;

@@ -9,16 +9,16 @@ use zonal_zonelog::{Descriptor, Extent, Header, Kind, ZoneContent, ZoneEnd};
 
 use super::device;
 
-/// Show zones, segments and records of a device; nothing is changed
+/// Show zones, segments and records of a device; read-only
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: zonal inspect file:zonal-data/flash --zone 3 --records")]
 pub(crate) struct Args {
-    /// file:PATH?zone=64MiB, block:/dev/NAME?zone=64MiB or emulator:MODEL?backing=PATH
+    /// Device: file:PATH?zone=64MiB, block:/dev/NAME?zone=64MiB or emulator:MODEL?backing=PATH
     spec: String,
-    /// Only this zone, and its segments
+    /// Show only this zone, with its segments
     #[arg(long, value_name = "N")]
     zone: Option<u32>,
-    /// Each record, too
+    /// Show each record
     #[arg(long)]
     records: bool,
     /// Print JSON: one line for each zone

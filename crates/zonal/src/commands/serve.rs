@@ -21,15 +21,15 @@ use tokio::sync::watch;
 use zonal_cli::{Failure, print};
 use zonal_folder::FolderOrigin;
 use zonal_gateway::{AccessLog, Authorization, OriginBackend};
-use zonal_host::{ChunkRules, Client, DeviceSettings, Node, NodeSettings, ObjectName};
+use zonal_host::{ChunkRules, Client, DeviceSettings, Node, NodeSettings};
 use zonal_origin::{ConfiguredOrigin, Origin, Origins, S3OpenError, S3Origin};
 use zonal_zonelog::OpenMode;
 
 use crate::access_log::Writer;
 use crate::admin::{Admin, Observed, Phase};
-use crate::banner::{Banner, Secret};
+use crate::banner::{self, Banner};
 use crate::config::{self, AccessTo, Config, Device, Flags, KeyPair, Log, LogFormat, OriginSpec};
-use crate::data_dir::{DataDir, KeysFrom, samples};
+use crate::data_dir::{DataDir, samples};
 use crate::descriptors;
 use crate::frontend::Frontend;
 use crate::listeners::Address;
@@ -54,8 +54,8 @@ Examples:
   zonal serve --device 'file:/var/cache/zonal?size=200GiB' \\
       --origin 's3:https://s3.eu-west-1.amazonaws.com?region=eu-west-1&path-style=false'
 
-A flag goes before its environment variable, that before the configuration file, that before the default.
-Sizes need a unit (KiB, MiB, GiB, TiB), times too (ms, s, min, h).";
+Precedence: flag, environment variable, configuration file, default.
+Sizes need a unit (KiB, MiB, GiB, TiB). Times need a unit (ms, s, min, h).";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let config = Config::load(&args.flags).map_err(Failure::request)?;
@@ -78,7 +78,7 @@ fn warn_of_less_ahead(config: &Config) {
                 %prefetch,
                 ahead = %ahead.rounded(),
                 %buffers,
-                "device.prefetch is more than device.buffers has room for: less is fetched ahead of a reader. Raise \
+                "prefetch limited: device.buffers is too small for device.prefetch. Raise \
                  device.buffers (--buffers), or lower device.prefetch (--prefetch)"
             );
         }
@@ -118,7 +118,8 @@ async fn serve(
         devices: found.devices.iter().map(|of| of.spec.to_string()).collect(),
     });
     phase.send_replace(Phase::Serving);
-    greet(&config.log, &banner(config, &found, addresses).text())?;
+    let env_command = banner::env_command(flags, addresses.0);
+    greet(&config.log, &banner(config, (&found, env_command), addresses).text())?;
     service_manager::notify(ServiceState::Serving);
 
     let reloader = Reloader::new(flags, config, found.own_keys.clone());
@@ -139,11 +140,11 @@ async fn serve(
         }
     }
     service_manager::notify(ServiceState::Stopping);
-    tracing::info!("told to stop: requests that are under way may end");
+    tracing::info!("stopping: waiting for requests in flight");
     phase.send_replace(Phase::Draining);
     tokio::spawn(async move {
         signals.stop_at_once().await;
-        tracing::warn!("told to stop again: stopping at once");
+        tracing::warn!("stopping at once: second signal");
         process::exit(1);
     });
     front.drain().await;
@@ -168,7 +169,7 @@ struct Provisioned {
     /// Lock of the data directory, if only its pins file is used.
     _lock: Option<File>,
     /// A valid key pair for the banner; `None`: the origin authorizes requests.
-    keys: Option<(KeyPair, Secret)>,
+    keys: Option<KeyPair>,
     /// The generated key pair, if the configuration names none.
     own_keys: Option<KeyPair>,
     /// Origins in the order of the configuration.
@@ -223,14 +224,15 @@ fn open_origin(spec: &OriginSpec, config: &config::Origin) -> Result<Origin, Fai
         OriginSpec::Folder(root) => {
             FolderOrigin::open(root.clone(), &limits).map(Origin::from).map_err(|error| {
                 Failure::request(format!(
-                    "the origin's folder {}: {error}: make it, or name another with --origin (origin.spec)",
+                    "origin folder {}: {error}: create it, or name another with --origin \
+                     (origin.spec)",
                     root.display()
                 ))
             })
         }
         OriginSpec::S3 { endpoint, region } => {
             if credentials.is_none() {
-                tracing::warn!(%endpoint, "no keys for the origin are known: requests are sent unsigned");
+                tracing::warn!(%endpoint, "no origin credentials: requests are sent unsigned");
             }
             S3Origin::open(endpoint.clone(), region.clone(), credentials, limits)
                 .map(|origin| Origin::from(origin.with_buckets(&config.buckets)))
@@ -239,13 +241,13 @@ fn open_origin(spec: &OriginSpec, config: &config::Origin) -> Result<Origin, Fai
                     unopened(endpoint, &error, has_roots)
                 })
         }
-        OriginSpec::Store(store) => store
-            .open(&config.buckets[0], limits)
-            .map(Origin::from)
-            .map_err(|error| {
-                let has_roots = !matches!(error, zonal_stores::StoreOpenError::NoRootCertificates(_));
+        OriginSpec::Store(store) => {
+            store.open(&config.buckets[0], limits).map(Origin::from).map_err(|error| {
+                let has_roots =
+                    !matches!(error, zonal_stores::StoreOpenError::NoRootCertificates(_));
                 unopened(spec, &error, has_roots)
-            }),
+            })
+        }
     }
 }
 
@@ -293,28 +295,17 @@ impl Provisioned {
             });
         }
         let mut own_keys = None;
-        let keys = match (&config.keys, &config.secret_key_file) {
+        let configured = config.keys.as_ref();
+        let configured = configured.or(config.more_keys.first().map(|key| &key.pair));
+        let keys = match configured {
             _ if !takes_keys => None,
-            (Some(keys), Some(file)) => {
-                // An absolute path stays valid when the user runs the printed commands in another
-                // directory.
-                let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
-                Some((keys.clone(), Secret::InFile(file)))
+            Some(keys) => Some(keys.clone()),
+            None => {
+                own_keys = Some(needed(&mut home).keys()?);
+                own_keys.clone()
             }
-            (Some(keys), None) => Some((keys.clone(), Secret::Given)),
-            (None, _) => Some(match config.more_keys.first() {
-                Some(key) => (key.pair.clone(), Secret::InKeysFile),
-                None => {
-                    let (keys, from) = needed(&mut home).keys()?;
-                    own_keys = Some(keys.clone());
-                    match from {
-                        KeysFrom::Made => (keys, Secret::Printed),
-                        KeysFrom::Kept(path) => (keys, Secret::Kept(path)),
-                    }
-                }
-            }),
         };
-        if let Some((keys, _)) = &keys {
+        if let Some(keys) = &keys {
             refuse_own_keys(config, keys)?;
         }
         let mut origins = Vec::with_capacity(config.origins.len());
@@ -329,7 +320,7 @@ impl Provisioned {
 
     /// Opens the origins again with the reloaded credentials; `None` for folders.
     fn open_again(&self, config: &Config) -> Result<Vec<Option<Origin>>, Failure> {
-        if let Some((keys, _)) = &self.keys {
+        if let Some(keys) = &self.keys {
             refuse_own_keys(config, keys)?;
         }
         let opened = config.origins.iter().map(|of| match &of.spec {
@@ -357,15 +348,15 @@ fn refuse_own_keys(config: &Config, keys: &KeyPair) -> Result<(), Failure> {
     for origin in with_this {
         if config.keys.is_none() && config.more_keys.is_empty() {
             return Err(Failure::request(format!(
-                "origin.access-key: {key} is the key that was made here for clients: name the origin's own with \
-                 --origin-access-key and --origin-secret-key-file"
+                "origin.access-key: {key} is Zonal's own key for clients: name the origin's key \
+                 with --origin-access-key and --origin-secret-key-file"
             )));
         }
         if origin.has_keys_of_environment {
             tracing::warn!(
                 key,
-                "AWS_ACCESS_KEY_ID is the clients' key, and is used at the origin: if the origin has another, name \
-                 it with --origin-access-key"
+                "AWS_ACCESS_KEY_ID, used at the origin, is also the clients' key: if the origin \
+                 has another key, name it with --origin-access-key"
             );
         }
     }
@@ -397,7 +388,7 @@ fn greet(log: &Log, text: &str) -> Result<(), Failure> {
 
 fn banner<'a>(
     config: &'a Config,
-    found: &'a Provisioned,
+    (found, env_command): (&'a Provisioned, String),
     (endpoint, admin): (SocketAddr, SocketAddr),
 ) -> Banner<'a> {
     let has_samples = config.origins.iter().any(|origin| origin.spec.is_none());
@@ -406,16 +397,16 @@ fn banner<'a>(
         // Without samples, the path lists the origin's buckets.
         false => "/".to_owned(),
     };
-    let sample = ObjectName::new(samples::BUCKET, samples::LARGE_KEY);
     let devices: Vec<String> = found.devices.iter().map(|d| d.spec.to_string()).collect();
     let origins: Vec<String> = found.origins.iter().map(OriginSpec::to_string).collect();
     Banner {
         endpoint,
-        is_https: config.certificate.is_some(),
+        certificate: config.certificate_file.as_deref(),
         admin,
+        admin_certificate: config.admin_certificate_file.as_deref(),
         region: &config.region,
         keys: found.keys.as_ref(),
-        freshness: config.freshness.of(&sample).object,
+        env_command,
         path,
         about: format!("{}, cached on {}", origins.join(" and "), devices.join(" and ")),
     }
@@ -426,7 +417,7 @@ fn banner<'a>(
 async fn reloaded(client: &Client, taken: Option<Arc<ChunkRules>>) -> ServiceState {
     let Some(chunks) = taken else { return ServiceState::ReloadRefused };
     client.set_chunks(&chunks).await;
-    tracing::info!("the configuration was read again, and holds from now on");
+    tracing::info!("reload applied: the new configuration is in use");
     ServiceState::Serving
 }
 
@@ -461,7 +452,7 @@ fn reload(
             gateway.stats().terms_refused.add(1);
             tracing::error!(
                 %why,
-                "the configuration was read again, and is not taken: the one from before holds"
+                "reload refused: the previous configuration stays in use"
             );
             None
         }

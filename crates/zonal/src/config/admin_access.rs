@@ -29,7 +29,8 @@ pub(super) fn host_names<'a>(
         Some(name) => Err(ConfigError::new(
             key,
             format!(
-                "{name:?} is no name of a host: write it without scheme and port, as zonal.example.com"
+                "{name:?} is not a host name: write it without scheme and port, such as \
+                 zonal.example.com"
             ),
         )),
         None => Ok(names),
@@ -41,7 +42,8 @@ fn token(key: &'static str, path: &str) -> Checked<String> {
     let is_visible = token.chars().all(|c| c.is_ascii_graphic());
     if token.chars().count() < TOKEN_CHARACTERS_MIN || !is_visible {
         let why = format!(
-            "{path}: a token has {TOKEN_CHARACTERS_MIN} or more visible ASCII characters: openssl rand -hex 16 makes one"
+            "{path}: a token needs at least {TOKEN_CHARACTERS_MIN} visible ASCII characters: \
+             create one with openssl rand -hex 16"
         );
         return Err(ConfigError::new(key, why));
     }

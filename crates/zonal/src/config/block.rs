@@ -74,7 +74,7 @@ pub(crate) struct BlockFlags {
     /// Configuration file; config/block.toml in the sources shows every key
     #[arg(long, value_name = "FILE", env = "ZONAL_BLOCK_CONFIG")]
     config: Option<PathBuf>,
-    /// Where Zonal keeps what it makes itself: two files as devices, the socket
+    /// Data directory for generated files: default devices, socket
     #[arg(long, value_name = "DIR", env = "ZONAL_DATA_DIR")]
     data_dir: Option<String>,
     #[command(flatten)]
@@ -91,13 +91,16 @@ pub(crate) struct BlockFlags {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[command(next_help_heading = "Devices and exports")]
 struct Block {
-    /// Device on which the data end up: file:PATH?size=8GiB, block:/dev/NAME, zns:/dev/NAME or emulator:MODEL
+    /// Capacity device, the final place of the data: file:PATH?size=8GiB, block:/dev/NAME,
+    /// zns:/dev/NAME or emulator:MODEL
     #[arg(long, value_name = "SPEC", env = "ZONAL_BLOCK_CAPACITY")]
     capacity: Option<String>,
-    /// Device that takes the writes [without it: the first zones of the other]
+    /// Write-buffer device; all writes go here first [without it: the first zones of the capacity
+    /// device]
     #[arg(long, value_name = "SPEC", env = "ZONAL_BLOCK_BUFFER")]
     buffer: Option<String>,
-    /// What clients see (may be given several times) [without it: what is there, or one export of all that there is]
+    /// Export: a block device that clients see (repeatable) [without it: the existing exports, or
+    /// on blank devices one export of the whole capacity]
     #[arg(
         id = "block-exports",
         long = "export",
@@ -105,13 +108,13 @@ struct Block {
         env = "ZONAL_BLOCK_EXPORTS"
     )]
     exports: Option<Vec<String>>,
-    /// Share of the capacity device that is not given to exports
+    /// Spare share of the capacity device that exports cannot use
     #[arg(long, value_name = "PERCENT", env = "ZONAL_BLOCK_SPARE")]
     spare: Option<String>,
-    /// Memory for what is being read
+    /// Read buffer memory
     #[arg(long, value_name = "SIZE", env = "ZONAL_BLOCK_MEMORY")]
     memory: Option<String>,
-    /// Memory for the map of blocks: all, or a size; what does not fit lies on the devices
+    /// Memory for the L2P map: all, or a size; the rest of the map stays on the devices
     #[arg(long, value_name = "all|SIZE", env = "ZONAL_BLOCK_MAP_MEMORY")]
     map_memory: Option<String>,
 }
@@ -120,13 +123,13 @@ struct Block {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[command(next_help_heading = "NBD")]
 struct Nbd {
-    /// Socket in the file system [without it and --listen: block.sock in the data directory]
+    /// Unix socket for NBD clients [without it and --listen: block.sock in the data directory]
     #[arg(long, value_name = "PATH", env = "ZONAL_NBD_SOCKET")]
     socket: Option<String>,
-    /// Address; NBD asks for no password
+    /// Listen address for NBD clients over TCP; NBD has no authentication
     #[arg(id = "nbd-listen", long = "listen", value_name = "ADDR", env = "ZONAL_NBD_LISTEN")]
     listen: Option<String>,
-    /// Connections at once
+    /// Maximum number of open connections
     #[arg(
         id = "nbd-connections",
         long = "connections",
@@ -140,7 +143,7 @@ struct Nbd {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[command(next_help_heading = "Admin")]
 struct BlockAdmin {
-    /// Address of health, and of what `zonal block stats` asks
+    /// Listen address of the admin endpoint: health, metrics and `zonal block stats`
     #[arg(
         id = "block-admin-listen",
         long = "admin",
@@ -148,7 +151,7 @@ struct BlockAdmin {
         env = "ZONAL_BLOCK_ADMIN_LISTEN"
     )]
     listen: Option<String>,
-    /// Name under which it answers, besides IP addresses and localhost (may be given several times)
+    /// Host name that the admin endpoint accepts besides IP addresses and localhost (repeatable)
     #[arg(
         id = "block-admin-hosts",
         long = "admin-host",
@@ -162,7 +165,7 @@ struct BlockAdmin {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[command(next_help_heading = "Log")]
 struct BlockLog {
-    /// text or json
+    /// Log format: text or json
     #[arg(
         id = "block-log-format",
         long = "log-format",
@@ -170,7 +173,7 @@ struct BlockLog {
         env = "ZONAL_LOG_FORMAT"
     )]
     format: Option<String>,
-    /// error, warn, info, debug or trace; also by crate: info,zonal_host=debug
+    /// Log level: error, warn, info, debug or trace; also per crate: info,zonal_host=debug
     #[arg(
         id = "block-log-level",
         long = "log-level",
@@ -231,7 +234,7 @@ fn devices(block: &Block) -> Checked<Devices> {
         }),
         (false, true) => Err(ConfigError::new(
             "block.capacity",
-            "a buffer alone keeps nothing: name the device that it is for with --capacity",
+            "a buffer device needs a capacity device: name one with --capacity",
         )),
     }
 }
@@ -242,7 +245,7 @@ fn exports(texts: &[String]) -> Checked<Vec<Export>> {
         let bad = |why: &str| ConfigError::new("block.exports", format!("{text:?}: {why}"));
         let export = export(text).map_err(|why| bad(&why))?;
         if exports.iter().any(|other| other.name == export.name) {
-            return Err(bad("there is another export of this name: rename one"));
+            return Err(bad("duplicate export name: rename one"));
         }
         exports.push(export);
     }
@@ -257,12 +260,12 @@ fn export(text: &str) -> Result<Export, String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     for name in [name, tenant] {
         if name.is_empty() || !name.bytes().all(is_plain) {
-            return Err(format!("{name:?} is no name: write letters, digits, -, _ and dots"));
+            return Err(format!("invalid name {name:?}: use letters, digits, -, _ and dots"));
         }
     }
     let size: Bytes = size.parse().map_err(|error| format!("{error}"))?;
     if size.0 == 0 || !size.0.is_multiple_of(BLOCK_BYTES as u64) {
-        return Err(format!("{size} is not whole blocks of 4KiB"));
+        return Err(format!("{size} is not a multiple of 4KiB"));
     }
     let (name, tenant) = (name.to_owned(), tenant.to_owned());
     Ok(Export { name, tenant, blocks: size.blocks_ceil() })
@@ -285,7 +288,7 @@ fn map_memory(value: &Option<String>) -> Checked<MapMemory> {
 fn memory(value: &Option<String>) -> Checked<Bytes> {
     let memory: Bytes = parsed("block.memory", value)?;
     if memory < zonal_block::MEMORY_MIN {
-        let why = format!("{memory} is too little: write {} or more", zonal_block::MEMORY_MIN);
+        let why = format!("{memory} is too small: write {} or more", zonal_block::MEMORY_MIN);
         return Err(ConfigError::new("block.memory", why));
     }
     Ok(memory)
@@ -347,10 +350,10 @@ mod tests {
     fn an_export_has_a_name_a_size_and_perhaps_a_tenant() {
         check_export("vm=1MiB", Ok(("vm", "vm", 256)));
         check_export("db-1=4KiB,postgres", Ok(("db-1", "postgres", 1)));
-        check_export("vm=4097B", Err("4097B is not whole blocks of 4KiB"));
-        check_export("vm=0", Err("0B is not whole blocks of 4KiB"));
-        check_export("=1MiB", Err("\"\" is no name: write letters, digits, -, _ and dots"));
-        check_export("vm=1MiB,", Err("\"\" is no name: write letters, digits, -, _ and dots"));
+        check_export("vm=4097B", Err("4097B is not a multiple of 4KiB"));
+        check_export("vm=0", Err("0B is not a multiple of 4KiB"));
+        check_export("=1MiB", Err("invalid name \"\": use letters, digits, -, _ and dots"));
+        check_export("vm=1MiB,", Err("invalid name \"\": use letters, digits, -, _ and dots"));
         check_export("vm", Err("write NAME=SIZE or NAME=SIZE,TENANT, such as disk=10GiB"));
     }
 }

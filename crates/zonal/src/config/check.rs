@@ -33,11 +33,7 @@ const PATIENCE: std::ops::RangeInclusive<Nanos> = Nanos::millis(50)..=Nanos::sec
 /// Validates everything that can be checked without opening a device.
 pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config> {
     let endpoint = &file.endpoint;
-    let secret = secret(
-        ("endpoint.secret-key", &endpoint.secret_key),
-        ("endpoint.secret-key-file", &endpoint.secret_key_file),
-    )?;
-    let keys = key_pair(text(&endpoint.access_key), secret, "endpoint.access-key")?;
+    let keys = main_key(endpoint)?;
     let more_keys = more_keys(text(&endpoint.keys_file), keys.as_ref(), variable)?;
     let listen = address("endpoint.listen", &endpoint.listen)?;
     Ok(Config {
@@ -49,15 +45,15 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         authorization: authorization(file)?,
         would_refuse: would_refuse(file)?,
         keys,
-        secret_key_file: Some(text(&endpoint.secret_key_file))
-            .filter(|path| !path.is_empty())
-            .map(PathBuf::from),
+        secret_key_file: path(&endpoint.secret_key_file),
         more_keys,
         certificate: certificate([
             ("endpoint.certificate-file", &endpoint.certificate_file),
             ("endpoint.private-key-file", &endpoint.private_key_file),
         ])?,
+        certificate_file: path(&endpoint.certificate_file),
         admin_access: admin_access::checked(&file.admin)?,
+        admin_certificate_file: path(&file.admin.certificate_file),
         admin: another_address("admin.listen", &file.admin.listen, listen)?,
         origins: origins::origins(&file.origin, variable)?,
         devices: devices(&file.device)?,
@@ -68,6 +64,18 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         limits: limits(&file.limits)?,
         log: log::checked(&file.log.format, &file.log.level, &file.log.access)?,
     })
+}
+
+pub(super) fn main_key(endpoint: &raw::Endpoint) -> Checked<Option<KeyPair>> {
+    let secret = secret(
+        ("endpoint.secret-key", &endpoint.secret_key),
+        ("endpoint.secret-key-file", &endpoint.secret_key_file),
+    )?;
+    key_pair(text(&endpoint.access_key), secret, "endpoint.access-key")
+}
+
+pub(super) fn path(value: &Option<String>) -> Option<PathBuf> {
+    Some(text(value)).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// The value; empty if it is absent.
@@ -90,7 +98,7 @@ pub(super) fn parsed<T: FromStr<Err: Display>>(
 pub(super) fn address(key: &'static str, value: &Option<String>) -> Checked<SocketAddr> {
     let text = given(key, value)?;
     text.parse().map_err(|_| {
-        let why = format!("{text:?} is no address: write IP:PORT, such as 127.0.0.1:9000");
+        let why = format!("{text:?} is not an address: write IP:PORT, such as 127.0.0.1:9000");
         ConfigError::new(key, why)
     })
 }
@@ -110,7 +118,8 @@ fn another_address(
     let same_port = address.port() != 0 && address.port() == endpoint.port();
     if same_port && (a == b || covers(a, b) || covers(b, a)) {
         let why = format!(
-            "{address} is also the endpoint's address, {endpoint}: name another with --admin"
+            "{address} conflicts with the S3 endpoint's address {endpoint}: name another with \
+             --admin"
         );
         return Err(ConfigError::new(key, why));
     }
@@ -120,7 +129,10 @@ fn another_address(
 pub(super) fn time(key: &'static str, value: &Option<String>) -> Checked<Duration> {
     let time: Nanos = parsed(key, value)?;
     if time == Nanos(0) {
-        return Err(ConfigError::new(key, "must be longer than 0s: no bound can be switched off"));
+        return Err(ConfigError::new(
+            key,
+            "must be longer than 0s: this limit cannot be switched off",
+        ));
     }
     Ok(time.duration())
 }
@@ -128,7 +140,7 @@ pub(super) fn time(key: &'static str, value: &Option<String>) -> Checked<Duratio
 pub(super) fn count(key: &'static str, value: Option<u32>) -> Checked<usize> {
     match value {
         Some(count) if 0 < count => Ok(count as usize),
-        _ => Err(ConfigError::new(key, "must be at least 1: no bound can be switched off")),
+        _ => Err(ConfigError::new(key, "must be at least 1: this limit cannot be switched off")),
     }
 }
 
@@ -141,7 +153,7 @@ pub(super) fn secret(
         ("", "") => Ok(None),
         (secret, "") => Ok(Some(secret.to_owned())),
         ("", path) => first_line(path).map(Some).map_err(|why| ConfigError::new(file_key, why)),
-        _ => Err(ConfigError::new(key, format!("leave it or {file_key} out: both are given"))),
+        _ => Err(ConfigError::new(key, format!("conflicts with {file_key}: set only one of them"))),
     }
 }
 
@@ -160,14 +172,15 @@ pub(super) fn access_key(name: &str) -> Result<(), &'static str> {
     let is_legal = |byte: u8| byte.is_ascii_graphic() && !b"/,=".contains(&byte);
     match !name.is_empty() && name.bytes().all(is_legal) {
         true => Ok(()),
-        false => {
-            Err("an access key is visible ASCII without spaces, slashes, commas and equals signs")
-        }
+        false => Err(
+            "invalid access key: use visible ASCII characters without spaces, slashes, commas and \
+             equals signs",
+        ),
     }
 }
 
 /// Loads the additional access keys. The main access key must not be among them.
-fn more_keys(
+pub(super) fn more_keys(
     path: &str,
     pair: Option<&KeyPair>,
     variable: Variables<'_>,
@@ -178,11 +191,11 @@ fn more_keys(
     let keys = keys::load(Path::new(path), variable)?;
     match pair.filter(|pair| keys.iter().any(|key| key.pair.access_key == pair.access_key)) {
         Some(pair) => {
-            let why = format!("{} is in {path} too: leave one out", pair.access_key);
+            let why = format!("{} is also in {path}: remove one of them", pair.access_key);
             Err(ConfigError::new("endpoint.access-key", why))
         }
         None if keys.is_empty() => {
-            Err(ConfigError::new("endpoint.keys-file", format!("{path} has no keys")))
+            Err(ConfigError::new("endpoint.keys-file", format!("{path} contains no keys")))
         }
         None => Ok(keys),
     }
@@ -198,12 +211,13 @@ fn authorization(file: &raw::File) -> Checked<Authorization> {
     let raw::Endpoint { access_key, keys_file, .. } = &file.endpoint;
     if !text(access_key).is_empty() || !text(keys_file).is_empty() {
         return wrong(
-            "origin: it knows the keys: leave endpoint.access-key and endpoint.keys-file out",
+            "with origin, the origin checks the keys: remove endpoint.access-key and \
+             endpoint.keys-file",
         );
     }
     match &file.origin[..] {
         [one] if text(&one.spec).starts_with("s3:") => Ok(Authorization::Origin),
-        _ => wrong("origin: this takes one origin, and that an S3 endpoint (s3:URL)"),
+        _ => wrong("with origin, exactly one origin is allowed, an S3 endpoint (s3:URL)"),
     }
 }
 
@@ -244,8 +258,12 @@ pub(super) fn certificate(
     let [of_chain, of_key] = files.map(|(key, path)| (key, text(path)));
     match (of_chain.1, of_key.1) {
         ("", "") => return Ok(None),
-        (_, "") => return Err(ConfigError::new(of_key.0, "is missing: a certificate is given")),
-        ("", _) => return Err(ConfigError::new(of_chain.0, "is missing: a private key is given")),
+        (_, "") => {
+            return Err(ConfigError::new(of_key.0, "required with a certificate"));
+        }
+        ("", _) => {
+            return Err(ConfigError::new(of_chain.0, "required with a private key"));
+        }
         _ => {}
     }
     let read = |(key, path): (&'static str, &str)| {
@@ -271,7 +289,7 @@ pub(super) fn key_pair(
 ) -> Checked<Option<KeyPair>> {
     match (name, secret_key) {
         ("", None) => Ok(None),
-        ("", Some(_)) => Err(ConfigError::new(key, "is missing: a secret key is given")),
+        ("", Some(_)) => Err(ConfigError::new(key, "required with a secret key")),
         (_, None) => Err(ConfigError::new(key, "is given without a secret key")),
         (name, Some(secret_key)) => {
             access_key(name).map_err(|why| ConfigError::new(key, why))?;
@@ -285,7 +303,7 @@ fn devices(devices: &[raw::Device]) -> Checked<Vec<Device>> {
     let checked = numbered.map(|(n, one)| device(one).map_err(|error| error.of(n)));
     let devices: Vec<Device> = checked.collect::<Result<_, _>>()?;
     if devices.is_empty() {
-        return Err(ConfigError::new("device", "there must be one at least"));
+        return Err(ConfigError::new("device", "at least one device is required"));
     }
     let path = |device: &Device| device.spec.as_ref().map(|spec| spec.place.path().to_owned());
     let in_memory =
@@ -294,7 +312,7 @@ fn devices(devices: &[raw::Device]) -> Checked<Vec<Device>> {
         if devices[..n].iter().any(|other| path(other) == path(device)) {
             let why = match path(device) {
                 Some(path) => format!("{} is named twice", path.display()),
-                None => "only one device may be without a spec".to_owned(),
+                None => "only one device may have no spec".to_owned(),
             };
             return Err(ConfigError::new("device.spec", why).of(n));
         }
@@ -324,12 +342,12 @@ fn device(device: &raw::Device) -> Checked<Device> {
     let dram = in_memory("device.dram", &device.dram)?;
     let buffers = in_memory("device.buffers", &device.buffers)?;
     if buffers < zonal_host::BUFFER_BYTES_MIN {
-        let why = format!("{buffers}: a shard needs {} at least", zonal_host::BUFFER_BYTES_MIN);
+        let why = format!("{buffers}: a shard needs at least {}", zonal_host::BUFFER_BYTES_MIN);
         return Err(ConfigError::new("device.buffers", why));
     }
     let prefetch: Bytes = parsed("device.prefetch", &device.prefetch)?;
     if PREFETCH_MAX < prefetch {
-        let why = format!("{prefetch}: write {PREFETCH_MAX} at most, or 0 for none");
+        let why = format!("{prefetch}: write at most {PREFETCH_MAX}, or 0 for no prefetch");
         return Err(ConfigError::new("device.prefetch", why));
     }
     let patience: Nanos = parsed("device.patience", &device.patience)?;
@@ -346,7 +364,8 @@ fn in_memory(key: &'static str, value: &Option<String>) -> Checked<Bytes> {
     let system = rustix::system::sysinfo();
     let memory = Bytes(system.totalram.saturating_mul(system.mem_unit.into()));
     if memory < bytes {
-        let why = format!("{bytes} for each shard: the machine has {}", memory.rounded());
+        let why =
+            format!("{bytes} for each shard: the machine has only {} of memory", memory.rounded());
         return Err(ConfigError::new(key, why));
     }
     Ok(bytes)

@@ -8,7 +8,7 @@ use super::check::{Checked, given};
 use super::prefix::{alone, each_once, prefix_of};
 use super::{ConfigError, raw};
 
-const WRITE: &str = "write revalidate, ttl=TIME or immutable, and settings behind it as in \
+const WRITE: &str = "write revalidate, ttl=TIME or immutable, with optional settings as in \
                      ttl=60s?head=5min&missing=10s&stale-if-error=1h";
 
 /// Parses the default and all rules by prefix.
@@ -59,7 +59,7 @@ fn rule(text: &str) -> Result<FreshnessRule, String> {
             Some((name @ "head", ttl)) => rule.head = Some(Freshness::Ttl(time(name, ttl)?)),
             Some((name @ "missing", ttl)) => rule.missing = time(name, ttl)?,
             Some((name @ "stale-if-error", most)) => rule.stale_if_error = time(name, most)?,
-            _ => return Err(format!("{text:?}: {setting:?} is no setting of it: {WRITE}")),
+            _ => return Err(format!("{text:?}: unknown setting {setting:?}: {WRITE}")),
         }
     }
     Ok(rule)
@@ -91,7 +91,7 @@ mod tests {
         for wrong in ["ttl", "never", "immutable=1s", ""] {
             check(wrong, Err(&format!("{wrong:?}: {WRITE}")));
         }
-        let why = format!("\"ttl=60s?window=1s\": \"window=1s\" is no setting of it: {WRITE}");
+        let why = format!("\"ttl=60s?window=1s\": unknown setting \"window=1s\": {WRITE}");
         check("ttl=60s?window=1s", Err(&why));
         let why = "5".parse::<Nanos>().unwrap_err();
         check("ttl=60s?head=5", Err(&format!("\"ttl=60s?head=5\": head: {why}")));

@@ -34,7 +34,7 @@ pub(super) fn load(path: &Path, variable: Variables<'_>) -> Checked<Vec<KeyEntry
         let bad = |why: &dyn Display| bad(&format!("line {line}: key {name:?}: {why}"));
         access_key(name).map_err(|why| bad(&why))?;
         if keys.iter().any(|key| key.pair.access_key == name) {
-            return Err(bad(&"it is named twice"));
+            return Err(bad(&"duplicate access key"));
         }
         let secret_key = secret(raw, variable).map_err(|why| bad(&why))?;
         let rules = rules(raw).map_err(|why| bad(&why))?;
@@ -49,9 +49,11 @@ fn secret(key: &raw::Key, variable: Variables<'_>) -> Result<String, String> {
         (None, Some(path), None) => first_line(path),
         (None, None, Some(name)) => {
             let secret = variable(name).filter(|secret| !secret.is_empty());
-            secret.ok_or_else(|| format!("the variable {name} is not set, or empty"))
+            secret.ok_or_else(|| format!("the environment variable {name} is not set or empty"))
         }
-        _ => Err("give one of secret-key, secret-key-file and secret-key-variable".to_owned()),
+        _ => {
+            Err("set exactly one of secret-key, secret-key-file and secret-key-variable".to_owned())
+        }
     }
 }
 

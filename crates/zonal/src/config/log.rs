@@ -63,7 +63,7 @@ fn level(text: &str) -> Result<Targets, String> {
         if !CRATES.contains(&name) {
             let distance = |one: &&str| strsim::damerau_levenshtein(one, name);
             let nearest = CRATES.into_iter().min_by_key(distance).expect("there are crates");
-            return Err(format!("{text:?}: nothing called {name} logs: {nearest} is the nearest"));
+            return Err(format!("{text:?}: unknown log target {name}; did you mean {nearest}?"));
         }
     }
     Ok(level)
@@ -90,7 +90,7 @@ mod tests {
         let why = level("info,zonal_hst=debug").unwrap_err();
         assert_eq!(
             why,
-            "\"info,zonal_hst=debug\": nothing called zonal_hst logs: zonal_host is the nearest"
+            "\"info,zonal_hst=debug\": unknown log target zonal_hst; did you mean zonal_host?"
         );
         for text in ["info,zonal_host=debug", "zonal_host::keeper=trace", "warn,object_store=debug"]
         {

@@ -107,13 +107,13 @@ impl FromStr for OriginSpec {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
-            Some(("file", "")) => Err(format!("the folder is missing: {WRITE}")),
+            Some(("file", "")) => Err(format!("missing directory: {WRITE}")),
             Some(("file", path)) => Ok(Self::Folder(path.into())),
             Some(("s3", rest)) => s3(rest),
             Some(("gcs", rest)) => gcs(rest),
             Some(("azure", rest)) => azure(rest),
             Some(("http" | "https", _)) => Ok(Self::Store(StoreSpec::Web(text.parse()?))),
-            _ => Err(format!("{text:?} names no origin: {WRITE}")),
+            _ => Err(format!("{text:?} is not an origin: {WRITE}")),
         }
     }
 }
@@ -129,8 +129,7 @@ fn s3(text: &str) -> Result<OriginSpec, String> {
             ("path-style", "false") => endpoint = endpoint.addressed(Addressing::VirtualHosted),
             _ => {
                 return Err(format!(
-                    "{option:?} is no option of an origin: write region=REGION or \
-                     path-style=true|false"
+                    "unknown origin option {option:?}: write region=REGION or path-style=true|false"
                 ));
             }
         }
@@ -148,7 +147,7 @@ fn split(text: &str) -> (&str, impl Iterator<Item = (&str, &str)>) {
 fn gcs(text: &str) -> Result<OriginSpec, String> {
     let (bucket, options) = split(text);
     if bucket.is_empty() {
-        return Err("the bucket is missing: write gcs:BUCKET".to_owned());
+        return Err("missing bucket: write gcs:BUCKET".to_owned());
     }
     let mut gcs = Gcs { bucket: bucket.to_owned(), endpoint: None, keys: GcsKeys::Machine };
     for (name, value) in options {
@@ -158,7 +157,7 @@ fn gcs(text: &str) -> Result<OriginSpec, String> {
             ("credentials", file) if !file.is_empty() => gcs.keys = GcsKeys::File(file.into()),
             _ => {
                 return Err(format!(
-                    "{name:?} is no option of a bucket of Google Cloud Storage: write credentials=FILE, \
+                    "unknown option {name:?} for Google Cloud Storage: write credentials=FILE, \
                      anonymous=true or endpoint=URL"
                 ));
             }
@@ -182,14 +181,16 @@ fn azure(text: &str) -> Result<OriginSpec, String> {
             ("anonymous", "true") => azure.keys = AzureKeys::Anonymous,
             _ => {
                 return Err(format!(
-                    "{name:?} is no option of a container of Azure: write account=NAME, anonymous=true or \
+                    "unknown option {name:?} for Azure: write account=NAME, anonymous=true or \
                      endpoint=URL"
                 ));
             }
         }
     }
     if azure.container.is_empty() || azure.account.is_empty() {
-        return Err("a name is missing: write azure:CONTAINER?account=NAME".to_owned());
+        return Err(
+            "missing container or account name: write azure:CONTAINER?account=NAME".to_owned()
+        );
     }
     Ok(OriginSpec::Store(StoreSpec::Azure(azure)))
 }
@@ -197,7 +198,8 @@ fn azure(text: &str) -> Result<OriginSpec, String> {
 /// Parses the endpoint of a self-hosted or emulated store.
 fn endpoint(url: &str) -> Result<Uri, String> {
     // An endpoint must be valid as a web origin, too.
-    let fail = |_| format!("{url:?} is no endpoint: write endpoint=http(s)://HOST[:PORT][/PATH]");
+    let fail =
+        |_| format!("{url:?} is not an endpoint: write endpoint=http(s)://HOST[:PORT][/PATH]");
     url.parse::<Web>().map_err(fail)?;
     url.parse().map_err(|error: http::uri::InvalidUri| error.to_string())
 }
@@ -253,45 +255,48 @@ mod tests {
         check("azure:c?account=a", Ok(("azure:c of a", "read")));
         check("https://h/a/b", Ok(("https://h/a/b", "read")));
         check("http://h:1", Ok(("http://h:1/", "read")));
-        check("gcs:", Err("the bucket is missing: write gcs:BUCKET"));
-        check("azure:c", Err("a name is missing: write azure:CONTAINER?account=NAME"));
-        check("azure:?account=a", Err("a name is missing: write azure:CONTAINER?account=NAME"));
+        check("gcs:", Err("missing bucket: write gcs:BUCKET"));
+        check(
+            "azure:c",
+            Err("missing container or account name: write azure:CONTAINER?account=NAME"),
+        );
+        check(
+            "azure:?account=a",
+            Err("missing container or account name: write azure:CONTAINER?account=NAME"),
+        );
         check(
             "gcs:lake?region=r",
-            Err(
-                "\"region\" is no option of a bucket of Google Cloud Storage: write credentials=FILE, \
-                 anonymous=true or endpoint=URL",
-            ),
+            Err("unknown option \"region\" for Google Cloud Storage: write credentials=FILE, \
+                 anonymous=true or endpoint=URL"),
         );
         check(
             "azure:c?account=a&key=k",
-            Err(
-                "\"key\" is no option of a container of Azure: write account=NAME, anonymous=true or \
-                 endpoint=URL",
-            ),
+            Err("unknown option \"key\" for Azure: write account=NAME, anonymous=true or \
+                 endpoint=URL"),
         );
         check(
             "gcs:lake?endpoint=h",
-            Err("\"h\" is no endpoint: write endpoint=http(s)://HOST[:PORT][/PATH]"),
+            Err("\"h\" is not an endpoint: write endpoint=http(s)://HOST[:PORT][/PATH]"),
         );
-        check("http://:80", Err("\"http://:80\" is no URL: write http(s)://HOST[:PORT][/PATH]"));
-        check("https://h?q", Err("\"https://h?q\" is no URL: write http(s)://HOST[:PORT][/PATH]"));
+        check("http://:80", Err("\"http://:80\" is not a URL: write http(s)://HOST[:PORT][/PATH]"));
+        check(
+            "https://h?q",
+            Err("\"https://h?q\" is not a URL: write http(s)://HOST[:PORT][/PATH]"),
+        );
     }
 
     #[test]
     fn errors_say_what_to_write_instead() {
-        check("", Err(&format!("\"\" names no origin: {WRITE}")));
-        check("a/b", Err(&format!("\"a/b\" names no origin: {WRITE}")));
-        check("file:", Err(&format!("the folder is missing: {WRITE}")));
+        check("", Err(&format!("\"\" is not an origin: {WRITE}")));
+        check("a/b", Err(&format!("\"a/b\" is not an origin: {WRITE}")));
+        check("file:", Err(&format!("missing directory: {WRITE}")));
         check(
             "s3:host",
-            Err("\"host\" is no endpoint: write http://HOST[:PORT] or https://HOST[:PORT]"),
+            Err("\"host\" is not an endpoint: write http://HOST[:PORT] or https://HOST[:PORT]"),
         );
         check(
             "s3:http://h?zone=1",
-            Err(
-                "\"zone=1\" is no option of an origin: write region=REGION or path-style=true|false",
-            ),
+            Err("unknown origin option \"zone=1\": write region=REGION or path-style=true|false"),
         );
     }
 

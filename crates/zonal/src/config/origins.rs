@@ -11,31 +11,33 @@ pub(super) fn origins(origins: &[raw::Origin], variable: Variables<'_>) -> Check
     let checked = numbered.map(|(n, one)| origin(one, variable).map_err(|error| error.of(n)));
     let origins: Vec<Origin> = checked.collect::<Result<_, _>>()?;
     if origins.is_empty() {
-        return Err(ConfigError::new("origin", "there must be one at least"));
+        return Err(ConfigError::new("origin", "at least one origin is required"));
     }
     for (n, one) in origins.iter().enumerate() {
         let others = &origins[..n];
         let wrong = |key, why: &str| Err(ConfigError::new(key, why).of(n));
         if one.spec.is_none() && 1 < origins.len() {
-            return wrong("origin.spec", "must not be empty: there are several origins");
+            return wrong("origin.spec", "must not be empty with several origins");
         }
         if others.iter().any(|other| other.name == one.name) {
-            let why = format!("{:?} is the name of two: give them names of their own", one.name);
+            let why = format!("duplicate origin name {:?}: rename one", one.name);
             return wrong("origin.name", &why);
         }
         if one.buckets.is_empty() && others.iter().any(|other| other.buckets.is_empty()) {
-            let why = "only one origin can have all buckets that no other names: say which the others have";
+            let why = "only one origin may omit its bucket list: set origin.buckets for the others";
             return wrong("origin.buckets", why);
         }
         let all = others.iter().flat_map(|other| &other.buckets);
         if let Some(bucket) = all.into_iter().find(|bucket| one.buckets.contains(bucket)) {
-            let why = format!("{bucket:?} is named by two origins: clients would see one of them");
+            let why = format!(
+                "bucket {bucket:?} is listed by two origins: clients would see only one of them"
+            );
             return wrong("origin.buckets", &why);
         }
         let of_others = || origins.iter().filter(|other| other.name != one.name);
         let owner = |name: &String| of_others().find(|other| other.buckets.contains(name));
         if let Some((name, owner)) = one.reserved.iter().find_map(|it| Some((it, owner(it)?))) {
-            let why = format!("{name:?} is a bucket of {:?}: leave it out", owner.name);
+            let why = format!("{name:?} is a bucket of origin {:?}: remove it here", owner.name);
             return wrong("origin.reserved", &why);
         }
     }
@@ -57,7 +59,7 @@ fn origin(origin: &raw::Origin, variable: Variables<'_>) -> Checked<Origin> {
     };
     let mut buckets = origin.buckets.clone().unwrap_or_default();
     if let Some(bucket) = buckets.iter().find(|bucket| bucket.is_empty() || bucket.contains('/')) {
-        return Err(ConfigError::new("origin.buckets", format!("{bucket:?} is no bucket")));
+        return Err(ConfigError::new("origin.buckets", format!("{bucket:?} is not a bucket name")));
     }
     let name_of_key = text(&origin.access_key);
     let mut credentials = None;
@@ -73,7 +75,7 @@ fn origin(origin: &raw::Origin, variable: Variables<'_>) -> Checked<Origin> {
             buckets = stores::one_bucket(store, buckets)?;
         }
         None | Some(OriginSpec::Folder(_)) if !name_of_key.is_empty() || secret.is_some() => {
-            let why = "a folder takes no keys: leave it out";
+            let why = "a file: origin has no keys: remove this setting";
             return Err(ConfigError::new("origin.access-key", why));
         }
         None | Some(OriginSpec::Folder(_)) => {}
@@ -103,13 +105,12 @@ fn reserved(origin: &raw::Origin, buckets: &[String]) -> Checked<Vec<String>> {
     let names = origin.reserved.clone().unwrap_or_default();
     if let Some(name) = names.iter().find(|name| !is_bucket_name(name)) {
         return wrong(format!(
-            "{name:?} can be no bucket's name, so nothing asks for it: write one name"
+            "{name:?} is not a valid bucket name, so no request can name it: write one name per \
+             entry"
         ));
     }
     match names.iter().find(|name| buckets.contains(name)) {
-        Some(name) => {
-            wrong(format!("{name:?} is in origin.buckets as well: it is one or the other"))
-        }
+        Some(name) => wrong(format!("{name:?} is also in origin.buckets: remove one of them")),
         None => Ok(names),
     }
 }
@@ -121,7 +122,7 @@ fn ca_roots(path: &str, spec: Option<&OriginSpec>) -> Checked<Option<CaRoots>> {
         return Ok(None);
     }
     if !spec.is_some_and(OriginSpec::is_https) {
-        let why = "only an origin that is reached by https:// shows a certificate: leave it out";
+        let why = "only https:// origins have a certificate: remove this setting";
         return Err(ConfigError::new(KEY, why));
     }
     let read = std::fs::read(path);

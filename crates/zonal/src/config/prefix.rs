@@ -10,7 +10,7 @@ pub(super) fn each_once<'a>(prefixes: impl Iterator<Item = &'a str>) -> Result<(
     let mut seen = BTreeSet::new();
     let mut prefixes = prefixes;
     match prefixes.find(|prefix| !seen.insert(*prefix)) {
-        Some(prefix) => Err(format!("the prefix {prefix:?} has two rules: leave one out")),
+        Some(prefix) => Err(format!("the prefix {prefix:?} has two rules: remove one")),
         None => Ok(()),
     }
 }
@@ -26,12 +26,12 @@ pub(super) fn prefix_of(prefix: &str) -> Result<&str, String> {
         ))
     };
     match prefix {
-        "" => wrong("it is empty"),
-        _ if prefix.contains("://") => wrong("leave what stands before :// out, and that"),
-        _ if prefix.ends_with('*') => wrong("it is the beginning of names, so leave the * out"),
-        _ if bucket.is_empty() => wrong("it begins with a slash"),
+        "" => wrong("the prefix is empty"),
+        _ if prefix.contains("://") => wrong("remove the scheme and ://"),
+        _ if prefix.ends_with('*') => wrong("prefixes have no wildcards: remove the *"),
+        _ if bucket.is_empty() => wrong("the prefix begins with a slash"),
         _ if !bucket.chars().all(is_in_a_name) => {
-            wrong(&format!("{bucket:?} is no name of a bucket"))
+            wrong(&format!("{bucket:?} is not a bucket name"))
         }
         _ => Ok(prefix),
     }
@@ -48,7 +48,8 @@ pub(super) fn alone<'a>(
     match ends.find(|rule| is_rule(rule)) {
         Some(rule) => {
             let why = format!(
-                "{text:?} is more than the rule {rule:?}: give the flag for each, or write them into the file"
+                "{text:?} is more than the one rule {rule:?}: repeat the flag for each rule, or \
+                 use the configuration file"
             );
             Err(ConfigError::new(key, why))
         }

@@ -34,7 +34,7 @@ pub(crate) struct Flags {
     /// Configuration file; config/zonal.toml in the sources shows every key
     #[arg(long, value_name = "FILE", env = "ZONAL_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Where Zonal keeps what it makes itself: device, samples, access key
+    /// Data directory for generated files: default device, sample objects, access key
     #[arg(long, value_name = "DIR", env = "ZONAL_DATA_DIR")]
     pub(crate) data_dir: Option<String>,
     #[command(flatten)]
@@ -65,13 +65,13 @@ pub(crate) struct Flags {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[command(next_help_heading = "Endpoint")]
 pub(crate) struct Endpoint {
-    /// Address of the S3 endpoint
+    /// Listen address of the S3 endpoint
     #[arg(long, value_name = "ADDR", env = "ZONAL_ENDPOINT_LISTEN")]
     pub(crate) listen: Option<String>,
-    /// Region that clients sign for
+    /// Region in the signatures of clients
     #[arg(long, env = "ZONAL_ENDPOINT_REGION")]
     pub(crate) region: Option<String>,
-    /// Domain whose subdomains are buckets, as s3.example.com: virtual-hosted style (may be given several times)
+    /// Domain for virtual-hosted-style requests (BUCKET.DOMAIN), as s3.example.com (repeatable)
     #[arg(
         id = "endpoint-domains",
         long = "domain",
@@ -79,28 +79,28 @@ pub(crate) struct Endpoint {
         env = "ZONAL_ENDPOINT_DOMAINS"
     )]
     pub(crate) domains: Option<Vec<String>>,
-    /// Who decides whether a request may have what it asks for: keys (those named here) or origin (as each request is signed)
+    /// Authorization of requests: keys (configured here) or origin (checks the client's signature)
     #[arg(long, value_name = "WHO", env = "ZONAL_ENDPOINT_AUTHORIZATION")]
     pub(crate) authorization: Option<String>,
-    /// What becomes of requests that carry what is not known: refuse, or log (handed on, for one release)
+    /// Handling of unknown operations, parameters and headers: refuse, or log (log and forward)
     #[arg(long, value_name = "WHAT", env = "ZONAL_ENDPOINT_WOULD_REFUSE")]
     pub(crate) would_refuse: Option<String>,
-    /// Access key of the clients
+    /// Access key of clients
     #[arg(long, value_name = "KEY", env = "ZONAL_ENDPOINT_ACCESS_KEY")]
     pub(crate) access_key: Option<String>,
-    /// Their secret key
+    /// Secret key of clients
     #[arg(long, value_name = "KEY", env = "ZONAL_ENDPOINT_SECRET_KEY", hide_env_values = true)]
     pub(crate) secret_key: Option<String>,
-    /// File whose first line is their secret key
+    /// Secret key file: its first line is the secret key of clients
     #[arg(long, value_name = "FILE", env = "ZONAL_ENDPOINT_SECRET_KEY_FILE")]
     pub(crate) secret_key_file: Option<String>,
-    /// File with more access keys, and what each may do; config/keys.toml in the sources shows its form
+    /// Keys file: more access keys, each with its own access; see config/keys.toml in the sources
     #[arg(long, value_name = "FILE", env = "ZONAL_ENDPOINT_KEYS_FILE")]
     pub(crate) keys_file: Option<String>,
-    /// HTTPS: file with the certificate and those that lead to it, in PEM form
+    /// TLS certificate chain of the S3 endpoint, a PEM file; enables HTTPS
     #[arg(long, value_name = "FILE", env = "ZONAL_ENDPOINT_CERTIFICATE_FILE")]
     pub(crate) certificate_file: Option<String>,
-    /// HTTPS: file with the certificate's private key, in PEM form
+    /// TLS private key of the certificate, a PEM file
     #[arg(long, value_name = "FILE", env = "ZONAL_ENDPOINT_PRIVATE_KEY_FILE")]
     pub(crate) private_key_file: Option<String>,
 }
@@ -109,10 +109,10 @@ pub(crate) struct Endpoint {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[command(next_help_heading = "Headers")]
 pub(crate) struct Headers {
-    /// Header of reads that changes nothing about what is read, as x-amz-new: its reads are cached (may be given several times)
+    /// Vendor header that does not change reads, as x-amz-new: these reads are cached (repeatable)
     #[arg(long = "harmless-header", value_name = "NAME", env = "ZONAL_HEADERS_HARMLESS")]
     pub(crate) harmless: Option<Vec<String>>,
-    /// Header of writes that the origin needs and Zonal does not know, as x-rgw-new: it is handed on (may be given several times)
+    /// Unknown vendor header of writes that Zonal forwards, such as x-rgw-new (repeatable)
     #[arg(long = "passed-header", value_name = "NAME", env = "ZONAL_HEADERS_PASSED")]
     pub(crate) passed: Option<Vec<String>>,
 }
@@ -121,13 +121,13 @@ pub(crate) struct Headers {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[command(next_help_heading = "Admin")]
 pub(crate) struct Admin {
-    /// Address of metrics, health and readiness
+    /// Listen address of the admin endpoint: metrics, health, readiness, commands
     #[arg(id = "admin-listen", long = "admin", value_name = "ADDR", env = "ZONAL_ADMIN_LISTEN")]
     pub(crate) listen: Option<String>,
-    /// Name under which it answers, besides IP addresses and localhost (may be given several times)
+    /// Host name that the admin endpoint accepts besides IP addresses and localhost (repeatable)
     #[arg(id = "admin-hosts", long = "admin-host", value_name = "NAME", env = "ZONAL_ADMIN_HOSTS")]
     pub(crate) hosts: Option<Vec<String>>,
-    /// File whose first line is the token that orders need; without it, orders are taken from this machine only
+    /// Token file: its first line is the token for commands [without it: only from this machine]
     #[arg(
         id = "admin-token-file",
         long = "admin-token-file",
@@ -135,7 +135,7 @@ pub(crate) struct Admin {
         env = "ZONAL_ADMIN_TOKEN_FILE"
     )]
     pub(crate) token_file: Option<String>,
-    /// HTTPS: file with its certificate and those that lead to it, in PEM form
+    /// TLS certificate chain of the admin endpoint, a PEM file; enables HTTPS
     #[arg(
         id = "admin-certificate-file",
         long = "admin-certificate-file",
@@ -143,7 +143,7 @@ pub(crate) struct Admin {
         env = "ZONAL_ADMIN_CERTIFICATE_FILE"
     )]
     pub(crate) certificate_file: Option<String>,
-    /// HTTPS: file with the certificate's private key, in PEM form
+    /// TLS private key of the certificate, a PEM file
     #[arg(
         id = "admin-private-key-file",
         long = "admin-private-key-file",
@@ -161,10 +161,10 @@ pub(crate) struct Origin {
     /// Flags name origins by their specs.
     #[arg(skip)]
     pub(crate) spec: Option<String>,
-    /// What logs and metrics call it [without it: its spec]
+    /// Origin name in logs and metrics [without it: its spec]
     #[arg(id = "origin-name", long, value_name = "NAME", env = "ZONAL_ORIGIN_NAME")]
     pub(crate) name: Option<String>,
-    /// A bucket that clients see of it; without any, all (may be given several times)
+    /// Bucket of the origin that clients see (repeatable) [without it: all buckets]
     #[arg(
         id = "origin-buckets",
         long = "origin-bucket",
@@ -172,7 +172,7 @@ pub(crate) struct Origin {
         env = "ZONAL_ORIGIN_BUCKETS"
     )]
     pub(crate) buckets: Option<Vec<String>>,
-    /// A name at the origin that is no bucket: requests for it are refused (may be given several times)
+    /// Reserved name at the origin, not a bucket: requests for it are refused (repeatable)
     #[arg(
         id = "origin-reserved",
         long = "origin-reserved",
@@ -192,7 +192,7 @@ pub(crate) struct Origin {
         hide_env_values = true
     )]
     pub(crate) secret_key: Option<String>,
-    /// File whose first line is the secret key at the origin
+    /// Secret key file: its first line is the secret key at the origin
     #[arg(
         id = "origin-secret-key-file",
         long,
@@ -200,22 +200,22 @@ pub(crate) struct Origin {
         env = "ZONAL_ORIGIN_SECRET_KEY_FILE"
     )]
     pub(crate) secret_key_file: Option<String>,
-    /// PEM file with the authorities that may have signed its certificate [without it: the system's]
+    /// CA certificates that Zonal trusts for the origin, a PEM file [without it: the system's]
     #[arg(id = "origin-ca-file", long, value_name = "FILE", env = "ZONAL_ORIGIN_CA_FILE")]
     pub(crate) ca_file: Option<String>,
-    /// Reads under way at once
+    /// Maximum number of concurrent reads
     #[arg(id = "origin-reads", long, value_name = "N", env = "ZONAL_ORIGIN_READS")]
     pub(crate) reads: Option<u32>,
-    /// Forwarded requests under way at once
+    /// Maximum number of concurrent forwarded requests of each kind
     #[arg(id = "origin-forwards", long, value_name = "N", env = "ZONAL_ORIGIN_FORWARDS")]
     pub(crate) forwards: Option<u32>,
-    /// Until a connection stands
+    /// Connect timeout
     #[arg(id = "origin-connect", long, value_name = "TIME", env = "ZONAL_ORIGIN_CONNECT")]
     pub(crate) connect: Option<String>,
-    /// Until the answer to a read begins
+    /// Response timeout of reads: until the response begins
     #[arg(id = "origin-answer", long, value_name = "TIME", env = "ZONAL_ORIGIN_ANSWER")]
     pub(crate) answer: Option<String>,
-    /// Until the answer to a forwarded request begins
+    /// Response timeout of forwarded requests: until the response begins
     #[arg(
         id = "origin-forward-answer",
         long,
@@ -223,13 +223,13 @@ pub(crate) struct Origin {
         env = "ZONAL_ORIGIN_FORWARD_ANSWER"
     )]
     pub(crate) forward_answer: Option<String>,
-    /// Silence within an answer
+    /// Stall timeout: silence within a response
     #[arg(id = "origin-stall", long, value_name = "TIME", env = "ZONAL_ORIGIN_STALL")]
     pub(crate) stall: Option<String>,
-    /// Repetitions of a read that failed
+    /// Maximum number of retries of a failed read
     #[arg(id = "origin-retries", long, value_name = "N", env = "ZONAL_ORIGIN_RETRIES")]
     pub(crate) retries: Option<u32>,
-    /// Ask a second time when a read is not answered after this: a time, or p95; empty: never
+    /// Hedge delay: second request when a read has no response after a time or p95; empty: never
     #[arg(id = "origin-hedge", long, value_name = "WHEN", env = "ZONAL_ORIGIN_HEDGE")]
     pub(crate) hedge: Option<String>,
 }
@@ -238,8 +238,8 @@ pub(crate) struct Origin {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Origins")]
 pub(crate) struct OriginFlags {
-    /// Object store: s3:URL?region=R&path-style=true, file:DIR, or to be only read: gcs:BUCKET,
-    /// azure:CONTAINER?account=A, https://HOST/PATH (may be given several times)
+    /// Origin: s3:URL?region=R&path-style=true, file:DIR, or read-only gcs:BUCKET,
+    /// azure:CONTAINER?account=A, https://HOST/PATH (repeatable)
     #[arg(id = "origin-spec", long = "origin", value_name = "SPEC", env = "ZONAL_ORIGIN_SPEC")]
     pub(crate) specs: Vec<String>,
     #[command(flatten)]
@@ -250,25 +250,25 @@ pub(crate) struct OriginFlags {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct Limits {
-    /// Connections open at once
+    /// Maximum number of open client connections
     #[arg(long = "limits-connections", value_name = "N", env = "ZONAL_LIMITS_CONNECTIONS")]
     pub(crate) connections: Option<u32>,
-    /// Writes forwarded at once
+    /// Maximum number of concurrent forwarded writes
     #[arg(long = "limits-writes", value_name = "N", env = "ZONAL_LIMITS_WRITES")]
     pub(crate) writes: Option<u32>,
-    /// Silence between two requests on a connection
+    /// Keep-alive timeout: silence between two requests on a connection
     #[arg(long = "limits-idle", value_name = "TIME", env = "ZONAL_LIMITS_IDLE")]
     pub(crate) idle: Option<String>,
-    /// From the first byte of a request to the end of its head
+    /// Header timeout: from the first byte of a request to the end of its head
     #[arg(long = "limits-head", value_name = "TIME", env = "ZONAL_LIMITS_HEAD")]
     pub(crate) head: Option<String>,
-    /// A client takes nothing of its answer
+    /// Write timeout: a client reads nothing of its response
     #[arg(long = "limits-write", value_name = "TIME", env = "ZONAL_LIMITS_WRITE")]
     pub(crate) write: Option<String>,
-    /// A client sends nothing of its request's body
+    /// Upload timeout: a client sends nothing of its request body
     #[arg(long = "limits-upload", value_name = "TIME", env = "ZONAL_LIMITS_UPLOAD")]
     pub(crate) upload: Option<String>,
-    /// From the order to stop until requests that are not done are cut
+    /// Shutdown grace period: from SIGTERM until unfinished requests are cut
     #[arg(long = "limits-drain", value_name = "TIME", env = "ZONAL_LIMITS_DRAIN")]
     pub(crate) drain: Option<String>,
 }
@@ -277,10 +277,10 @@ pub(crate) struct Limits {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[command(next_help_heading = "Log")]
 pub(crate) struct Log {
-    /// text or json
+    /// Log format: text or json
     #[arg(id = "log-format", long, value_name = "FORMAT", env = "ZONAL_LOG_FORMAT")]
     pub(crate) format: Option<String>,
-    /// error, warn, info, debug or trace; also by crate: info,zonal_host=debug
+    /// Log level: error, warn, info, debug or trace; also per crate: info,zonal_host=debug
     #[arg(id = "log-level", long, value_name = "LEVEL", env = "ZONAL_LOG_LEVEL")]
     pub(crate) level: Option<String>,
     /// Access log: a file to append to, or - for standard output [without it: none]
@@ -307,31 +307,32 @@ pub(crate) struct Device {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Devices")]
 pub(crate) struct DeviceFlags {
-    /// Device: file:PATH?size=8GiB&zone=64MiB, block:/dev/NAME or emulator:zn540?zones=8&backing=PATH (may be given several times)
+    /// Device: file:PATH?size=8GiB&zone=64MiB, block:/dev/NAME, zns:/dev/NAME or
+    /// emulator:zn540?zones=8&backing=PATH (repeatable)
     #[arg(id = "device", long, value_name = "SPEC", env = "ZONAL_DEVICE_SPEC")]
     pub(crate) specs: Vec<String>,
-    /// Threads that share each device
+    /// Number of shards (threads) of each device
     #[arg(long, value_name = "N", env = "ZONAL_DEVICE_SHARDS")]
     pub(crate) shards: Option<String>,
-    /// What is kept when space is needed, as zone-lru or zdrop?vop=50%
+    /// Eviction policy, such as flow, zone-lru or zdrop?vop=50%
     #[arg(long, value_name = "POLICY", env = "ZONAL_DEVICE_POLICY")]
     pub(crate) policy: Option<String>,
-    /// What is fetched and kept as a unit
+    /// Chunk size: the unit of fetching and caching
     #[arg(long, value_name = "SIZE", env = "ZONAL_DEVICE_CHUNK")]
     pub(crate) chunk: Option<String>,
-    /// Memory of each shard for chunks that wait before flash or are read often; 0: none
+    /// DRAM tier of each shard, for chunks on probation and frequently read chunks; 0: none
     #[arg(long, value_name = "SIZE", env = "ZONAL_DEVICE_DRAM")]
     pub(crate) dram: Option<String>,
-    /// Buffer memory of each shard
+    /// I/O buffer memory of each shard
     #[arg(long, value_name = "SIZE", env = "ZONAL_DEVICE_BUFFERS")]
     pub(crate) buffers: Option<String>,
-    /// How far ahead of a reader that goes front to back is fetched; 0: not at all
+    /// Prefetch distance of sequential readers; 0: no prefetch
     #[arg(long, value_name = "SIZE", env = "ZONAL_DEVICE_PREFETCH")]
     pub(crate) prefetch: Option<String>,
-    /// How long a read of the device is waited for; then the origin is asked
+    /// Read timeout of the device; after it, the bytes come from the origin
     #[arg(id = "device-patience", long, value_name = "TIME", env = "ZONAL_DEVICE_PATIENCE")]
     pub(crate) patience: Option<String>,
-    /// How long an isolated device has to answer well before it is used again
+    /// Probe window: an isolated device is used again after this long without a fault
     #[arg(id = "device-rejoin", long, value_name = "TIME", env = "ZONAL_DEVICE_REJOIN")]
     pub(crate) rejoin: Option<String>,
 }
@@ -356,7 +357,8 @@ pub(crate) struct FreshnessRule {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Freshness")]
 pub(crate) struct FreshnessFlags {
-    /// How fresh answers must be: revalidate, ttl=TIME or immutable, and settings as in ttl=60s?missing=10s
+    /// Default freshness: revalidate, ttl=TIME or immutable, with settings as in
+    /// ttl=60s?missing=10s
     #[arg(
         id = "freshness",
         long = "freshness",
@@ -364,7 +366,7 @@ pub(crate) struct FreshnessFlags {
         env = "ZONAL_FRESHNESS_DEFAULT"
     )]
     pub(crate) default: Option<String>,
-    /// Another rule for objects whose BUCKET/KEY begins with PREFIX (may be given several times)
+    /// Freshness rule for objects whose BUCKET/KEY begins with PREFIX (repeatable)
     #[arg(
         id = "freshness-rule",
         long = "freshness-rule",
@@ -386,10 +388,10 @@ pub(crate) struct Access {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Access")]
 pub(crate) struct AccessFlags {
-    /// What anybody may do, whatever his key: none, read, write or read-write
+    /// Default access for all keys: none, read, write or read-write
     #[arg(id = "access", long = "access", value_name = "ACCESS", env = "ZONAL_ACCESS_DEFAULT")]
     pub(crate) default: Option<String>,
-    /// Another rule for objects whose BUCKET/KEY begins with PREFIX (may be given several times)
+    /// Access rule for objects whose BUCKET/KEY begins with PREFIX (repeatable)
     #[arg(
         id = "access-rule",
         long = "access-rule",
@@ -420,13 +422,14 @@ pub(crate) struct KeepRule {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Keep")]
 pub(crate) struct KeepFlags {
-    /// How much of each device may be pinned
+    /// Maximum pinned share of each device
     #[arg(id = "keep-pinned", long, value_name = "SHARE", env = "ZONAL_KEEP_PINNED")]
     pub(crate) pinned: Option<String>,
-    /// File with what is pinned by order: zonal cache pin and unpin write it
+    /// Pins file, written by zonal cache pin and unpin
     #[arg(long = "keep-pins-file", value_name = "FILE", env = "ZONAL_KEEP_PINS_FILE")]
     pub(crate) pins_file: Option<String>,
-    /// pin, never or policy for objects whose BUCKET/KEY begins with PREFIX (may be given several times)
+    /// Keep rule (pin, never or policy) for objects whose BUCKET/KEY begins with PREFIX
+    /// (repeatable)
     #[arg(
         id = "keep-rule",
         long = "keep-rule",
@@ -455,7 +458,7 @@ pub(crate) struct ChunkRule {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Chunks")]
 pub(crate) struct ChunkFlags {
-    /// Another chunk size for objects whose BUCKET/KEY begins with PREFIX (may be given several times)
+    /// Chunk size of objects whose BUCKET/KEY begins with PREFIX (repeatable)
     #[arg(
         id = "chunk-rule",
         long = "chunk-rule",

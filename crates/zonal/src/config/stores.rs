@@ -33,7 +33,10 @@ pub(super) fn fill_keys(
     let set = |name| variable(name).filter(|value| !value.is_empty());
     let refuse = |key, why| Err(ConfigError::new(key, why));
     if !access_key.is_empty() {
-        return refuse("origin.access-key", "only S3 has one: leave it out");
+        return refuse(
+            "origin.access-key",
+            "only S3 origins have an access key: remove this setting",
+        );
     }
     match (store, secret) {
         (StoreSpec::Azure(azure), secret) => {
@@ -47,7 +50,10 @@ pub(super) fn fill_keys(
             };
             match (azure.keys == AzureKeys::Anonymous, secret) {
                 (true, Some(_)) => {
-                    return refuse("origin.secret-key", "nobody has one: anonymous=true is given");
+                    return refuse(
+                        "origin.secret-key",
+                        "conflicts with anonymous=true: remove one of them",
+                    );
                 }
                 (true, None) => {}
                 (false, secret) => {
@@ -56,8 +62,8 @@ pub(super) fn fill_keys(
             }
         }
         (StoreSpec::Gcs(_), Some(_)) => {
-            let why =
-                "Google's keys are a file: name it in origin.spec, as gcs:BUCKET?credentials=FILE";
+            let why = "Google Cloud Storage keys are a file: name it in origin.spec, as \
+                       gcs:BUCKET?credentials=FILE";
             return refuse("origin.secret-key", why);
         }
         (StoreSpec::Gcs(gcs), None) if gcs.keys == GcsKeys::Machine => {
@@ -68,7 +74,7 @@ pub(super) fn fill_keys(
         (StoreSpec::Web(_), Some(_)) => {
             return refuse(
                 "origin.secret-key",
-                "files of a server are asked for without: leave it out",
+                "an HTTP file server has no keys: remove this setting",
             );
         }
         (StoreSpec::Gcs(_) | StoreSpec::Web(_), None) => {}
@@ -82,11 +88,11 @@ pub(super) fn one_bucket(store: &StoreSpec, given: Vec<String>) -> Checked<Vec<S
         ([_], _) => Ok(given),
         ([], Some(bucket)) => Ok(vec![bucket.to_owned()]),
         ([], None) => {
-            let why = "must name one: what clients are to call the files of this server";
+            let why = "must name one bucket: the bucket name for the files of this server";
             Err(ConfigError::new("origin.buckets", why))
         }
         _ => {
-            let why = "this kind of origin is one bucket: name one at most";
+            let why = "this kind of origin has one bucket: name at most one";
             Err(ConfigError::new("origin.buckets", why))
         }
     }

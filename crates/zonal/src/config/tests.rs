@@ -57,7 +57,7 @@ fn what_a_running_process_cannot_change_is_named() {
     assert_eq!(before.fixed_that_differ(&load(&same).unwrap()), [""; 0]);
     for (words, key) in [
         (["--listen", "127.0.0.1:1"], "endpoint.listen"),
-        (["--origin-retries", "7"], "origin (but for its keys and authorities)"),
+        (["--origin-retries", "7"], "origin (other than keys and CAs)"),
         (["--chunk", "64KiB"], "device"),
         (["--keep-pinned", "20%"], "keep.pinned"),
         (["--keep-pins-file", "other"], "keep.pins-file"),

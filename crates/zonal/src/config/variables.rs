@@ -39,7 +39,7 @@ pub(super) fn refuse_unknown(
             let either =
                 |(variable, flag): &&(String, String)| distance(variable).min(distance(flag));
             let (nearest, _) = known.iter().min_by_key(either).expect("there are flags");
-            let why = format!("{name}: there is no such variable: {nearest} is the nearest");
+            let why = format!("unknown environment variable {name}; did you mean {nearest}?");
             return Err(ConfigError::new("", why));
         }
     }

@@ -23,9 +23,9 @@ const LARGE: Bytes = Bytes::mib(20);
 const TEXT_KEY: &str = "hello.txt";
 
 const TEXT: &str = "\
-This object lies in a folder and is served by Zonal, an S3 endpoint that keeps what is read on local flash.
-Every folder next to this one's is a bucket, every file in it an object. Put your own there, or start
-Zonal with --origin s3:https://HOST?region=REGION to read from an object store.
+Zonal serves this object from a folder, and caches it on local flash.
+Each folder beside this object's folder is a bucket, and each file in it an object. Add your own,
+or start Zonal with --origin 's3:https://HOST?region=REGION' to read from an object store.
 ";
 
 const TABLE_KEY: &str = "cities.csv";

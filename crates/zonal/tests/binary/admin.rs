@@ -131,10 +131,10 @@ fn what_cannot_be_meant_is_refused_at_the_start() {
     let place = TestFolder::new();
     fs::write(place.path().join("short"), "0123456789abcde\n").unwrap();
     for (words, said) in [
-        (["--admin-token-file", "short"], "admin.token-file: short: a token has 16 or more"),
+        (["--admin-token-file", "short"], "admin.token-file: short: a token needs at least 16"),
         (["--admin-token-file", "nosuch"], "admin.token-file: nosuch"),
-        (["--admin-host", "http://a"], "admin.hosts: \"http://a\" is no name of a host"),
-        (["--admin-certificate-file", "a"], "admin.private-key-file: is missing"),
+        (["--admin-host", "http://a"], "admin.hosts: \"http://a\" is not a host name"),
+        (["--admin-certificate-file", "a"], "admin.private-key-file: required with a certificate"),
     ] {
         let output = zonal(place.path()).arg("serve").args(words).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();

@@ -39,7 +39,7 @@ impl Block {
         let socket = place.socket();
         let fixed = ["block", "--admin", "127.0.0.1:0", "--socket", socket.to_str().unwrap()];
         let words = [&fixed, words].concat();
-        let process = Process::start(place.folder.path(), &words, "Whoever reaches it");
+        let process = Process::start(place.folder.path(), &words, "NBD has no authentication");
         let admin = process.address("--admin ", &['\n']);
         Self { process, socket, admin }
     }
@@ -160,7 +160,7 @@ fn stats_tell_where_the_rest_of_a_bounded_map_lies() {
             let told: serde_json::Value = serde_json::from_slice(&told).unwrap();
             assert_eq!(told["now"]["map_pages_on"], lies);
             let text = String::from_utf8(block.stats(place.folder.path(), &[]).stdout).unwrap();
-            let said = format!(" of it on the {} device and ", lies.as_str().unwrap());
+            let said = format!(" of map pages on the {} device and ", lies.as_str().unwrap());
             assert!(text.contains(&said), "{text}");
             block.stop();
         }
@@ -226,25 +226,31 @@ fn what_cannot_be_meant_or_done_is_refused_with_what_to_do() {
         check_failure(folder, &[&["block", "--listen", "127.0.0.1:0"], words].concat(), expected);
     };
     let with = |more: &[&'static str]| [&DEVICES[..], more].concat();
-    refused(&["--buffer", "file:b?size=64MiB&zone=4MiB"], (2, "block.capacity: a buffer alone"));
+    refused(
+        &["--buffer", "file:b?size=64MiB&zone=4MiB"],
+        (2, "block.capacity: a buffer device needs"),
+    );
     refused(&with(&["--export", "vm"]), (2, "block.exports: \"vm\": write NAME=SIZE"));
     refused(
         &with(&["--export", "a/b=1MiB"]),
-        (2, "block.exports: \"a/b=1MiB\": \"a/b\" is no name"),
+        (2, "block.exports: \"a/b=1MiB\": invalid name \"a/b\""),
     );
-    refused(&with(&["--export", "a=1000B"]), (2, "block.exports: \"a=1000B\": 1000B is not whole"));
+    refused(
+        &with(&["--export", "a=1000B"]),
+        (2, "block.exports: \"a=1000B\": 1000B is not a multiple"),
+    );
     refused(
         &with(&["--export", "a=4KiB", "--export", "a=8KiB"]),
-        (2, "block.exports: \"a=8KiB\": there is"),
+        (2, "block.exports: \"a=8KiB\": duplicate export name"),
     );
     refused(&with(&["--export", "a=1TiB"]), (2, "the exports want 1TiB together"));
     refused(&with(&["--spare", "0%"]), (2, "block.spare: \"0%\": write 1% to 90%"));
     refused(&with(&["--connections", "0"]), (2, "nbd.connections: \"0\": write a number"));
-    refused(&with(&["--memory", "1MiB"]), (2, "block.memory: 1MiB is too little"));
+    refused(&with(&["--memory", "1MiB"]), (2, "block.memory: 1MiB is too small"));
     assert!(!folder.join("capacity").exists(), "nothing was made");
 
     fs::write(folder.join("capacity"), noise(128 << 20, 1)).unwrap();
-    refused(&DEVICES, (2, "capacity: holds something that is not a block device of Zonal's"));
+    refused(&DEVICES, (2, "capacity: holds data that is not a Zonal block device"));
     fs::remove_file(folder.join("capacity")).unwrap();
     fs::write(folder.join("file"), "of somebody").unwrap();
     let words = [&["block", "--socket", "file"], &DEVICES[..]].concat();
@@ -262,7 +268,7 @@ fn what_cannot_be_meant_or_done_is_refused_with_what_to_do() {
     check_failure(
         folder,
         &cache,
-        (2, "capacity: holds something that is not a cache (a part of a block device"),
+        (2, "capacity: holds data that is not a cache (a part of a Zonal block device"),
     );
 }
 

@@ -11,7 +11,7 @@ use crate::harness::{
     ACCESS_KEY, DEVICE, PATIENCE, SECRET_KEY, TestFolder, Zonal, check_failure, noise,
 };
 
-const TAKEN: &str = "the configuration was read again, and holds from now on";
+const TAKEN: &str = "reload applied: the new configuration is in use";
 const REFUSED: &str = "zonal_config_reloads_refused_total";
 const FETCHES: &str = "zonal_cache_fetches_total";
 const FETCHED: &str = "zonal_cache_fetched_bytes_total";
@@ -156,8 +156,8 @@ fn rules_are_read_again_and_hold_for_what_comes_then() {
 fn a_rule_that_the_node_cannot_follow_is_refused_at_the_start_and_later() {
     let cut = Cut::new();
     let zone = "{ prefix = 'bucket/', chunk = '16MiB' }";
-    let said = "chunk.rules: bucket/: 16MiB: a chunk must fit into a zone, and the smallest of the devices hold 8MiB: \
-                write a smaller power of two";
+    let said = "chunk.rules: bucket/: 16MiB: a chunk must fit into a zone, and the smallest zones \
+                hold 8MiB: write a smaller power of two";
     cut.write("256KiB", zone);
     let words = ["--config", "zonal.toml", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     check_failure(cut.place.path(), &[&["serve"], &words[..]].concat(), (2, said));
@@ -171,8 +171,8 @@ fn a_rule_that_the_node_cannot_follow_is_refused_at_the_start_and_later() {
         (zone, said),
         (
             large,
-            "chunk.rules: bucket/: 1MiB: the buffers were made for 512KiB at most when this process started: \
-             a larger chunk takes a restart",
+            "chunk.rules: bucket/: 1MiB: the buffers of this process hold chunks of at most \
+             512KiB: restart to use larger chunks",
         ),
     ];
     for (n, (rules, said)) in mistakes.into_iter().enumerate() {

@@ -35,39 +35,46 @@ fn it_makes_what_it_needs_and_the_printed_url_is_served_from_flash_the_second_ti
         assert!(before < refused(), "all of it was admitted, and it is not on flash");
         before = refused();
     }
-    let told = "What is on flash says X-Cache: REVALIDATED";
-    assert!(first.banner.contains(told), "{}", first.banner);
+    for value in ["  MISS ", "  REVALIDATED ", "  HIT "] {
+        assert!(first.banner.contains(value), "{}", first.banner);
+    }
     let mode = fs::metadata(home.join("credentials")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let credentials = fs::read_to_string(home.join("credentials")).unwrap();
     let secret = credentials.lines().last().unwrap().rsplit(' ').next().unwrap();
-    assert!(first.banner.contains(&format!("AWS_SECRET_ACCESS_KEY={secret} ")));
+    assert!(!first.banner.contains(secret), "{}", first.banner);
 
     // The directory is locked meanwhile.
     let other = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     check_failure(folder.path(), &other, (1, "the data directory "));
     first.stop();
 
-    // A later start does not print the secret, and still has the cached data.
+    // A later start still has the key and the cached data.
     let again = Zonal::start(folder.path(), &["--freshness", "ttl=1h"]);
-    assert!(!again.banner.contains(secret), "{}", again.banner);
     assert_eq!(http::get_url(&url(&again)).unwrap().header("x-cache"), "HIT");
     again.stop();
 }
 
-/// AWS variables of a shell after it ran the printed commands.
+/// Settings for another endpoint, as a user's shell may have them.
+const OF_ANOTHER: [(&str, &str); 6] = [
+    ("AWS_ACCESS_KEY_ID", "of-another"),
+    ("AWS_ENDPOINT_URL_S3", "http://of-another"),
+    ("AWS_PROFILE", "of-another"),
+    ("AWS_SECRET_ACCESS_KEY", "of-another"),
+    ("AWS_SESSION_TOKEN", "of-another"),
+    ("AWS_USE_FIPS_ENDPOINT", "true"),
+];
+
+/// AWS variables of a shell in `folder` after it ran the printed `eval` line.
 fn shell_after(zonal: &Zonal, folder: &Path) -> Vec<String> {
-    let words = ["  unset ", "  export "];
-    let lines = zonal.banner.lines().filter(|line| words.iter().any(|it| line.starts_with(it)));
-    let script = lines.collect::<Vec<_>>().join("\n") + "\nenv";
+    let mut lines = zonal.banner.lines().filter(|line| line.starts_with("  eval "));
+    let script = lines.next().unwrap().to_owned() + " && env";
     let output = Command::new("sh")
         .args(["-c", &script])
         .current_dir(folder)
-        .env("AWS_ACCESS_KEY_ID", "of-another")
-        .env("AWS_SECRET_ACCESS_KEY", "of-another")
-        .env("AWS_SESSION_TOKEN", "of-another")
-        .env("AWS_PROFILE", "of-another")
-        .env("AWS_ENDPOINT_URL_S3", "http://of-another")
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .envs(OF_ANOTHER)
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -79,7 +86,7 @@ fn shell_after(zonal: &Zonal, folder: &Path) -> Vec<String> {
 }
 
 #[track_caller]
-fn check_shell(zonal: &Zonal, folder: &Path, (access_key, secret_key): (&str, &str)) {
+fn check_shell(zonal: &Zonal, (access_key, secret_key): (&str, &str)) {
     let expected = [
         format!("AWS_ACCESS_KEY_ID={access_key}"),
         "AWS_DEFAULT_REGION=us-east-1".to_owned(),
@@ -87,35 +94,67 @@ fn check_shell(zonal: &Zonal, folder: &Path, (access_key, secret_key): (&str, &s
         "AWS_REGION=us-east-1".to_owned(),
         format!("AWS_SECRET_ACCESS_KEY={secret_key}"),
     ];
-    assert_eq!(shell_after(zonal, folder), expected, "after {}", zonal.banner);
+    // The command works in any directory.
+    assert_eq!(shell_after(zonal, Path::new("/")), expected, "after {}", zonal.banner);
 }
 
 /// Regression: a shell with other keys kept some of them, and every request was refused.
 #[test]
-fn the_printed_lines_name_the_right_keys_whatever_the_shell_held() {
+fn the_printed_line_exports_the_right_keys_whatever_the_shell_held() {
     let folder = folder();
     let here = folder.path();
     let first = Zonal::start(here, &[]);
     let credentials = fs::read_to_string(here.join("zonal-data/credentials")).unwrap();
     let mut values = credentials.lines().skip(1).map(|line| line.rsplit(' ').next().unwrap());
     let keys = (values.next().unwrap(), values.next().unwrap());
-    check_shell(&first, here, keys);
+    check_shell(&first, keys);
     first.stop();
-    let again = Zonal::start(here, &[]);
-    check_shell(&again, here, keys);
-    again.stop();
+    let elsewhere = here.join("its data");
+    let elsewhere = Zonal::start(here, &["--data-dir", elsewhere.to_str().unwrap()]);
+    assert!(shell_after(&elsewhere, here)[0] != format!("AWS_ACCESS_KEY_ID={}", keys.0));
+    elsewhere.stop();
 
     fs::write(here.join("it's secret"), "hush\n").unwrap();
     let named = ["--access-key", "mine", "--secret-key-file", "it's secret"];
     let named = Zonal::start(here, &named);
-    // The commands work in any directory.
-    check_shell(&named, Path::new("/"), ("mine", "hush"));
+    check_shell(&named, ("mine", "hush"));
     named.stop();
-    // A configured secret is not printed. The shell asks for it, and stops without it.
+
+    let keys = "[[key]]\naccess-key = 'team'\nsecret-key-file = \"it's secret\"\n";
+    fs::write(here.join("keys.toml"), keys).unwrap();
+    let team = Zonal::start(here, &["--keys-file", "keys.toml"]);
+    check_shell(&team, ("team", "hush"));
+    team.stop();
+
+    // A secret that was given as a value is not printed: the command asks for it.
     let given = Zonal::start(here, &["--access-key", "mine", "--secret-key", "hush"]);
     assert!(!given.banner.contains("hush"), "{}", given.banner);
-    assert!(given.banner.contains("${ZONAL_ENDPOINT_SECRET_KEY:?"), "{}", given.banner);
     given.stop();
+    let without = ["env", "--access-key", "mine"];
+    check_failure(here, &without, (2, "endpoint.access-key: is given"));
+    let with = zonal(here).args(without).env("ZONAL_ENDPOINT_SECRET_KEY", "hush").output().unwrap();
+    assert!(String::from_utf8(with.stdout).unwrap().contains("AWS_SECRET_ACCESS_KEY=hush\n"));
+}
+
+/// Regression: the printed lines unset the user's own settings without being told to.
+#[test]
+fn env_unsets_only_what_the_shell_has_and_what_would_override_it() {
+    let folder = folder();
+    let env = ["env", "--data-dir", "none"];
+    check_failure(folder.path(), &env, (2, "none/credentials: No such file"));
+    let with_key = ["env", "--access-key", "mine", "--secret-key", "hush"];
+    let printed = |with: &[(&str, &str)]| {
+        let output =
+            zonal(folder.path()).args(with_key).envs(with.iter().copied()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(!printed(&[]).contains("unset"));
+    let foreign = printed(&OF_ANOTHER);
+    let unset: Vec<&str> = foreign.lines().filter_map(|line| line.strip_prefix("unset ")).collect();
+    let expected =
+        ["AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_USE_FIPS_ENDPOINT"];
+    assert_eq!(unset, expected);
 }
 
 /// Regression: a missing folder was created again with samples, and clients wrote into it.
@@ -126,7 +165,11 @@ fn an_origin_that_went_missing_is_not_made_again() {
     let origin = folder.path().join("zonal-data/origin");
     fs::rename(&origin, folder.path().join("elsewhere")).unwrap();
     let serve = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-    check_failure(folder.path(), &serve, (2, "no origin is named, and the folder "));
+    check_failure(
+        folder.path(),
+        &serve,
+        (2, "no origin is configured, and the default origin directory "),
+    );
     assert!(!origin.exists());
     fs::create_dir(&origin).unwrap();
     Zonal::start(folder.path(), &[]).stop();
@@ -156,7 +199,7 @@ fn keys_that_were_made_here_are_not_used_at_the_origin() {
         .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    let expected = format!("zonal: origin.access-key: {key} is the key that was made here");
+    let expected = format!("zonal: origin.access-key: {key} is Zonal's own key for clients");
     assert!(said.starts_with(&expected), "{said}");
 }
 

@@ -19,11 +19,11 @@ fn the_soft_limit_is_raised_and_a_hard_one_that_is_too_low_is_told() {
     let place = TestFolder::new();
     let zonal = place.start(&["--limits-connections", "100"]);
     assert_eq!(soft_limit(&zonal), hard);
-    assert!(!zonal.log().contains("file descriptors"), "{}", zonal.log());
+    assert!(!zonal.log().contains("file descriptor"), "{}", zonal.log());
     zonal.stop();
 
     let connections = u32::try_from(hard).unwrap_or(u32::MAX).to_string();
     let zonal = place.start(&["--limits-connections", &connections]);
-    assert!(zonal.log().contains("can take more file descriptors"), "{}", zonal.log());
+    assert!(zonal.log().contains("file descriptor limit too low"), "{}", zonal.log());
     zonal.stop();
 }

@@ -25,7 +25,7 @@ fn json(place: &Path, words: &[&str]) -> Vec<Value> {
 fn a_device_is_formatted_once_and_again_only_when_its_loss_is_meant() {
     let folder = folder();
     let here = folder.path();
-    let said = "flash: does not exist: to make a file, say how large it shall be";
+    let said = "flash: does not exist: to create a file, add its size";
     check_failure(here, &["device", "info", "file:flash"], (2, said));
     let spec = "file:flash?size=64MiB&zone=4MiB";
     let info = &json(here, &["device", "format", spec, "--shards", "3", "--json"])[0];
@@ -61,8 +61,8 @@ fn at_a_terminal_the_operator_is_asked_before_anything_is_lost() {
     for answer in ["no\n", "\n", "y\n"] {
         let (code, said) = format_at_terminal(here, spec, answer);
         assert_eq!(code, Some(2), "{said}");
-        assert!(said.contains("It will be lost. Write yes to go on: "), "{said}");
-        assert!(said.contains(&format!("zonal: {spec} is as it was")), "{said}");
+        assert!(said.contains("This data will be lost. Type yes to continue: "), "{said}");
+        assert!(said.contains(&format!("zonal: aborted: {spec} is unchanged")), "{said}");
         assert_eq!(json(here, &["device", "info", spec, "--json"])[0]["log"]["id"], id);
     }
     let (code, said) = format_at_terminal(here, spec, "yes\n");
@@ -128,14 +128,10 @@ fn what_lies_between_the_starts_of_zones_is_not_written_over() {
     let info = &json(here, &["device", "info", "file:part", "--json"])[0];
     assert_eq!(info["holds"], "foreign");
     assert!(info["about"].as_str().unwrap().contains(shown), "{info}");
-    let said = format!("part: holds something that is not a cache ({shown}");
+    let said = format!("part: holds data that is not a cache ({shown}");
     check_serve(here, "file:part", &[], (2, &said));
     let format = ["device", "format", "file:part"];
-    check_failure(
-        here,
-        &format,
-        (2, "file:part holds something that is not Zonal's: at byte 1048576"),
-    );
+    check_failure(here, &format, (2, "file:part holds data of another program: at byte 1048576"));
     assert!(fs::read(here.join("part")).unwrap() == before, "nothing was written");
 
     // The operator's consent (`--yes`) allows it.
@@ -155,13 +151,8 @@ fn a_file_system_that_was_made_over_a_cache_is_somebody_elses() {
     let info = &json(here, &["device", "info", spec, "--json"])[0];
     assert_eq!(info["holds"], "log", "a damaged block costs a zone and not the cache");
     file.write_all_at(b"\x53\xEF", 0x438).unwrap();
-    let what = "an ext2, ext3 or ext4 file system, which was put over a cache";
-    check_serve(
-        here,
-        spec,
-        &[],
-        (2, &format!("flash: holds something that is not a cache ({what})")),
-    );
+    let what = "an ext2, ext3 or ext4 file system, written over a cache";
+    check_serve(here, spec, &[], (2, &format!("flash: holds data that is not a cache ({what})")));
 }
 
 /// Regression: the file was created before it was found to be too small, and its size broke the
@@ -181,7 +172,7 @@ fn a_start_that_fails_leaves_no_device_behind() {
     // This error occurs after the first device has been created.
     let second = ["--device", "file:nowhere/small?size=512MiB"];
     let no_folder =
-        "nowhere/small: the folder nowhere does not exist: make it, or name another path";
+        "nowhere/small: the directory nowhere does not exist: create it, or name another path";
     check_serve(here, "file:small?size=512MiB", &second, (2, no_folder));
     assert!(!here.join("small").exists());
     // Existing files stay.
@@ -199,13 +190,13 @@ fn a_device_that_was_divided_otherwise_says_how_and_what_to_write() {
     json(here, &["device", "format", spec, "--shards", "3", "--json"]);
     let shards = ["--shards", "2"];
     let said = format!(
-        "flash: was formatted for 3 shards, not 2: write --shards 3 or leave it out, or lose what it \
-         holds: zonal device format '{spec}' --yes --shards 2"
+        "flash: was formatted for 3 shards, not 2: write --shards 3, or omit --shards, or erase \
+         it: zonal device format '{spec}' --yes --shards 2"
     );
     check_serve(here, spec, &shards, (2, &said));
-    let said = "flash: was formatted with zones of 64MiB, not 32MiB: write zone=64MiB, or lose";
+    let said = "flash: was formatted with zones of 64MiB, not 32MiB: write zone=64MiB, or erase";
     check_serve(here, "file:flash?zone=32MiB", &[], (2, said));
-    let said = "flash: was formatted with zones of 64MiB, not 128MiB: write zone=64MiB, or lose";
+    let said = "flash: was formatted with zones of 64MiB, not 128MiB: write zone=64MiB, or erase";
     check_serve(here, "file:flash?zone=128MiB", &[], (2, said));
 
     let info = &json(here, &["device", "info", "file:flash?zone=32MiB", "--json"])[0];
@@ -218,8 +209,7 @@ fn a_device_that_was_divided_otherwise_says_how_and_what_to_write() {
 
     let file = File::options().write(true).open(here.join("flash")).unwrap();
     file.set_len((15 << 26) + 12345).unwrap();
-    let said =
-        "flash: was formatted with 6 zones in shard 0, and would have 5 now: give the device the";
+    let said = "flash: was formatted with 6 zones in shard 0, not 5: restore the original size";
     check_serve(here, "file:flash", &[], (2, said));
     let info = &json(here, &["device", "info", "file:flash", "--json"])[0];
     assert!(
@@ -269,7 +259,7 @@ fn zones_with_records_are_known_by_their_places() {
     zonal.stop();
     let zones = json(place.path(), &["inspect", "file:places?zone=8MiB", "--json"]);
     assert!(zones[..2].iter().all(|zone| zone["records"] != 0), "{zones:?}");
-    let said = "places: was formatted with zones of 8MiB, not 4MiB: write zone=8MiB, or lose";
+    let said = "places: was formatted with zones of 8MiB, not 4MiB: write zone=8MiB, or erase";
     check_serve(place.path(), "file:places?zone=4MiB", &[], (2, said));
 }
 
@@ -277,15 +267,14 @@ fn zones_with_records_are_known_by_their_places() {
 fn a_device_that_is_not_there_is_explained() {
     let folder = folder();
     let here = folder.path();
-    let said = "nosuch: does not exist yet: `zonal device format`, `zonal serve` and `zonal-lab bench` make";
+    let said = "nosuch: does not exist yet: `zonal device format`, `zonal serve` and `zonal-lab bench` create";
     check_failure(here, &["device", "info", "file:nosuch?size=1GiB"], (2, said));
     check_failure(here, &["inspect", "file:nosuch?size=1GiB"], (2, said));
-    let said = "/dev/nosuch: does not exist: name one of the devices that `lsblk -p` lists";
+    let said = "/dev/nosuch: does not exist: name a device that `lsblk -p` lists";
     check_failure(here, &["device", "info", "block:/dev/nosuch"], (2, said));
     check_failure(here, &["device", "format", "block:/dev/nosuch"], (2, said));
     check_serve(here, "block:/dev/nosuch", &[], (2, said));
     symlink("nowhere", here.join("link")).unwrap();
-    let said =
-        "link: is a symbolic link to nothing: make or mount what it leads to, or name another";
+    let said = "link: is a dangling symbolic link: create or mount its target, or name another";
     check_serve(here, "file:link?size=1GiB", &[], (2, said));
 }

@@ -131,7 +131,7 @@ fn a_modelled_drive_that_cannot_be_is_refused_and_nothing_is_changed() {
     check_failure(
         here,
         &serve("emulator:zn541"),
-        (2, "device.spec: device \"emulator:zn541\": there is no model \"zn541\""),
+        (2, "device.spec: device \"emulator:zn541\": unknown model \"zn541\""),
     );
     check_failure(
         here,
@@ -141,20 +141,24 @@ fn a_modelled_drive_that_cannot_be_is_refused_and_nothing_is_changed() {
     check_failure(
         here,
         &["device", "format", "emulator:zn540?zones=4"],
-        (2, "emulator:zn540?zones=4 is in memory: nothing of it would stay"),
+        (2, "emulator:zn540?zones=4 is in memory, so formatting it has no lasting effect"),
     );
-    let whole = "zn540: takes 950.79GiB of memory when it is full, and ";
+    let whole = "zn540: needs up to 950.79GiB of memory, and ";
     check_failure(here, &serve("emulator:zn540"), (2, whole));
     let shown = printed(here, &["device", "info", "emulator:zn540"]);
     assert!(shown.contains("zones          904 of 1077MiB"), "looking takes no memory: {shown}");
     fs::write(here.join("drive"), "mine").unwrap();
     for command in ["info", "format"] {
-        let said = "drive: is not the file of a modelled drive: name another with backing=";
+        let said = "drive: is not the backing file of a modelled drive: name another with backing=";
         check_failure(here, &["device", command, ZONED], (2, said));
     }
     assert_eq!(fs::read(here.join("drive")).unwrap(), b"mine");
     let away = format!("{}&backing=away/drive", "emulator:zn540?zones=4");
-    check_failure(here, &["device", "format", &away], (2, "away/drive: the folder away does not"));
+    check_failure(
+        here,
+        &["device", "format", &away],
+        (2, "away/drive: the directory away does not"),
+    );
     assert_eq!(entries(here), ["drive"]);
 }
 

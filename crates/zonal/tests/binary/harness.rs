@@ -200,11 +200,13 @@ impl Zonal {
     #[track_caller]
     pub(crate) fn start(folder: &Path, words: &[&str]) -> Self {
         let fixed = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-        let process = Process::start(folder, &[&fixed, words].concat(), "Read an object twice");
-        let is_secure = process.banner.contains("=https://");
-        let scheme = if is_secure { "=https://" } else { "=http://" };
-        let endpoint = process.address(&format!("AWS_ENDPOINT_URL{scheme}"), &[' ', '\n']);
-        let admin = process.address("curl -s http://", &['/']);
+        let process = Process::start(folder, &[&fixed, words].concat(), "survives a restart");
+        let is_secure = process.banner.contains("serves S3 at https://");
+        let scheme = if is_secure { "https://" } else { "http://" };
+        let endpoint = process.address(&format!("serves S3 at {scheme}"), &[',']);
+        let (before, _) =
+            process.banner.split_once("/metrics").expect("a URL of metrics is printed");
+        let admin = before.rsplit('/').next().unwrap().parse().unwrap();
         Self { process, endpoint, admin }
     }
 

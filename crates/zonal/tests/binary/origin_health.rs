@@ -58,7 +58,7 @@ fn an_origin_that_is_away_is_told_before_the_first_client_comes() {
     let address = closed.local_addr().unwrap();
     drop(closed);
     let zonal = start(&place, address);
-    let said = ("the origin cannot be reached", "whether it is up");
+    let said = ("the origin cannot be reached", "that the origin is up");
     check_trouble(&zonal, said, (503, "ServiceUnavailable"));
     assert!(zonal.metric("zonal_origin_errors_total{kind=\"unreachable\"") > 0);
     zonal.stop();
@@ -86,7 +86,7 @@ fn an_origin_that_refuses_our_keys_is_told_and_the_client_is_not_blamed() {
     });
     let zonal = start(&place, address);
     let said = ("SignatureDoesNotMatch", "origin.secret-key");
-    check_trouble(&zonal, said, (502, "could not sign in at its origin"));
+    check_trouble(&zonal, said, (502, "rejected the cache's credentials"));
     assert_eq!(zonal.s3().get("/").unwrap().status, 502);
     zonal.stop();
 }

@@ -49,10 +49,10 @@ fn a_panic_of_a_shard_ends_the_process_with_its_reason() {
     let words = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--device", DRIVE];
     let more = ["--origin", "file:origin", "--shards", "1", "--dram", "0B", "--access-key", "a"];
     let words = [&words[..], &more, &["--secret-key", "secret-key"]].concat();
-    let mut served = manager.start(place.path(), &words, "Read an object twice");
+    let mut served = manager.start(place.path(), &words, "survives a restart");
     assert_eq!(manager.hears(), SERVING);
     fs::write(place.path().join("trouble"), "breaks-contract").unwrap();
-    let endpoint = served.address("AWS_ENDPOINT_URL=http://", &[' ', '\n']);
+    let endpoint = served.address("serves S3 at http://", &[',']);
     let s3 = crate::http::S3::new(endpoint, "a", "secret-key");
     // The read data is written to flash, and the drive completes that write twice.
     let _ = s3.get("/bucket/a");
@@ -84,7 +84,7 @@ fn a_panic_of_the_block_devices_engine_ends_the_process_and_nothing_acknowledged
     let socket = place.socket();
     let words = ["block", "--admin", "127.0.0.1:0", "--socket", socket.to_str().unwrap()];
     let words = [&words[..], &BLOCK].concat();
-    let mut served = manager.start(place.folder.path(), &words, "Whoever reaches it");
+    let mut served = manager.start(place.folder.path(), &words, "NBD has no authentication");
     assert_eq!(manager.hears(), SERVING);
     let mut client = crate::nbd::Nbd::connect(&socket, "disk").unwrap();
     for mib in 0..4 {

@@ -43,14 +43,14 @@ fn what_is_pinned_stays_so_over_versions_and_restarts_until_it_is_released() {
     assert_eq!(zonal.s3().get_with("/bucket/a", "range: bytes=0-9\r\n").unwrap().status, 206);
     zonal.await_metric("zonal_cache_admitted_bytes_total", piece);
     let output = place.cache(&zonal, "pin", &["bucket/a", "--prefix", "bucket/p/"]);
-    let told = "bucket/a: 1.0 MiB of 1.0 MiB pinned (256.0 KiB on flash before, 768.0 KiB fetched)\n\
-                bucket/p/x: 97.7 KiB of 97.7 KiB pinned (0 B on flash before, 97.7 KiB fetched)\n\
-                bucket/p/*: 1 objects listed\n\
-                2 of 2 objects, 1.1 MiB of 1.1 MiB, are pinned (256.0 KiB on flash before, 865.7 KiB fetched)\n";
+    let told = "bucket/a: 1.0 MiB of 1.0 MiB pinned (256.0 KiB on flash before, 768.0 KiB \
+                fetched)\nbucket/p/x: 97.7 KiB of 97.7 KiB pinned (0 B on flash before, 97.7 KiB \
+                fetched)\nbucket/p/*: 1 objects listed\npinned 2 of 2 objects, 1.1 MiB of 1.1 MiB \
+                (256.0 KiB on flash before, 865.7 KiB fetched)\n";
     check(&output, 0, (told, ""));
     assert_eq!(pins(&place), "bucket/a\nbucket/p/\t*\n");
     let table = text(&place.cache(&zonal, "stats", &[]).stdout);
-    assert!(table.contains("; by order 1 objects and 1 prefixes\n"), "{table}");
+    assert!(table.contains("; pin commands: 1 objects and 1 prefixes\n"), "{table}");
     let bound = zonal.metric("zonal_cache_pinned_max_bytes");
     let bytes = zonal.metric("zonal_cache_pinned_bytes");
     assert!(size as u64 + 100_000 < bytes && bytes < bound, "{bytes} of {bound}");
@@ -68,9 +68,9 @@ fn what_is_pinned_stays_so_over_versions_and_restarts_until_it_is_released() {
     let zonal = place.start(&[]);
     assert_eq!(pinned(&place, &zonal, "a"), 2 * size as u64);
     let output = place.cache(&zonal, "unpin", &["bucket/a", "bucket/p/x"]);
-    let told = "bucket/a: not pinned, 2.0 MiB were\n\
-                bucket/p/x: still pinned: by the prefix bucket/p/\n\
-                1 of 2 objects are not pinned, 2.0 MiB were\n";
+    let told = "bucket/a: unpinned, 2.0 MiB released\n\
+                bucket/p/x: still pinned by the prefix bucket/p/\n\
+                unpinned 1 of 2 objects (2.0 MiB released)\n";
     check(&output, 1, (told, "zonal: 1 of 2 objects are still pinned\n"));
     assert_eq!((pinned(&place, &zonal, "a"), pinned(&place, &zonal, "p/x")), (0, 100_000));
     let output = place.cache(&zonal, "unpin", &["--prefix", "bucket/", "--json"]);
@@ -97,20 +97,22 @@ fn what_is_not_pinned_has_its_reason() {
     let said = text(&output.stdout);
     let reasons = [
         "bucket/large: ",
-        " of 8.0 MiB pinned (0 B on flash before, 8.0 MiB fetched): no room for pins: ",
-        " that keep.pinned gives are taken; on flash, but not all of it is pinned\n",
-        "bucket/kept: 0 B of 0 B pinned (0 B on flash before, 0 B fetched): never: a rule keeps it out",
+        " of 8.0 MiB pinned (0 B on flash before, 8.0 MiB fetched): pin limit reached: ",
+        " (keep.pinned) are in use; on flash, but not fully pinned\n",
+        "bucket/kept: 0 B of 0 B pinned (0 B on flash before, 0 B fetched): not cached: a keep \
+         rule says never",
         "bucket/none: 0 B of 0 B pinned (0 B on flash before, 0 B fetched): not found\n",
     ];
     assert!(reasons.iter().all(|reason| said.contains(reason)), "{said}");
-    let error = "zonal: not all of what was named is pinned: 3 of 3 objects are not, or a part of them; they stay named\n";
+    let error = "zonal: 3 of 3 objects are not, or not fully, pinned: their pins stay and apply on \
+                 the next read\n";
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), error));
 
     // Regression: data that the policy refused for want of room was reported as "only in memory".
     let table = text(&place.cache(&zonal, "stats", &[]).stdout);
     let most = zonal.metric("zonal_cache_pinned_max_bytes");
     assert!(
-        table.contains(&format!(" of {:.1} MiB that may be, ", most as f64 / 1048576.0)),
+        table.contains(&format!(" of {:.1} MiB allowed, ", most as f64 / 1048576.0)),
         "{table}"
     );
     assert!(zonal.log().contains(&format!("pinned_max_bytes={most}")), "{}", zonal.log());
@@ -118,8 +120,8 @@ fn what_is_not_pinned_has_its_reason() {
     let prefixes = (0..65).map(|n| format!("bucket/{n}\t*\n")).collect::<String>();
     fs::write(place.path().join("list"), prefixes).unwrap();
     let output = place.cache(&zonal, "pin", &["--list", "list"]);
-    let error = "zonal: 3 objects and 65 prefixes: 100000 and 64 can be pinned by order: \
-                 write a shorter prefix, or keep.rules\n";
+    let error = "zonal: too many pins, 3 objects and 65 prefixes: the limits are 100000 and 64; \
+                 use shorter prefixes, or keep.rules\n";
     check(&output, 2, ("", error));
     zonal.stop();
 }
@@ -164,7 +166,7 @@ fn one_server_pins_in_a_folder() {
     let (one, other) = (place.start(&[]), Zonal::start(place.path(), &second(&[])));
     assert_eq!(place.cache(&one, "pin", &["bucket/a"]).status.code(), Some(0));
     let refused = place.cache(&other, "pin", &["bucket/b"]);
-    let why = "the file of pins zonal-data/pins is in use by another zonal: stop it";
+    let why = "the pins file zonal-data/pins is in use by another zonal: stop it";
     assert!(text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
     assert_eq!((refused.status.code(), pins(&place).as_str()), (Some(1), "bucket/a\n"));
     other.stop();
@@ -184,7 +186,7 @@ fn one_server_pins_in_a_folder() {
 #[test]
 fn what_cannot_be_meant_is_said() {
     let folder = folder();
-    let said = "a range of an object cannot be pinned by order: name the object";
+    let said = "a byte range cannot be pinned: name the whole object";
     for action in ["pin", "unpin"] {
         check_failure(folder.path(), &["cache", action, "b/a\t0-9"], (2, said));
         check_failure(folder.path(), &["cache", action, "a"], (2, "\"a\": write BUCKET/KEY"));

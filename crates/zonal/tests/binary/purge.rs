@@ -56,8 +56,10 @@ fn what_was_purged_is_fetched_again_also_after_a_crash_and_the_rest_stays() {
     keys.iter().for_each(|key| place.object(key, &new));
     fs::write(place.path().join("list"), "bucket/b c\n\nbucket/never seen\n").unwrap();
     let output = purge(&place, &first, &["bucket/a", "--list", "list"]);
-    let told = "bucket/a: removed\nbucket/b c: removed\nbucket/never seen: removed\n\
-                3 of 3 objects removed from the cache\n";
+    let told = "bucket/a: removed\n\
+                bucket/b c: removed\n\
+                bucket/never seen: removed\n\
+                removed 3 of 3 objects from the cache\n";
     check(&output, 0, (told, ""));
     first.kill();
 
@@ -89,8 +91,9 @@ fn a_prefix_is_all_that_is_cached_below_it_whatever_the_origin_has() {
     keys.iter().for_each(|key| place.object(key, b"new"));
     fs::remove_file(place.path().join("origin/bucket/p/gone")).unwrap();
     let output = purge(&place, &zonal, &["--prefix", "bucket/p/", "bucket/never seen"]);
-    let told = "bucket/never seen: removed\nbucket/p/*: removed\n\
-                1 of 1 objects and 1 of 1 prefixes removed from the cache\n";
+    let told = "bucket/never seen: removed\n\
+                bucket/p/*: removed\n\
+                removed 1 of 1 objects and 1 of 1 prefixes from the cache\n";
     check(&output, 0, (told, ""));
     zonal.kill();
 
@@ -119,8 +122,9 @@ fn what_is_purged_needs_no_origin() {
     let keys = ["--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY];
     let zonal = Zonal::start(place.path(), &[words, keys].concat());
     let output = purge(&place, &zonal, &["bucket/a", "--prefix", "bucket/p/"]);
-    let told = "bucket/a: removed\nbucket/p/*: removed\n\
-                1 of 1 objects and 1 of 1 prefixes removed from the cache\n";
+    let told = "bucket/a: removed\n\
+                bucket/p/*: removed\n\
+                removed 1 of 1 objects and 1 of 1 prefixes from the cache\n";
     check(&output, 0, (told, ""));
     zonal.stop();
 }
@@ -135,14 +139,14 @@ fn what_cannot_be_meant_or_reached_is_said() {
         check_failure(here, &[&["cache", "purge"], words].concat(), (code, said));
     };
     fails(&["--list", "list"], 2, "list: line 2: \"bucket\": write BUCKET/KEY");
-    fails(&["--list", "part"], 2, "a range of an object cannot be removed");
+    fails(&["--list", "part"], 2, "a byte range cannot be purged");
     fails(&[], 2, "the list is empty: name objects");
     fails(&["a"], 2, "\"a\": write BUCKET/KEY");
-    let write = "write BUCKET/PREFIX, or BUCKET/ for all of a bucket";
+    let write = "write BUCKET/PREFIX, or BUCKET/ for the whole bucket";
     fails(&["--prefix", "bucket"], 2, &format!("--prefix \"bucket\": {write}"));
     fails(&["--prefix", "/p"], 2, &format!("--prefix \"/p\": {write}"));
     let long = format!("b/{}", "p".repeat(4095));
-    fails(&["--prefix", &long], 2, "--prefix a prefix has 4096 bytes at most, this one 4097");
+    fails(&["--prefix", &long], 2, "--prefix a prefix is limited to 4096 bytes, this one has 4097");
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let said = format!("cannot reach the admin endpoint at {free}: ");
     fails(&["b/a", "--admin", &free], 1, &said);
@@ -158,7 +162,7 @@ fn the_admin_endpoint_bounds_lists_and_purges_one_at_once() {
     };
     assert_eq!(zonal.admin("/cache/purge").status, 405);
     assert_eq!(post("", b"").0, 400);
-    let said = "a range of an object cannot be removed from the cache: name the object\n";
+    let said = "a byte range cannot be purged: name the whole object\n";
     assert_eq!(post("", b"bucket/a\t0-9\n"), (400, said.to_owned()));
     assert_eq!(post("origin: http://page\r\n", b"bucket/a\n").0, 403);
     assert_eq!(post("", "b/a\n".repeat(100_001).as_bytes()).0, 413);

@@ -33,7 +33,11 @@ fn a_request_that_cannot_be_meant_ends_with_2_and_changes_nothing() {
     check_failure(here, &["cerve"], (2, "unrecognized subcommand 'cerve'"));
     check_failure(here, &["inspect", "flash"], (2, "device \"flash\": write"));
     let one_address = ["serve", "--listen", "127.0.0.1:9100", "--admin", "127.0.0.1:9100"];
-    check_failure(here, &one_address, (2, "admin.listen: 127.0.0.1:9100 is also the endpoint's"));
+    check_failure(
+        here,
+        &one_address,
+        (2, "admin.listen: 127.0.0.1:9100 conflicts with the S3 endpoint's"),
+    );
     assert_eq!(entries(here), ["zonal.toml"]);
 }
 
@@ -75,7 +79,7 @@ fn what_can_be_had_in_part_only_is_told() {
     let zonal = place.start(&words);
     let log = zonal.log();
     let told =
-        log.lines().find(|line| line.contains("device.prefetch is more than device.buffers"));
+        log.lines().find(|line| line.contains("prefetch limited: device.buffers is too small"));
     let told = told.unwrap_or_else(|| panic!("{log}"));
     assert!(told.contains("prefetch=32MiB ahead=16.66MiB buffers=100MiB"), "{told}");
     zonal.stop();
@@ -89,7 +93,7 @@ fn a_variable_counts_as_its_flag_does_and_a_misspelt_one_is_refused() {
     let folder = folder();
     for (name, value, expected) in [
         ("ZONAL_DEVICE_CHUNK", "1MB", "zonal: device.chunk: \"1MB\": this unit is ambiguous"),
-        ("ZONAL_DEVISE_CHUNK", "1MiB", "zonal: ZONAL_DEVISE_CHUNK: there is no such variable"),
+        ("ZONAL_DEVISE_CHUNK", "1MiB", "zonal: unknown environment variable ZONAL_DEVISE_CHUNK"),
     ] {
         let output = zonal(folder.path()).arg("serve").env(name, value).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
@@ -106,7 +110,7 @@ fn an_address_in_use_is_found_before_anything_is_made() {
     let address = taken.local_addr().unwrap().to_string();
     let said = format!("cannot listen on {address}: Address already in use");
     let why = |name: &str| {
-        format!("{said} (os error 98): stop whoever uses it, or name another with {name}")
+        format!("{said} (os error 98): stop the process that uses it, or name another with {name}")
     };
     let endpoint = ["serve", "--listen", &address, "--admin", "127.0.0.1:0"];
     check_failure(folder.path(), &endpoint, (1, &why("--listen (endpoint.listen)")));
@@ -121,10 +125,10 @@ fn a_data_directory_that_cannot_be_made_is_named() {
     fs::write(folder.path().join("file"), "").unwrap();
     let words =
         ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data-dir", "file/data"];
-    check_failure(folder.path(), &words, (2, "cannot make the data directory file/data: "));
+    check_failure(folder.path(), &words, (2, "cannot create the data directory file/data: "));
     let words = [&words[..5], &["--data-dir", "no/data"]].concat();
-    let said = "cannot make the data directory no/data: No such file or directory (os error 2): make \
-                the folder that it lies in, or name another with --data-dir";
+    let said = "cannot create the data directory no/data: No such file or directory (os error 2): \
+                create its parent directory, or name another with --data-dir";
     check_failure(folder.path(), &words, (2, said));
     // Regression: the path was accepted while nothing in it was needed, and the first pin command
     // failed.
@@ -159,7 +163,7 @@ fn a_start_that_fails_leaves_nothing_of_what_it_made() {
     check_failure(
         place.path(),
         &[&serve[..], &["--origin", "file:no"]].concat(),
-        (2, "the origin's folder no: "),
+        (2, "origin folder no: "),
     );
     assert_eq!(entries(&data), before);
 }
@@ -187,9 +191,9 @@ fn check_foreign(content: &[u8], position: usize, said: &str) {
         "--secret-key",
         "b",
     ];
-    let told = format!("flash: holds something that is not a cache ({said})");
+    let told = format!("flash: holds data that is not a cache ({said})");
     check_failure(place.path(), &words, (2, &told));
-    let told = format!("{spec} holds something that is not Zonal's: {said}: add --yes to lose it");
+    let told = format!("{spec} holds data of another program: {said}: add --yes to erase it");
     check_failure(place.path(), &["device", "format", spec], (2, &told));
     assert!(fs::read(&path).unwrap() == disk, "what it held is as it was");
 }
@@ -251,7 +255,8 @@ fn an_origin_that_is_not_there_is_named() {
         &words,
         (
             2,
-            "the origin's folder nowhere: No such file or directory (os error 2): make it, or name another",
+            "origin folder nowhere: No such file or directory (os error 2): create it, or name \
+             another",
         ),
     );
     assert_eq!(entries(folder.path()), [""; 0]);

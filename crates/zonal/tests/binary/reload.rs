@@ -65,9 +65,9 @@ fn a_mistake_changes_nothing_and_is_told() {
     let zonal = Zonal::start(place.path(), &["--config", "zonal.toml"]);
     let mistakes = [
         ("all", "", "\"all\": write none, read, write or read-write"),
-        ("read", "[limits]\nidle = '1s'\n", "limits: a change takes a restart"),
+        ("read", "[limits]\nidle = '1s'\n", "limits: restart to change this"),
         ("read", "[endpoint]\n", "zonal.toml: line"),
-        ("read", "policy = 'zone-fifo'\n", "device: a change takes a restart"),
+        ("read", "policy = 'zone-fifo'\n", "device: restart to change this"),
     ];
     for (n, (access, more, said)) in mistakes.into_iter().enumerate() {
         write_config(&place, "two", access, more);
@@ -168,10 +168,10 @@ fn the_authority_of_an_origin_is_named_in_a_file_and_read_again() {
     let of_origin = ["--origin", &spec, "--origin-ca-file", "chain.pem"];
     let zonal = Zonal::start(front.path(), &[&of_origin[..], &keys, &own].concat());
     let refused = zonal.s3().put("/bucket/b", b"new").unwrap();
-    let said = "is not trusted (no authority that is known here signed it)";
+    let said = "does not trust the certificate of its origin (unknown issuer)";
     assert!(refused.status == 502 && refused.text().contains(said), "{}", refused.text());
     let begin = Instant::now();
-    while !zonal.log().contains("in origin.ca-file (--origin-ca-file)") {
+    while !zonal.log().contains("origin.ca-file (--origin-ca-file)") {
         assert!(begin.elapsed() < PATIENCE, "{}", zonal.log());
         std::thread::yield_now();
     }
@@ -189,7 +189,11 @@ fn a_certificate_is_read_again() {
     let place = TestFolder::new();
     let old = certify(&place);
     let zonal = place.start(&["--certificate-file", "chain.pem", "--private-key-file", "key.pem"]);
-    assert!(zonal.banner.contains("curl -sS -D- -o /dev/null 'https://"), "{}", zonal.banner);
+    assert!(
+        zonal.banner.contains("curl -sS -D- -o /dev/null --cacert chain.pem 'https://"),
+        "{}",
+        zonal.banner
+    );
     let answer = ask_over_https(zonal.endpoint, &old).unwrap();
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     let new = certify(&place);

@@ -73,7 +73,7 @@ fn the_log_of_a_restart_says_what_was_recovered() {
     let zonal = place.start(&words);
     let lines: Vec<serde_json::Value> =
         zonal.log().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let mut told = lines.iter().filter(|line| line["message"] == "recovered what the device held");
+    let mut told = lines.iter().filter(|line| line["message"] == "recovered the device");
     let told = told.next().unwrap();
     assert_eq!(
         (&told["objects"], &told["pieces"], &told["shards"]),
@@ -138,7 +138,7 @@ fn told_to_stop_it_ends_what_is_under_way_and_takes_nothing_new() {
             break ready;
         }
     };
-    assert!(ready.text().contains("it was told to stop"), "{}", ready.text());
+    assert!(ready.text().contains("stopping"), "{}", ready.text());
     while TcpStream::connect(zonal.endpoint).is_ok() {
         // Some listeners may not have closed yet.
         std::thread::yield_now();

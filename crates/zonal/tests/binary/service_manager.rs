@@ -66,7 +66,7 @@ fn a_start_a_reload_a_refused_reload_and_a_stop_are_told() {
     config("");
     let manager = ServiceManager::listen(place.path());
     let words = ["serve", "--config", "zonal.toml"];
-    let mut service = manager.start(place.path(), &words, "Read an object twice");
+    let mut service = manager.start(place.path(), &words, "survives a restart");
     assert_eq!(manager.hears(), SERVING);
 
     let before = monotonic_us();
@@ -97,7 +97,7 @@ fn a_block_device_tells_of_its_start_and_stop() {
     let folder = folder();
     let manager = ServiceManager::listen(folder.path());
     let words = ["block", "--admin", "127.0.0.1:0", "--listen", "127.0.0.1:0"];
-    let mut service = manager.start(folder.path(), &words, "Whoever reaches it");
+    let mut service = manager.start(folder.path(), &words, "NBD has no authentication");
     assert_eq!(manager.hears(), SERVING);
     service.terminate();
     assert_eq!(service.wait().code(), Some(0), "{}", service.log());

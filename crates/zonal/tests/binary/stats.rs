@@ -43,12 +43,12 @@ fn what_the_cache_did_is_told_as_a_table_and_as_json() {
     let table = String::from_utf8(output.stdout).unwrap();
     for row in [
         "cache        on\n",
-        "reads        5: 60.0 % served from flash or memory, 60.0 % asked nothing of the origin\n",
-        "             origin requests saved: 1 of 5 (20.0 %), 4 were made\n",
-        "answers      3 hit, 0 revalidated, 1 missed, 0 stale, 1 past the cache\n",
-        "past cache   1 read: the origin has no such object (not-found)\n",
+        "reads        5: 60.0 % served from flash or memory, 60.0 % without an origin request\n",
+        "             origin requests saved: 1 of 5 (20.0 %), 4 sent\n",
+        "answers      3 hit, 0 revalidated, 1 missed, 0 stale, 1 bypassed\n",
+        "bypassed     1 read: the origin has no such object (not-found)\n",
         "bytes        4.0 MiB served, ",
-        " 1.0 MiB fetched: 75.0 % did not come from the origin\n",
+        " 1.0 MiB fetched, 75.0 % saved\n",
         "flash        ",
         "zones        ",
         "written      1.0 MiB admitted, 0 B rewritten, ",

@@ -10,8 +10,6 @@ use serde_json::{Value, json};
 use crate::harness::{TestFolder, Zonal, check_failure, folder, noise};
 use crate::http;
 
-const CANNOT_ALL: &str = "zonal: not all of what was asked for is on flash: ";
-
 fn warm(place: &TestFolder, zonal: &Zonal, words: &[&str]) -> Output {
     place.cache(zonal, "warm", words)
 }
@@ -45,15 +43,13 @@ fn what_was_warmed_is_served_after_a_restart_and_what_was_not_is_told() {
     let asked = ["bucket/a", "bucket/none", "bucket/kept", "bucket/b c\t262144-524287", "--json"];
     let output = warm(&place, &first, &asked);
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(
-        text(&output.stderr),
-        format!("{CANNOT_ALL}2 of 4 objects are missing, or a part of them\n")
-    );
+    let error = "zonal: 2 of 4 objects are not, or not fully, on flash\n";
+    assert_eq!(text(&output.stderr), error);
     let piece = 256 << 10;
     let report = [
         told("bucket/a", [300_000, 0, 300_000, 300_000], None),
         told("bucket/none", [0; 4], Some("not found")),
-        told("bucket/kept", [0; 4], Some("never: a rule keeps it out of the cache")),
+        told("bucket/kept", [0; 4], Some("not cached: a keep rule says never")),
         told("bucket/b c", [piece, 0, piece, piece], None),
         json!({"sum": {
             "prefixes_cut": 0, "objects": 4, "objects_on_flash": 2, "objects_pinned": 0, "size": 300_000 + piece, "was_on_flash": 0,
@@ -71,7 +67,7 @@ fn what_was_warmed_is_served_after_a_restart_and_what_was_not_is_told() {
         "bucket/a: 293.0 KiB of 293.0 KiB on flash (293.0 KiB before, 0 B fetched)\n\
          bucket/b c: 40.0 MiB of 40.0 MiB on flash (256.0 KiB before, 39.8 MiB fetched)\n\
          bucket/nil: 0 B of 0 B on flash (0 B before, 0 B fetched)\n\
-         3 of 3 objects, 40.3 MiB of 40.3 MiB, are on flash (549.0 KiB before, 39.8 MiB fetched)\n"
+         on flash: 3 of 3 objects, 40.3 MiB of 40.3 MiB (549.0 KiB before, 39.8 MiB fetched)\n"
     );
     first.stop();
 
@@ -108,9 +104,10 @@ fn what_the_origin_has_below_a_prefix_is_warmed() {
 
     let output = warm(&place, &zonal, &["bucket/q", "--prefix", "bucket/none"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = "zonal: 1 prefix was not listed to its end, or has nothing\n";
+    let said = "zonal: 1 prefix is empty, or was not fully listed\n";
     assert_eq!(text(&output.stderr), said);
-    let nothing = "bucket/none*: 0 objects listed: not found: the origin has no object there\n";
+    let nothing =
+        "bucket/none*: 0 objects listed: not found: the origin has no object with this prefix\n";
     assert!(text(&output.stdout).contains(nothing), "{}", text(&output.stdout));
     zonal.stop();
 }
@@ -155,7 +152,7 @@ fn what_does_not_fit_is_not_fetched_again_and_again() {
     let object = &lines(&output)[0]["object"];
     let fetched = object["fetched"].as_u64().unwrap();
     assert!(fetched <= 2 * size as u64, "{object}");
-    let why = "refused: flash took no more, or gave it up for what else was warmed";
+    let why = "not on flash: rejected, or evicted by later objects of this list";
     assert_eq!(object["why"], why);
     zonal.stop();
 }

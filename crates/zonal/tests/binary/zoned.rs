@@ -114,7 +114,7 @@ fn what_somebody_else_wrote_to_a_zoned_drive_is_foreign() {
     assert_eq!(info["holds"], "foreign", "{info}");
     let format = ["device", "format", &spec];
     let said = format!(
-        "{spec} holds something that is not Zonal's: 1 of its zones are written to, first "
+        "{spec} holds data of another program: 1 of its zones contain data, the first is zone "
     );
     check_failure(here.path(), &format, (2, &said));
     let formatted = json(here.path(), &["device", "format", &spec, "--yes", "--json"]);

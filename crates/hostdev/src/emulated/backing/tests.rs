@@ -44,7 +44,8 @@ fn parts_lie_where_the_format_says() {
 #[test]
 fn what_is_not_this_drive_is_refused_and_named() {
     let says = |text: &str| Err(text.to_owned());
-    let foreign = "is not the file of a modelled drive: name another with backing=, or remove it";
+    let foreign =
+        "is not the backing file of a modelled drive: name another with backing=, or delete it";
     assert_eq!(check([0; HEADER_BYTES]), says(foreign));
     let mut damaged = zn540(8).header();
     damaged[13] ^= 1;
@@ -54,15 +55,15 @@ fn what_is_not_this_drive_is_refused_and_named() {
     assert_eq!(
         check(other),
         says(
-            "is the file of a modelled drive in format version 2, which this program does not read: \
-             use the program that wrote it, or remove the file"
+            "is the backing file of a modelled drive in format version 2, which this program \
+             cannot read: use the program that wrote it, or delete the file"
         )
     );
     assert_eq!(
         check(zn540(16).header()),
         says(
-            "is the file of another modelled drive, zn540 with 16 zones of 1077MiB: write that, or \
-             name another file with backing="
+            "is the backing file of another modelled drive, zn540 with 16 zones of 1077MiB: use \
+             this spec, or name another file with backing="
         )
     );
 }

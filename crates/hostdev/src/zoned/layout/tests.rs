@@ -87,21 +87,18 @@ fn conventional_and_odd_zones_are_never_used() {
 #[test]
 fn zones_that_cannot_be_used_are_refused_with_a_reason() {
     let refusal = |zones: &[RawZone]| ZoneLayout::of(zones, &limits()).unwrap_err();
-    assert!(refusal(&[]).starts_with("has no zones that are written in order"));
-    assert!(refusal(&[conventional(0)]).starts_with("has no zones that are written in order"));
+    assert!(refusal(&[]).starts_with("has no sequential-write zones"));
+    assert!(refusal(&[conventional(0)]).starts_with("has no sequential-write zones"));
     let uneven = RawZone { capacity: CAPACITY + 1, ..zone(0, EMPTY, 0) };
     let why = refusal(&[uneven]);
-    assert!(
-        why.contains("of which 24577 can be written") && why.contains("format the drive"),
-        "{why}"
-    );
+    assert!(why.contains("with 24577 writable") && why.contains("format the drive"), "{why}");
     for contradiction in [
         RawZone { capacity: LEN + 8, ..zone(0, EMPTY, 0) },
         RawZone { capacity: 0, ..zone(0, EMPTY, 0) },
         RawZone { len: 0, capacity: 0, ..zone(0, EMPTY, 0) },
         RawZone { start: !7, ..zone(0, EMPTY, 0) },
     ] {
-        assert_eq!(refusal(&[contradiction]), "reports zones that contradict each other");
+        assert_eq!(refusal(&[contradiction]), "reports inconsistent zones");
     }
 }
 

@@ -179,7 +179,7 @@ fn zone_appends_are_refused_where_there_are_none() {
     }
     let refused = Drive::open(&format!("zns:{}?append=on", rig.path).parse().unwrap()).unwrap_err();
     let refused = refused.to_string();
-    assert!(refused.ends_with("it is no NVMe drive: leave append= out"), "{refused}");
+    assert!(refused.ends_with("it is not an NVMe drive: omit append="), "{refused}");
 }
 
 /// Linux 6.10 and newer track the write pointer of a zone, and do not see passthrough writes.

@@ -37,14 +37,13 @@ pub(super) async fn run<S: Subject>(bench: &Bench<S>) -> Result<BenchReport, Ben
     check_room(bench, count, rate)?;
     let without = window(bench, 0, rate).await?;
     if 0 < without.counters.reclaims {
-        return Err(BenchError::Unfit("the cache was not empty: begin with --format".into()));
+        return Err(BenchError::Unfit("the cache was not empty: add --format".into()));
     }
     bench.insert(tagged(BETWEEN), bench.capacity_values(1.0)).await?;
     let with = window(bench, 1, rate).await?;
     if with.counters.reclaims == 0 {
         return Err(BenchError::Unfit(
-            "no zone was reclaimed: write more --seconds, a higher --rate or --prefill-seconds"
-                .into(),
+            "no zone was reclaimed: raise --seconds, --rate or --prefill-seconds".into(),
         ));
     }
     let mut report = bench.report(&with);
@@ -70,8 +69,8 @@ fn check_room<S: Subject>(
     let most = bench.subject.capacity().0 as f64 * SHARE_MAX;
     if most < written {
         return Err(BenchError::Unfit(format!(
-            "keys and writes fill the cache before it is measured ({:.0} of {:.0} MiB): write fewer \
-             --keys, a lower --rate or fewer --seconds",
+            "keys and writes would fill the cache before the measurement ({:.0} of {:.0} MiB): \
+             lower --keys, --rate or --seconds",
             written / 1048576.0,
             most / 1048576.0
         )));
@@ -89,7 +88,7 @@ async fn window<S: Subject>(
     bench.insert(tagged(KNOWN[number]), count).await?;
     let known: Arc<[u64]> = bench.cached(&keys_from(tagged(KNOWN[number]), count)).await?.into();
     if known.is_empty() {
-        return Err(BenchError::Failed("nothing that was inserted was found".into()));
+        return Err(BenchError::Failed("none of the inserted keys was found".into()));
     }
     let crews = |first| {
         let stream = Sequence::new(first, STREAM_MAX, bench.pace(rate));

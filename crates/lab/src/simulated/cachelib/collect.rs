@@ -55,7 +55,7 @@ impl CacheState {
             } else if is_emptying {
                 turns_in_vain += 1;
                 if TURNS_IN_VAIN_MAX < turns_in_vain {
-                    return Err(Failure("zones cannot be emptied: there is no spare room".into()));
+                    return Err(Failure("zones cannot be reclaimed: no spare capacity".into()));
                 }
             }
             self.clock.sleep_until(self.clock.now() + INTERVAL).await;
@@ -124,7 +124,7 @@ impl CacheState {
                 self.read(from, zonal_base::Blocks(0), blocks).await?;
             }
             let slot = self.state.borrow_mut().layout.take_slot_to_move(to);
-            let place = slot.ok_or_else(|| Failure("no zone is free to move regions to".into()))?;
+            let place = slot.ok_or_else(|| Failure("no free zone to move regions to".into()))?;
             self.write(place).await?;
             let is_full = {
                 let mut state = self.state.borrow_mut();

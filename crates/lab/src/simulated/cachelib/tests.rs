@@ -115,7 +115,7 @@ fn a_file_system_that_keeps_zones_free_moves_more() {
 fn a_cache_without_spare_room_says_so() {
     let full = CacheLibSettings { regions: 54 * 67, ..short(Placing::Moved, Eviction::Lru) };
     let why = full.run(&|_| ()).expect_err("no zone can be emptied");
-    assert!(why.contains("there is no spare room"), "{why}");
+    assert!(why.contains("no spare capacity"), "{why}");
 }
 
 #[test]

@@ -123,5 +123,5 @@ fn a_trace_that_breaks_off_or_has_no_times_is_a_failure() {
     let path = file(&folder, "timeless.text-size", b"a 1\nb 1\n");
     let (_, failure) = asked(&Recorded { pace: Pace::Times(1.0), ..Recorded::new(path, None) });
     let why = failure.expect("no times");
-    assert!(why.ends_with("all requests were made in the same second: leave pace out"), "{why}");
+    assert!(why.ends_with("all requests have the same time: omit pace"), "{why}");
 }

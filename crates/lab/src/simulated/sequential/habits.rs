@@ -65,7 +65,7 @@ impl FromStr for Habits {
             known.map(|(_, habit)| *habit).ok_or_else(|| {
                 let names = Habit::ALL.map(|(name, _)| name).join(", ");
                 format!(
-                    "{name:?} is no habit: write {NONE}, or of {names} some with + between them"
+                    "unknown habit {name:?}: write {NONE}, or one or more of {names}, joined with +"
                 )
             })
         };
@@ -101,7 +101,10 @@ mod tests {
         let two = Habits::of(&[Habit::Reopen, Habit::InsertEpoch]);
         assert!(two.has(Habit::Reopen) && !two.has(Habit::SmallWrites));
         for text in ["", "reopen+", "none+reopen", "smoking"] {
-            assert!(text.parse::<Habits>().is_err_and(|why| why.contains("is no habit")), "{text}");
+            assert!(
+                text.parse::<Habits>().is_err_and(|why| why.contains("unknown habit")),
+                "{text}"
+            );
         }
     }
 }

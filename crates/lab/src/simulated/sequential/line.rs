@@ -41,7 +41,7 @@ impl<D: ZonedDevice> SerialDrive<D> {
     pub(super) fn call(&mut self, command: Command) -> Result<(), String> {
         let ticket = self.submit(command)?;
         while !self.hear(Some(ticket))? {
-            let next = self.drive.next_event().ok_or("the drive does not answer")?;
+            let next = self.drive.next_event().ok_or("the drive does not respond")?;
             self.now = self.now.max(next);
         }
         Ok(())
@@ -57,7 +57,7 @@ impl<D: ZonedDevice> SerialDrive<D> {
     /// Waits until no finish is in progress in this zone.
     pub(super) fn settle(&mut self, zone: ZoneId) -> Result<(), String> {
         while self.behind.iter().any(|(_, behind)| *behind == zone) {
-            let next = self.drive.next_event().ok_or("the drive does not answer")?;
+            let next = self.drive.next_event().ok_or("the drive does not respond")?;
             self.now = self.now.max(next);
             self.hear(None)?;
         }
@@ -77,7 +77,7 @@ impl<D: ZonedDevice> SerialDrive<D> {
     fn hear(&mut self, awaited: Option<Ticket>) -> Result<bool, String> {
         let mut has_come = false;
         while let Some((ticket, completion)) = self.drive.poll(self.now) {
-            completion.map_err(|error| format!("the drive refused: {error}"))?;
+            completion.map_err(|error| format!("the drive failed a command: {error}"))?;
             has_come |= awaited == Some(ticket);
             self.behind.retain(|(behind, _)| *behind != ticket);
         }

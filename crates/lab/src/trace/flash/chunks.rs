@@ -39,7 +39,9 @@ impl Chunks {
         };
         let count = capacity.amount() / slot;
         if count == 0 || SLOTS_MAX < count {
-            return Err(format!("room for {capacity} is {count} slots: from 1 to {SLOTS_MAX}"));
+            return Err(format!(
+                "a capacity of {capacity} is {count} slots: 1 to {SLOTS_MAX} are allowed"
+            ));
         }
         let shelf = Shelf::new(capacity, count);
         Ok(Self { slot, count, free: count, shelf, was_full: false, filled: 0 })

@@ -42,8 +42,8 @@ impl Regions {
         let is_region = (1..=zone::CAPACITY_MAX).contains(&region);
         if count < 2 || !is_region || REGIONS_MAX < count {
             return Err(format!(
-                "room for {capacity} in {count} regions: write zones and regions=N so that there are 2 to {REGIONS_MAX}, \
-                 with room for something in each, 4 GiB at most",
+                "a capacity of {capacity} in {count} regions: write zones and regions=N for 2 to \
+                 {REGIONS_MAX} regions, none empty and none above 4 GiB",
             ));
         }
         Ok(Self {

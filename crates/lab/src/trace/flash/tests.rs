@@ -136,16 +136,16 @@ fn too_few_zones_are_refused_with_what_is_needed() {
     let refused = |spec: &str, objects, zones| {
         contender(spec, Capacity::Objects(objects), zones).err().unwrap()
     };
-    assert!(refused("zone-lru", 100, 2).contains("needs 3 zones at least"));
-    assert!(refused("chunk-lru", 100, 4).contains("needs 5 zones at least"));
-    assert!(refused("zone-lru", 10, 20).contains("room for something in each"));
-    assert!(refused("region-lru?place=slots", 100, 4).contains("room for something in each"));
+    assert!(refused("zone-lru", 100, 2).contains("needs at least 3 zones"));
+    assert!(refused("chunk-lru", 100, 4).contains("needs at least 5 zones"));
+    assert!(refused("zone-lru", 10, 20).contains("none of them empty"));
+    assert!(refused("region-lru?place=slots", 100, 4).contains("none empty"));
 }
 
 #[test]
 fn zones_that_offsets_do_not_reach_are_refused_with_how_many_there_must_be() {
     let of = |zones| contender("zone-lru", Capacity::Bytes(Bytes::kib(1000 << 20)), zones);
-    assert!(of(249).err().unwrap().contains("make it 250 zones"));
+    assert!(of(249).err().unwrap().contains("use 250 zones"));
     assert!(of(250).is_ok());
 }
 

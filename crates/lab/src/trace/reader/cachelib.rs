@@ -36,7 +36,7 @@ impl Columns {
         let find = |wanted: &[&str]| names.iter().position(|name| wanted.contains(name));
         let need = |wanted: &[&str]| {
             let name = wanted[0];
-            find(wanted).ok_or_else(|| format!("a first line with a column {name:?} was expected"))
+            find(wanted).ok_or_else(|| format!("expected a first line with a column {name:?}"))
         };
         Ok(Self {
             id: need(&["key", "block_id"])?,
@@ -69,7 +69,7 @@ impl Lines for Cachelib {
             name if name.starts_with("get") => Op::Read,
             name if name.starts_with("put") || name.starts_with("delete") => Op::Invalidate,
             other => {
-                let why = format!("an operation (GET, SET, …) was expected, not {other:?}");
+                let why = format!("expected an operation (GET, SET, …), not {other:?}");
                 return Err(Wrong::part(other, why));
             }
         };

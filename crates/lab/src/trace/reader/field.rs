@@ -34,12 +34,12 @@ pub(super) fn next<'a>(
     what: &str,
 ) -> Result<&'a str, Wrong<'a>> {
     let column = columns.next().map(str::trim);
-    column.ok_or_else(|| Wrong::line(format!("the line ends where {what} was expected")))
+    column.ok_or_else(|| Wrong::line(format!("the line ends early: expected {what}")))
 }
 
 /// Parses a number. `what` names the number in the error.
 pub(super) fn number<'a, T: FromStr>(text: &'a str, what: &str) -> Result<T, Wrong<'a>> {
-    let wrong = |_| Wrong::part(text, format!("{what} was expected instead of {text:?}"));
+    let wrong = |_| Wrong::part(text, format!("expected {what}, not {text:?}"));
     text.trim().parse().map_err(wrong)
 }
 

@@ -29,7 +29,7 @@ impl Lines for Msr {
             "Read" => Op::Read,
             "Write" => Op::Invalidate,
             other => {
-                let why = format!("Read or Write was expected, not {other:?}");
+                let why = format!("expected Read or Write, not {other:?}");
                 return Err(Wrong::part(other, why));
             }
         };

@@ -24,7 +24,7 @@ impl Lines for Spc {
             "r" | "R" => Op::Read,
             "w" | "W" => Op::Invalidate,
             other => {
-                return Err(Wrong::part(other, format!("r or w was expected, not {other:?}")));
+                return Err(Wrong::part(other, format!("expected r or w, not {other:?}")));
             }
         };
         let time_s = field::seconds(field::next(&mut columns, "a time")?)?;

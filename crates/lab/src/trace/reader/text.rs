@@ -19,7 +19,7 @@ impl Lines for Text {
         let (time, id) = match columns(line)[..] {
             [id] => ("0", id),
             [time, id] => (time, id),
-            _ => return Err(Wrong::line("an object, or a time and an object, was expected")),
+            _ => return Err(Wrong::line("expected an object, or a time and an object")),
         };
         request(time, id, SIZE_UNKNOWN)
     }
@@ -31,7 +31,7 @@ impl Lines for TextSize {
             [id, size] => ("0", id, size),
             [time, id, size] => (time, id, size),
             _ => {
-                let why = "an object and its size, or a time before them, was expected";
+                let why = "expected an object and its size, or a time before them";
                 return Err(Wrong::line(why));
             }
         };

@@ -26,7 +26,7 @@ impl Lines for Twitter {
                 return Ok(None);
             }
             other => {
-                let why = format!("an operation (get, set, …) was expected, not {other:?}");
+                let why = format!("expected an operation (get, set, …), not {other:?}");
                 return Err(Wrong::part(other, why));
             }
         };

@@ -135,8 +135,8 @@ impl Subject for NodeSubject {
                 write_bandwidth(path.parent().unwrap_or(Path::new(".")))
             }
             DeviceLocation::Block { .. } | DeviceLocation::Zoned { .. } => Err(BenchError::Unfit(
-                "a block device cannot be measured without losing what it holds: write --rate \
-                     in bytes, such as --rate 400MiB"
+                "--rate in percent would overwrite the block device: write --rate in bytes, such \
+                 as --rate 400MiB"
                     .into(),
             )),
             DeviceLocation::Emulated { model, .. } => {

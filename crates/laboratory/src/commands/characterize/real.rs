@@ -12,8 +12,8 @@ use zonal_lab::characterize::{
 };
 
 /// Note above the figures.
-const NOTE: &str = "real time: io_uring, the wake-up of a sleeping thread and everything else that this machine \
-                    does are in each latency; the reference was measured by polling";
+const NOTE: &str = "real time: each latency includes io_uring, thread wake-ups and other load of \
+                    this machine; the reference was measured by polling";
 
 /// Interval between two polls of a drive that owes completions and does not wake its host.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -54,12 +54,12 @@ impl FromStr for Emulated {
         let rest = text.strip_prefix("emulator:").ok_or(WRITE)?;
         let (name, options) = rest.split_once('?').unwrap_or((rest, ""));
         let mut model =
-            Model::by_name(name).ok_or_else(|| format!("there is no model {name:?}: {WRITE}"))?;
+            Model::by_name(name).ok_or_else(|| format!("unknown model {name:?}: {WRITE}"))?;
         match &mut model {
             Model::Zoned(profile) => cut(profile, options)?,
             Model::Conventional(_) if options.is_empty() => (),
             Model::Conventional(_) => {
-                return Err(format!("{options:?}: {name} has no options here: {WRITE}"));
+                return Err(format!("{options:?}: {name} takes no options here: {WRITE}"));
             }
         }
         Ok(Self { name: text.into(), model })

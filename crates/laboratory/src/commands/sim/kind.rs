@@ -128,8 +128,8 @@ impl HistorySummary for Report {
     fn to_text(sums: &OfCache) -> String {
         let OfCache { reads, reads_cached, reads_failed, writes, crashes, zones_reset } = sums;
         format!(
-            "{reads} reads ({reads_cached} cached, {reads_failed} cut short), {writes} writes, {crashes} crashes, \
-             {zones_reset} zones emptied"
+            "{reads} reads ({reads_cached} cached, {reads_failed} cut short), {writes} writes, \
+             {crashes} crashes, {zones_reset} zones reset"
         )
     }
 }
@@ -160,8 +160,8 @@ impl HistorySummary for block::BlockReport {
     fn to_text(sums: &OfBlock) -> String {
         let OfBlock { reads, writes, crashes, zones_reset, blocks_torn, salvages } = sums;
         format!(
-            "{reads} reads, {writes} writes and trims, {crashes} crashes, {zones_reset} zones emptied, {blocks_torn} blocks \
-             torn, {salvages} starts that salvaged"
+            "{reads} reads, {writes} writes and trims, {crashes} crashes, {zones_reset} zones \
+             reset, {blocks_torn} torn blocks, {salvages} salvage starts"
         )
     }
 }

@@ -37,7 +37,7 @@ impl<T: HistorySummary> Summary<T> {
 
     pub(super) fn to_text(&self) -> String {
         let rest = self.next_seed.map_or_else(String::new, |seed| {
-            format!("there was no time for the seeds from {seed} on\n")
+            format!("time limit reached: seeds from {seed} on did not run\n")
         });
         format!(
             "{} histories, {:.1} s of virtual time, fingerprint {}: no violation\n{}\n{rest}",
@@ -59,6 +59,6 @@ mod tests {
     fn what_there_was_no_time_for_is_named() {
         let of = |count| Summary::of(5..8, &vec![Report::default(); count]);
         assert_eq!((of(3).next_seed, of(2).next_seed), (None, Some(7)));
-        assert!(of(2).to_text().ends_with("there was no time for the seeds from 7 on\n"));
+        assert!(of(2).to_text().ends_with("time limit reached: seeds from 7 on did not run\n"));
     }
 }

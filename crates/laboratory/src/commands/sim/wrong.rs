@@ -58,8 +58,10 @@ impl FailedSeed {
         let Small { step_count, runs, history, .. } = shrunk;
         format!(
             "seed {seed} of commit {commit} at {at_us} us: {kind}: {what}\n\
-             see it again with `zonal-lab sim {switch}--seed {seed} --trace`\n\n\
-             {step_count} steps are enough ({runs} histories tried); at {} us: {}\n{}",
+             reproduce with `zonal-lab sim {switch}--seed {seed} --trace`\n\
+             \n\
+             reduced history: {step_count} steps ({runs} histories tried); at {} us: {}\n\
+             {}",
             shrunk.at_us,
             shrunk.what,
             history.join("\n"),
@@ -88,11 +90,8 @@ mod tests {
         let text = found.to_text("--block ");
         let first = format!("seed 7 of commit {COMMIT} at 2000 us: stuck: it waits\n");
         assert!(text.starts_with(&first), "{text}");
-        assert!(
-            text.contains("see it again with `zonal-lab sim --block --seed 7 --trace`"),
-            "{text}"
-        );
-        assert!(text.contains(&format!("{steps} steps are enough (12 histories tried)")));
+        assert!(text.contains("reproduce with `zonal-lab sim --block --seed 7 --trace`"), "{text}");
+        assert!(text.contains(&format!("reduced history: {steps} steps (12 histories tried)")));
         assert!(found.shrunk.history.len() > steps, "every step has its line");
     }
 }

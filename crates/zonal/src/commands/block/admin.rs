@@ -80,7 +80,7 @@ impl Admin {
                     connections.spawn_local(contained(connection));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the admin endpoint cannot accept a connection");
+                    tracing::warn!(%error, "admin endpoint: accept failed");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -177,10 +177,10 @@ impl Admin {
     /// Why the device is not ready; `None` if it is healthy.
     fn trouble(&self) -> Option<String> {
         let shaper = self.block.shaper();
-        let failed = shaper.failure().map(|error| format!("nothing can be written: {error}"));
+        let failed = shaper.failure().map(|error| format!("writes fail: {error}"));
         failed.or_else(|| {
             let halted = shaper.halted()?;
-            Some(format!("writes go on until the buffer is full: nothing leaves it: {halted}"))
+            Some(format!("compaction stopped, writes continue until the buffer is full: {halted}"))
         })
     }
 
@@ -250,6 +250,6 @@ const INDEX: &str = "\
 Zonal, a block device
 /metrics  counters and gauges for Prometheus
 /healthz  200 while the process is up
-/readyz   200 while it takes writes, 503 and why when not
-/stats    what it did since the start as JSON, see zonal block stats
+/readyz   200 while writes succeed, else 503 with the reason
+/stats    statistics since the start as JSON, see zonal block stats
 ";

@@ -26,7 +26,10 @@ impl Banner<'_> {
         for line in self.lines() {
             let _ = writeln!(text, "  {line}");
         }
-        let _ = writeln!(text, "\nWhoever reaches it reads and writes: NBD asks for no password.");
+        let _ = writeln!(
+            text,
+            "\nNBD has no authentication: a client that can connect can read and write."
+        );
         text
     }
 

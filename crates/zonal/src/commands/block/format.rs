@@ -7,13 +7,13 @@ use zonal_cli::{Failure, confirm_data_loss, print};
 
 use crate::config::{BlockConfig, BlockFlags, Devices};
 
-/// Make an empty block device of its devices; what they hold is lost
+/// Format devices as an empty block device; all data on them is lost
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example: zonal block format --capacity block:/dev/nvme1n1 --buffer block:/dev/nvme0n1 --export vm=500GiB --yes")]
 pub(super) struct Args {
     // Declared before the flags: otherwise clap lists them under their last help heading.
-    /// Lose what the devices hold [without it: asks at a terminal, and refuses elsewhere]
+    /// Erase the devices without asking [without it: asks at a terminal, and refuses elsewhere]
     #[arg(long)]
     yes: bool,
     /// Print JSON
@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     for spec in buffer.iter().chain([&capacity]) {
         if spec.place.is_in_memory() {
             return Err(Failure::request(format!(
-                "{spec} is in memory: nothing of it would stay; write backing=PATH"
+                "{spec} is in memory, so formatting it has no lasting effect: add backing=PATH"
             )));
         }
         confirm_data_loss(spec, args.yes)?;

@@ -8,96 +8,100 @@ use crate::metrics::{Metric, MetricKind, Snapshot, counter, gauge, labelled};
 /// Metrics of each export; labels `export` and `tenant`.
 const EXPORT: &[Metric<Export>] = &[
     gauge("zonal_block_export_bytes", "Size of the export", |e| e.size_bytes),
-    gauge("zonal_block_connections_open", "Connections open", |e| e.connections_open),
-    counter("zonal_block_reads_total", "Reads carried out", |e| e.reads),
-    counter("zonal_block_read_bytes_total", "Bytes that they asked for", |e| e.read_bytes),
-    counter("zonal_block_writes_total", "Writes carried out", |e| e.writes),
-    counter("zonal_block_written_bytes_total", "Bytes that they brought", |e| e.written_bytes),
-    counter("zonal_block_trims_total", "Trims and zeros carried out", |e| e.trims),
-    counter("zonal_block_trimmed_bytes_total", "Bytes that they named", |e| e.trimmed_bytes),
-    counter("zonal_block_flushes_total", "Flushes carried out", |e| e.flushes),
-    counter("zonal_block_refusals_total", "Requests that were wrong", |e| e.refusals),
-    counter("zonal_block_failures_total", "Requests that were not carried out", |e| e.failures),
+    gauge("zonal_block_connections_open", "Open connections", |e| e.connections_open),
+    counter("zonal_block_reads_total", "Completed reads", |e| e.reads),
+    counter("zonal_block_read_bytes_total", "Bytes read", |e| e.read_bytes),
+    counter("zonal_block_writes_total", "Completed writes", |e| e.writes),
+    counter("zonal_block_written_bytes_total", "Bytes written", |e| e.written_bytes),
+    counter("zonal_block_trims_total", "Completed trims and zero writes", |e| e.trims),
+    counter("zonal_block_trimmed_bytes_total", "Bytes trimmed or zeroed", |e| e.trimmed_bytes),
+    counter("zonal_block_flushes_total", "Completed flushes", |e| e.flushes),
+    counter("zonal_block_refusals_total", "Invalid requests", |e| e.refusals),
+    counter("zonal_block_failures_total", "Failed requests", |e| e.failures),
 ];
 
 /// Metrics of each tenant; label `tenant`.
 const TENANT: &[Metric<Tenant>] = &[
-    gauge("zonal_block_stored_bytes", "Bytes that hold data", |t| t.stored_bytes),
-    counter("zonal_block_user_bytes_total", "Bytes that users wrote, whole blocks", |t| {
+    gauge("zonal_block_stored_bytes", "Bytes in use", |t| t.stored_bytes),
+    counter("zonal_block_user_bytes_total", "User bytes written, in whole blocks", |t| {
         t.user_written_bytes
     }),
-    counter("zonal_block_buffered_bytes_total", "Data given to the buffer", |t| {
+    counter("zonal_block_buffered_bytes_total", "User data written to the buffer", |t| {
         t.buffer_written_bytes
     }),
-    counter("zonal_block_retained_bytes_total", "Data written to the buffer again", |t| {
-        t.retained_bytes
-    }),
-    counter("zonal_block_compacted_bytes_total", "Data moved from the buffer on", |t| {
-        t.compacted_bytes
-    }),
-    counter("zonal_block_collected_bytes_total", "Data moved within the capacity tier", |t| {
-        t.collected_bytes
-    }),
-    counter("zonal_block_map_bytes_total", "Pages of trims written", |t| t.map_bytes),
+    counter(
+        "zonal_block_retained_bytes_total",
+        "Data rewritten within the buffer (hot retention)",
+        |t| t.retained_bytes,
+    ),
+    counter(
+        "zonal_block_compacted_bytes_total",
+        "Data compacted from the buffer to the capacity tier",
+        |t| t.compacted_bytes,
+    ),
+    counter(
+        "zonal_block_collected_bytes_total",
+        "Data moved by garbage collection within the capacity tier",
+        |t| t.collected_bytes,
+    ),
+    counter("zonal_block_map_bytes_total", "Trim pages written", |t| t.map_bytes),
     counter("zonal_block_metadata_bytes_total", "Headers and tables written", |t| t.metadata_bytes),
-    counter("zonal_block_capacity_bytes_total", "All that went to the capacity tier", |t| {
+    counter("zonal_block_capacity_bytes_total", "All bytes written to the capacity tier", |t| {
         t.capacity_written_bytes
     }),
 ];
 
 const DEVICE_BYTES: (&str, &str) =
-    ("zonal_block_device_written_bytes_total", "Bytes sent to the tier's device");
-const RESETS: (&str, &str) = ("zonal_block_zones_reset_total", "Zones of the tier emptied");
+    ("zonal_block_device_written_bytes_total", "Bytes written to the tier's device");
+const RESETS: (&str, &str) = ("zonal_block_zones_reset_total", "Zones of the tier reset");
 const BUFFER: (&str, &str) = ("tier", "buffer");
 const CAPACITY: (&str, &str) = ("tier", "capacity");
 
 /// Metrics of the whole block device.
 const WHOLE: &[Metric<BlockStats>] = &[
-    gauge("zonal_block_failed", "1 when nothing can be written any more", |s| {
-        s.failure.is_some().into()
-    }),
-    gauge("zonal_block_halted", "1 when nothing leaves the buffer any more", |s| {
-        s.halted.is_some().into()
-    }),
+    gauge("zonal_block_failed", "1 when writes fail", |s| s.failure.is_some().into()),
+    gauge("zonal_block_halted", "1 when compaction has stopped", |s| s.halted.is_some().into()),
     labelled(MetricKind::Counter, DEVICE_BYTES, BUFFER, |s| s.devices.buffer_written_bytes),
     labelled(MetricKind::Counter, DEVICE_BYTES, CAPACITY, |s| s.devices.capacity_written_bytes),
-    counter("zonal_block_map_pages_written_bytes_total", "Pages of the map written", |s| {
+    counter("zonal_block_map_pages_written_bytes_total", "L2P map pages written", |s| {
         s.devices.map_written_bytes
     }),
-    counter("zonal_block_map_pages_read_bytes_total", "Pages of the map read", |s| {
+    counter("zonal_block_map_pages_read_bytes_total", "L2P map pages read", |s| {
         s.devices.map_read_bytes
     }),
     labelled(MetricKind::Counter, RESETS, BUFFER, |s| s.devices.buffer_zones_reset),
     labelled(MetricKind::Counter, RESETS, CAPACITY, |s| s.devices.capacity_zones_reset),
-    counter("zonal_block_buffer_segments_total", "Device writes of the buffer", |s| {
+    counter("zonal_block_buffer_segments_total", "Device writes to the buffer", |s| {
         s.devices.buffer_segments
     }),
     counter("zonal_block_device_flushes_total", "Flushes of both devices", |s| s.devices.flushes),
     counter("zonal_block_throttled_total", "Writes that waited for compaction", |s| {
         s.devices.throttled
     }),
-    counter("zonal_block_lost_total", "Blocks that became errors when they were moved", |s| {
+    counter("zonal_block_lost_total", "Blocks lost to read errors during relocation", |s| {
         s.devices.blocks_lost
     }),
-    counter("zonal_block_write_errors_total", "Writes that a device refused", |s| {
-        s.devices.write_errors
+    counter("zonal_block_write_errors_total", "Failed device writes", |s| s.devices.write_errors),
+    counter("zonal_block_read_errors_total", "Failed device reads", |s| s.devices.read_errors),
+    gauge("zonal_block_queued_bytes", "Writes waiting for the buffer", |s| s.now.queued_bytes),
+    gauge("zonal_block_map_memory_bytes", "Memory used by the L2P map", |s| s.now.map_memory_bytes),
+    gauge("zonal_block_start_read_bytes", "Bytes read during recovery", |s| s.recovery.read_bytes),
+    gauge("zonal_block_start_torn", "Torn blocks found during recovery", |s| {
+        s.recovery.torn_blocks
     }),
-    counter("zonal_block_read_errors_total", "Reads that a device refused", |s| {
-        s.devices.read_errors
-    }),
-    gauge("zonal_block_queued_bytes", "Writes that wait for the buffer", |s| s.now.queued_bytes),
-    gauge("zonal_block_map_memory_bytes", "Memory of the map", |s| s.now.map_memory_bytes),
-    gauge("zonal_block_start_read_bytes", "Bytes that the start read", |s| s.recovery.read_bytes),
-    gauge("zonal_block_start_torn", "Blocks that the start found torn", |s| s.recovery.torn_blocks),
-    counter("zonal_block_connections_refused_total", "Connections beyond the limit", |s| {
-        s.connections.refused
-    }),
-    counter("zonal_block_connections_failed_total", "Connections that ended without leave", |s| {
-        s.connections.failed
-    }),
+    counter(
+        "zonal_block_connections_refused_total",
+        "Connections refused at the connection limit",
+        |s| s.connections.refused,
+    ),
+    counter(
+        "zonal_block_connections_failed_total",
+        "Connections closed without NBD_CMD_DISC",
+        |s| s.connections.failed,
+    ),
 ];
 
-const ZONES: (&str, &str) = ("zonal_block_zones", "Zones of the tier by what they are used for");
+const ZONES: (&str, &str) = ("zonal_block_zones", "Zones of the tier by state");
 
 /// Metrics of each tier; label `tier`.
 const TIER: &[Metric<Zones>] = &[

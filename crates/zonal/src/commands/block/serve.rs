@@ -83,10 +83,10 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
 
     signals.stop().await;
     service_manager::notify(ServiceState::Stopping);
-    tracing::info!("told to stop: requests that are under way are answered");
+    tracing::info!("stopping: waiting for requests in flight");
     spawn_local(async move {
         signals.stop_at_once().await;
-        tracing::warn!("told to stop again: stopping at once");
+        tracing::warn!("stopping at once: second signal");
         process::exit(1);
     });
     stop.send_replace(());

@@ -8,10 +8,10 @@ use zonal_cli::print::{self, human};
 use crate::block_stats::{self, BlockStats, Export, Tenant};
 use crate::commands::cache::ask::{self, Endpoint};
 
-/// Tell what a running block device did since its start: users, buffer, compaction, collection, map, metadata
+/// Show statistics of a running block device since its start
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The admin endpoint of the block device that is meant
+    /// Address of the block device's admin endpoint
     #[arg(
         long,
         value_name = "ADDR",
@@ -19,7 +19,7 @@ pub(super) struct Args {
         default_value = "127.0.0.1:9091"
     )]
     admin: String,
-    /// Print one JSON document: the counts, without ratios
+    /// Print one JSON document with the counters, without ratios
     #[arg(long)]
     json: bool,
 }
@@ -37,10 +37,10 @@ fn text(stats: &BlockStats) -> String {
     let mut rows = of_data(stats);
     rows.extend(of_devices(stats));
     if let Some(failure) = &stats.failure {
-        rows.push(("failure", format!("nothing can be written: {failure}")));
+        rows.push(("failure", format!("writes fail: {failure}")));
     } else if let Some(halted) = &stats.halted {
-        let goes_on = "writes go on until the buffer is full";
-        rows.push(("failure", format!("{goes_on}: nothing leaves it: {halted}")));
+        let goes_on = "writes continue until the buffer is full";
+        rows.push(("failure", format!("compaction stopped, {goes_on}: {halted}")));
     }
     let mut text = String::new();
     for (name, value) in rows {
@@ -69,18 +69,18 @@ fn of_data(stats: &BlockStats) -> Vec<(&'static str, String)> {
         stats.now.buffer_zones.empty
     );
     let collection = format!(
-        "{} moved within it, {} zones empty",
+        "{} moved by garbage collection, {} zones empty",
         sum(|of| of.collected_bytes),
         stats.now.capacity_zones.empty
     );
     let compaction = format!(
-        "{} moved to the capacity device, {} written to the buffer again",
+        "{} moved to the capacity device, {} rewritten within the buffer",
         sum(|of| of.compacted_bytes),
         sum(|of| of.retained_bytes)
     );
     let pages_on = stats.now.map_pages_on.as_ref();
     let map = format!(
-        "{} of it{} and {} of trims written, {} in memory",
+        "{} of map pages{} and {} of trim pages written, {} in memory",
         size(stats.devices.map_written_bytes),
         pages_on.map_or_else(String::new, |tier| format!(" on the {tier} device")),
         sum(|of| of.map_bytes),
@@ -107,15 +107,15 @@ fn of_devices(stats: &BlockStats) -> [(&'static str, String); 5] {
         devices.flushes
     );
     let amplification = match stats.write_amplification() {
-        Some(ratio) => format!("{ratio:.3} bytes on the capacity device for each that users wrote"),
-        None => "nobody wrote anything yet".to_owned(),
+        Some(ratio) => format!("{ratio:.3} (capacity device bytes per user byte)"),
+        None => "no user writes yet".to_owned(),
     };
     let errors = format!(
         "{} writes, {} reads, {} blocks lost, {} zones retired",
         devices.write_errors, devices.read_errors, devices.blocks_lost, devices.zones_retired
     );
     let clients = format!(
-        "{} open, {} refused, {} ended without leave",
+        "{} open, {} refused, {} disconnected without NBD_CMD_DISC",
         connections.open, connections.refused, connections.failed
     );
     [

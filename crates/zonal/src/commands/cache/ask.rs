@@ -26,13 +26,13 @@ use zonal_origin::CaRoots;
 /// Who is asked.
 #[derive(Debug, clap::Args)]
 pub(in crate::commands) struct Endpoint {
-    /// The admin endpoint of the Zonal that is meant: HOST:PORT, or https://HOST:PORT
+    /// Address of Zonal's admin endpoint: HOST:PORT, or https://HOST:PORT
     #[arg(long, value_name = "ADDR", env = "ZONAL_ADMIN_LISTEN", default_value = "127.0.0.1:9090")]
     admin: String,
-    /// File whose first line is the token that orders need there
+    /// Token file: its first line is the token for commands (admin.token-file)
     #[arg(long, value_name = "FILE", env = "ZONAL_ADMIN_TOKEN_FILE")]
     admin_token_file: Option<PathBuf>,
-    /// Over HTTPS: the certificates of those who may have signed its certificate, in PEM form [without it: those of the system]
+    /// CA certificates for HTTPS, a PEM file [without it: the system's]
     #[arg(long, value_name = "FILE", env = "ZONAL_ADMIN_CA_FILE")]
     admin_ca_file: Option<PathBuf>,
 }
@@ -67,7 +67,8 @@ impl Endpoint {
         Err(match status {
             StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE => Failure::Request(why),
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Failure::work(format!(
-                "what answers at {admin} does not know {path}: it is no Zonal, or an older one"
+                "the server at {admin} does not know {path}: it is an older Zonal, or another \
+                 program"
             )),
             _ => Failure::Work(format!("{admin} answered {}: {why}", status.as_u16())),
         })
@@ -115,7 +116,8 @@ impl Endpoint {
     fn unreachable(&self, error: impl Display) -> Failure {
         let admin = &self.admin;
         Failure::work(format!(
-            "cannot reach the admin endpoint at {admin}: {error}: is it up, and is that its --admin (admin.listen)?"
+            "cannot reach the admin endpoint at {admin}: {error}: check that Zonal runs and that \
+             this is its --admin (admin.listen)"
         ))
     }
 
@@ -167,8 +169,9 @@ pub(in crate::commands) async fn document<T: DeserializeOwned>(
     body: Incoming,
 ) -> Result<T, Failure> {
     let bytes = body.collect().await.map_err(Failure::work)?.to_bytes();
-    serde_json::from_slice(&bytes)
-        .map_err(|error| Failure::work(format!("the answer is not one of ours: {error}")))
+    serde_json::from_slice(&bytes).map_err(|error| {
+        Failure::work(format!("unexpected response from the admin endpoint: {error}"))
+    })
 }
 
 /// Reads a report line by line. `take` gets each line as text and parsed, until it returns the
@@ -179,7 +182,7 @@ pub(super) async fn report<L: DeserializeOwned, T>(
 ) -> Result<T, Failure> {
     let ended = || {
         Failure::work(
-            "the report broke off: what it told so far holds; look at the log of zonal serve",
+            "the report is incomplete: the lines so far are valid; see the log of zonal serve",
         )
     };
     let mut lines = Vec::new();
@@ -189,7 +192,7 @@ pub(super) async fn report<L: DeserializeOwned, T>(
         while let Some(end) = lines.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = lines.drain(..=end).collect();
             let parsed = serde_json::from_slice(&line).map_err(|error| {
-                Failure::work(format!("the report is not one of ours: {error}"))
+                Failure::work(format!("unexpected line in the report: {error}"))
             })?;
             if let Some(last) = take(&String::from_utf8_lossy(&line), parsed)? {
                 return Ok(last);

@@ -13,10 +13,11 @@ use crate::reports::Listed;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Named {
-    /// A file with a line for each: BUCKET/KEY, or BUCKET/PREFIX, a tab and *; - is standard input
+    /// List file, one entry per line: BUCKET/KEY, or BUCKET/PREFIX, a tab and *; - is standard
+    /// input
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
-    /// All objects below a prefix; BUCKET/ is all of a bucket
+    /// Prefix: all objects below it; BUCKET/ is the whole bucket
     #[arg(long, value_name = "BUCKET/PREFIX")]
     prefix: Vec<String>,
 }
@@ -54,7 +55,7 @@ impl List {
         }
         if object_list::LIST_BYTES_MAX < text.len() || object_list::OBJECTS_MAX < wanted.len() {
             return Err(Failure::request(format!(
-                "{} lines in {}: a list has {} lines and 16 MiB at most",
+                "{} lines in {}: a list is limited to {} lines and 16 MiB",
                 wanted.len(),
                 human(Bytes(text.len() as u64)),
                 object_list::OBJECTS_MAX
@@ -82,7 +83,7 @@ pub(super) fn prefix_text(Listed { name, objects, why }: &Listed) -> String {
 pub(super) fn cut_text(prefixes_cut: u64) -> String {
     match prefixes_cut {
         0 => String::new(),
-        1 => "1 prefix was not listed to its end, or has nothing".to_owned(),
-        n => format!("{n} prefixes were not listed to their end, or have nothing"),
+        1 => "1 prefix is empty, or was not fully listed".to_owned(),
+        n => format!("{n} prefixes are empty, or were not fully listed"),
     }
 }

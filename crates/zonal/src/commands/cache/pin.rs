@@ -28,7 +28,7 @@ pub(crate) struct Args {
     named: Named,
     #[command(flatten)]
     endpoint: Endpoint,
-    /// Print the report as it comes: a line of JSON for each object and prefix, and one for the sum
+    /// Print JSON lines as the command runs: one for each object and prefix, and one for the totals
     #[arg(long)]
     json: bool,
 }
@@ -38,16 +38,15 @@ Examples:
   zonal cache pin lake/dim/a.parquet
   zonal cache pin --prefix lake/dim/
 
-What is named is fetched now, as by `zonal cache warm`, and stays named until `zonal cache unpin`: also over restarts, and
-also when it is written anew, which is pinned when it is read. A prefix pins what comes below it later, too. keep.pinned
-bounds what can be pinned; `zonal cache stats` shows how much is. What a rule keeps out of the cache (never) stays out.
-Exit codes: 0 when all that is there is pinned, 1 when something is not, 2 when the request was wrong.";
+The objects are fetched now, as by `zonal cache warm`. Pins last until `zonal cache unpin`, also across restarts. A new version
+of an object is pinned when it is read. A prefix also pins objects that are created below it later. keep.pinned limits the
+pinned bytes; `zonal cache stats` shows them. Objects with the keep rule never are not pinned.
+Exit codes: 0 all existing objects are pinned, 1 some are not, 2 invalid usage.";
 
 pub(super) const UNPIN_HELP: &str = "\
-What is named is released: it stays cached as everything else. A prefix is all that was named below it, and all objects
-that the origin lists below it.
-Exit codes: 0 when all is released, 1 when something is pinned by a rule or another prefix, or could not be listed, 2 when
-the request was wrong.";
+Unpinned objects stay cached until the policy evicts them. A prefix unpins all pins below it, and all objects that the origin
+lists below it.
+Exit codes: 0 all are unpinned, 1 some are still pinned by a rule or another prefix, or could not be listed, 2 invalid usage.";
 
 fn list(args: &Args) -> Result<List, Failure> {
     let list = List::of(&args.objects, &args.named)?;
@@ -70,7 +69,8 @@ pub(super) fn pin(args: &Args) -> Result<(), Failure> {
         let [size, pinned, was, fetched] =
             [sum.size, sum.pinned, sum.was_on_flash, sum.fetched].map(|bytes| human(Size(bytes)));
         print::text(&format!(
-            "{} of {} objects, {pinned} of {size}, are pinned ({was} on flash before, {fetched} fetched)\n",
+            "pinned {} of {} objects, {pinned} of {size} ({was} on flash before, {fetched} \
+             fetched)\n",
             sum.objects_pinned, sum.objects
         ))?;
     }
@@ -78,7 +78,8 @@ pub(super) fn pin(args: &Args) -> Result<(), Failure> {
         0 if sum.prefixes_cut == 0 => Ok(()),
         0 => Err(Failure::work(cut_text(sum.prefixes_cut))),
         missing => Err(Failure::work(format!(
-            "not all of what was named is pinned: {missing} of {} objects are not, or a part of them; they stay named",
+            "{missing} of {} objects are not, or not fully, pinned: their pins stay and apply on \
+             the next read",
             sum.objects
         ))),
     }
@@ -98,7 +99,7 @@ pub(super) fn unpin(args: &Args) -> Result<(), Failure> {
     let UnpinTotals { prefixes_cut, objects, objects_released, released } = sum;
     if !args.json {
         print::text(&format!(
-            "{objects_released} of {objects} objects are not pinned, {} were\n",
+            "unpinned {objects_released} of {objects} objects ({} released)\n",
             human(Size(released))
         ))?;
     }
@@ -134,6 +135,6 @@ fn released_text(
 ) -> String {
     match why {
         Some(why) => format!("{name}: {why}\n"),
-        None => format!("{name}: not pinned, {} were\n", human(Size(*released))),
+        None => format!("{name}: unpinned, {} released\n", human(Size(*released))),
     }
 }

@@ -12,7 +12,7 @@ use super::list::{List, Named};
 use crate::object_list::ListedName;
 use crate::purging::{self, PurgeLine, PurgeResult, PurgeTotals};
 
-/// Remove objects from the cache, for good
+/// Purge objects from the cache, durably
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     named: Named,
     #[command(flatten)]
     endpoint: Endpoint,
-    /// Print the report as it comes: a line of JSON for each object and prefix, and one for the sum
+    /// Print JSON lines as the command runs: one for each object and prefix, and one for the totals
     #[arg(long)]
     json: bool,
 }
@@ -33,9 +33,9 @@ Examples:
   zonal cache purge lake/dim/a.parquet
   zonal cache purge --prefix lake/dim/ --prefix lake/facts/2026-
 
-Nothing is changed at the origin. What was cached before is not served again, also not after a crash; the next
-read is a miss. A prefix is all that is cached below it, whether or not the origin still has it.
-Exit codes: 0 when all of it is removed, 1 when something is not, 2 when the request was wrong.";
+The origin is not changed. Purged data is never served again, not even after a crash; the next read is a miss. A prefix
+purges all cached objects below it, even if they no longer exist at the origin.
+Exit codes: 0 all are purged, 1 some are not, 2 invalid usage.";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let List { text, wanted } = List::of(&args.objects, &args.named)?;
@@ -45,12 +45,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let sum = crate::commands::runtime()?.block_on(purge(args, text))?;
     let all = sum_text(&sum);
     if !args.json {
-        print::text(&format!("{all} removed from the cache\n"))?;
+        print::text(&format!("removed {all} from the cache\n"))?;
     }
     let PurgeTotals { objects, objects_removed, prefixes, prefixes_removed } = sum;
     match objects == objects_removed && prefixes == prefixes_removed {
         true => Ok(()),
-        false => Err(Failure::work(format!("only {all} are removed"))),
+        false => Err(Failure::work(format!("removed only {all}"))),
     }
 }
 

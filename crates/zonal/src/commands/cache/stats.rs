@@ -11,19 +11,19 @@ use crate::stats::{
     Zones,
 };
 
-/// Tell what the cache of a running Zonal did since its start
+/// Show statistics of a running cache since its start
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     #[command(flatten)]
     endpoint: Endpoint,
-    /// Print one JSON document: the counts, without ratios
+    /// Print one JSON document with the counters, without ratios
     #[arg(long)]
     json: bool,
 }
 
-const HELP: &str = "\
-Counts are from the start of zonal serve; for rates, take the difference of two, or /metrics (docs/metrics.md).";
+const HELP: &str =
+    "Counters start at zero with zonal serve. For rates, use /metrics (docs/metrics.md).";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let stats: Stats = crate::commands::runtime()?.block_on(async {
@@ -73,7 +73,7 @@ fn of_answers(answers: &Answers) -> Vec<(&'static str, String)> {
         (
             "reads",
             format!(
-                "{reads}: {} served from flash or memory, {} asked nothing of the origin",
+                "{reads}: {} served from flash or memory, {} without an origin request",
                 share(answers.served_by_cache(), reads),
                 share(*hit, reads)
             ),
@@ -82,13 +82,14 @@ fn of_answers(answers: &Answers) -> Vec<(&'static str, String)> {
         (
             "answers",
             format!(
-                "{hit} hit, {revalidated} revalidated, {miss} missed, {stale} stale, {bypass} past the cache"
+                "{hit} hit, {revalidated} revalidated, {miss} missed, {stale} stale, {bypass} \
+                 bypassed"
             ),
         ),
     ];
     let of_reason = |of: &BypassedReads| {
         let s = if of.reads == 1 { "" } else { "s" };
-        ("past cache", format!("{} read{s}: {} ({})", of.reads, of.explanation, of.reason))
+        ("bypassed", format!("{} read{s}: {} ({})", of.reads, of.explanation, of.reason))
     };
     rows.extend(answers.bypassed_reads.iter().map(of_reason));
     rows
@@ -99,12 +100,12 @@ fn saved(origin_requests: u64, reads: u64) -> String {
     match reads.checked_sub(origin_requests) {
         Some(saved) => {
             format!(
-                "origin requests saved: {saved} of {reads} ({}), {origin_requests} were made",
+                "origin requests saved: {saved} of {reads} ({}), {origin_requests} sent",
                 share(saved, reads)
             )
         }
         None => format!(
-            "origin requests saved: none, {origin_requests} were made, {} more than reads",
+            "origin requests saved: none, {origin_requests} sent, {} more than reads",
             origin_requests - reads
         ),
     }
@@ -118,7 +119,8 @@ fn of_reads(reads: &Reads) -> [(&'static str, String); 2] {
         (
             "pieces",
             format!(
-                "{dram} from memory ({}), {flash} from flash ({}), {joined} joined ({}), {missed} missed ({})",
+                "{dram} from memory ({}), {flash} from flash ({}), {joined} coalesced ({}), \
+                 {missed} missed ({})",
                 share(dram, pieces),
                 share(flash, pieces),
                 share(joined, pieces),
@@ -128,7 +130,7 @@ fn of_reads(reads: &Reads) -> [(&'static str, String); 2] {
         (
             "bytes",
             format!(
-                "{served} served, {from_flash} of it from flash; {fetched} fetched: {} did not come from the origin",
+                "{served} served, {from_flash} of it from flash; {fetched} fetched, {} saved",
                 share(reads.served_bytes.saturating_sub(reads.fetched_bytes), reads.served_bytes)
             ),
         ),
@@ -169,8 +171,9 @@ fn of_flash(flash: &Flash) -> [(&'static str, String); 3] {
         (
             "written",
             format!(
-                "{admitted} admitted, {rewritten} rewritten, {written} sent to flash: {amplification} for each byte admitted; \
-                 {refused} refused, {turned_away} turned away"
+                "{admitted} admitted, {rewritten} rewritten, {written} written to flash \
+                 ({amplification} per admitted byte); {refused} dropped (flash too slow or \
+                 failing), {turned_away} rejected by the policy"
             ),
         ),
     ]
@@ -179,8 +182,8 @@ fn of_flash(flash: &Flash) -> [(&'static str, String); 3] {
 fn of_pins(flash: &Flash, Pins { objects, prefixes }: &Pins) -> (&'static str, String) {
     let [pinned, most, beyond] =
         [flash.pinned_bytes, flash.pinned_max_bytes, flash.unpinned_bytes].map(size);
-    let named = format!("by order {objects} objects and {prefixes} prefixes");
-    ("pinned", format!("{pinned} of {most} that may be, {beyond} had no room; {named}"))
+    let named = format!("pin commands: {objects} objects and {prefixes} prefixes");
+    ("pinned", format!("{pinned} of {most} allowed, {beyond} over the limit; {named}"))
 }
 
 fn of_device(device: &DeviceStats) -> String {

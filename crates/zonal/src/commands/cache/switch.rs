@@ -17,8 +17,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) const HELP: &str = "\
-While the cache is off, GET and HEAD are answered by the origin (X-Cache: BYPASS) and nothing of it is kept. Writes
-remove what is cached as always, so that it can be switched on again at any time. A restart switches it on.";
+While the cache is off, the origin answers GET and HEAD (X-Cache: BYPASS) and nothing is cached. Writes still invalidate
+cached objects, so the cache can be switched on again at any time. A restart switches the cache on.";
 
 pub(crate) fn run(args: &Args, caching: Caching) -> Result<(), Failure> {
     let path = match caching {

@@ -14,18 +14,18 @@ use super::ask::{self, Endpoint};
 use super::list::{List, Named, cut_text, prefix_text};
 use crate::warming::{self, WarmLine, WarmResult, WarmTotals};
 
-/// Put objects on flash before they are asked for
+/// Warm the cache: fetch objects to flash before they are read
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Objects: BUCKET/KEY, or that, a tab, and START-END in bytes
+    /// Objects: BUCKET/KEY, or BUCKET/KEY, a tab and START-END in bytes
     #[arg(value_name = "BUCKET/KEY")]
     objects: Vec<String>,
     #[command(flatten)]
     named: Named,
     #[command(flatten)]
     endpoint: Endpoint,
-    /// Print the report as it comes: a line of JSON for each object and prefix, and one for the sum
+    /// Print JSON lines as the command runs: one for each object and prefix, and one for the totals
     #[arg(long)]
     json: bool,
 }
@@ -36,8 +36,8 @@ Examples:
   zonal cache warm --prefix lake/dim/
   aws s3 ls --recursive s3://lake/dim/ | awk '{print \"lake/\" $4}' | zonal cache warm --list -
 
-What is fetched goes to flash whatever the policy's admission says, and from then on the policy decides.
-Exit codes: 0 when all of it is on flash at the end, 1 when something is not, 2 when the request was wrong.";
+Warmed objects are written to flash regardless of the policy's admission. After that, the policy may evict them.
+Exit codes: 0 all are on flash at the end, 1 some are not, 2 invalid usage.";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let List { text, wanted } = List::of(&args.objects, &args.named)?;
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         0 if sum.prefixes_cut == 0 => Ok(()),
         0 => Err(Failure::work(cut_text(sum.prefixes_cut))),
         missing => Err(Failure::work(format!(
-            "not all of what was asked for is on flash: {missing} of {} objects are missing, or a part of them",
+            "{missing} of {} objects are not, or not fully, on flash",
             sum.objects
         ))),
     }
@@ -104,12 +104,11 @@ fn sum_text(sum: &WarmTotals) -> String {
             .map(|bytes| human(Size(bytes)));
     let evicted = match sum.objects_evicted {
         0 => String::new(),
-        n => format!(
-            "{n} objects lost {evicted} again to what came after them: flash is too small for the list\n"
-        ),
+        n => format!("{n} objects lost {evicted} to later ones: flash is too small for the list\n"),
     };
     format!(
-        "{} of {} objects, {on_flash} of {size}, are on flash ({was_on_flash} before, {fetched} fetched)\n{evicted}",
+        "on flash: {} of {} objects, {on_flash} of {size} ({was_on_flash} before, {fetched} \
+         fetched)\n{evicted}",
         sum.objects_on_flash, sum.objects
     )
 }

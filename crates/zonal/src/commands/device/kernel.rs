@@ -56,7 +56,7 @@ impl KernelInfo {
     pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
         lines.extend(self.model.clone().map(|model| ("model", model)));
-        let scheduler = self.scheduler.as_deref().unwrap_or("none to choose");
+        let scheduler = self.scheduler.as_deref().unwrap_or("none");
         lines.push(("scheduler", scheduler.into()));
         lines
             .extend(self.logical_block_bytes.map(|bytes| ("LBA format", format!("{bytes} bytes"))));
@@ -99,15 +99,17 @@ pub(super) fn warnings(queue: &Queue, census: Option<&Census>, path: &str) -> Ve
     let mut warnings = Vec::new();
     if let Some(scheduler) = queue.unordered().filter(|_| census.is_some()) {
         warnings.push(format!(
-            "its scheduler is {scheduler}, under which this kernel may hand it the writes of a zone in any order: {}",
+            "its I/O scheduler is {scheduler}, with which this kernel may reorder the writes of a \
+             zone: {}",
             queue.ordering_command()
         ));
     }
     let logical = queue.logical_block.filter(|bytes| (*bytes as usize) < BLOCK_BYTES);
     if let Some(bytes) = logical.filter(|_| queue.name.starts_with("nvme")) {
         warnings.push(format!(
-            "its LBA format has blocks of {bytes} bytes, and drives are faster with {BLOCK_BYTES}: `nvme id-ns -H {path}` \
-             lists the formats, `nvme format {path} --lbaf=N` takes one of them and loses what the drive holds"
+            "its LBA format has blocks of {bytes} bytes; drives are faster with {BLOCK_BYTES}: \
+             `nvme id-ns -H {path}` lists the formats, `nvme format {path} --lbaf=N` selects one \
+             and erases the drive"
         ));
     }
     let gone = |state| {
@@ -117,8 +119,8 @@ pub(super) fn warnings(queue: &Queue, census: Option<&Census>, path: &str) -> Ve
     let (offline, read_only) = (gone(ZoneState::Offline), gone(ZoneState::ReadOnly));
     if 0 < offline + read_only {
         warnings.push(format!(
-            "{offline} of its zones are offline and {read_only} read-only, and the cache does without them: \
-             `nvme smart-log {path}` (smartctl -a) tells whether the drive is worn out"
+            "{offline} of its zones are offline and {read_only} read-only; the cache does not use \
+             them: `nvme smart-log {path}` (smartctl -a) shows whether the drive is worn out"
         ));
     }
     warnings

@@ -63,7 +63,7 @@ fn the_sample_of_keys_is_valid() {
 fn a_mistake_in_the_file_of_keys_is_named() {
     let a = "[[key]]\naccess-key = 'a'\n";
     for (text, said) in [
-        ("", "FILE has no keys"),
+        ("", "FILE contains no keys"),
         ("[[key]\n", "FILE: line 1: unclosed array table, expected `]`"),
         (
             "[[key]]\nname = 'a'\n",
@@ -71,15 +71,17 @@ fn a_mistake_in_the_file_of_keys_is_named() {
         ),
         (
             a,
-            "FILE: line 1: key \"a\": give one of secret-key, secret-key-file and secret-key-variable",
+            "FILE: line 1: key \"a\": set exactly one of secret-key, secret-key-file and \
+             secret-key-variable",
         ),
         (
             &format!("{a}secret-key = ''"),
-            "FILE: line 1: key \"a\": give one of secret-key, secret-key-file and secret-key-variable",
+            "FILE: line 1: key \"a\": set exactly one of secret-key, secret-key-file and \
+             secret-key-variable",
         ),
         (
             &format!("{a}secret-key-variable = 'NONE'"),
-            "FILE: line 1: key \"a\": the variable NONE is not set, or empty",
+            "FILE: line 1: key \"a\": the environment variable NONE is not set or empty",
         ),
         (
             &format!("{a}secret-key = 's'\naccess = 'all'"),
@@ -87,21 +89,23 @@ fn a_mistake_in_the_file_of_keys_is_named() {
         ),
         (
             &format!("{a}secret-key = 's'\nrules = [{{ prefix = '/b', access = 'read' }}]"),
-            "FILE: line 1: key \"a\": the prefix \"/b\" is not of the form BUCKET/KEY, such as lake/dim/: it begins with a slash",
+            "FILE: line 1: key \"a\": the prefix \"/b\" is not of the form BUCKET/KEY, such as \
+             lake/dim/: the prefix begins with a slash",
         ),
         (
             &format!("{a}secret-key = 's'\n{a}secret-key = 's'"),
-            "FILE: line 4: key \"a\": it is named twice",
+            "FILE: line 4: key \"a\": duplicate access key",
         ),
         (
             "[[key]]\nsecret-key = 's'\n",
-            "FILE: line 1: key \"\": an access key is visible ASCII without spaces, slashes, commas and equals signs",
+            "FILE: line 1: key \"\": invalid access key: use visible ASCII characters without \
+             spaces, slashes, commas and equals signs",
         ),
     ] {
         assert_eq!(load_keys(text).unwrap_err(), format!("endpoint.keys-file: {said}"), "{text}");
     }
     let twice = "[[key]]\naccess-key = 'pair'\nsecret-key = 's'\n";
-    let said = "endpoint.access-key: pair is in FILE too: leave one out";
+    let said = "endpoint.access-key: pair is also in FILE: remove one of them";
     assert_eq!(load_keys(twice).unwrap_err(), said);
 }
 
@@ -109,16 +113,16 @@ fn a_mistake_in_the_file_of_keys_is_named() {
 fn a_certificate_needs_its_key() {
     check_flags(
         &["--certificate-file", "a.pem"],
-        "endpoint.private-key-file: is missing: a certificate is given",
+        "endpoint.private-key-file: required with a certificate",
     );
     check_flags(
         &["--private-key-file", "a.pem"],
-        "endpoint.certificate-file: is missing: a private key is given",
+        "endpoint.certificate-file: required with a private key",
     );
     let (_directory, empty) = file("");
     check_flags(
         &["--certificate-file", &empty, "--private-key-file", &empty],
-        &format!("endpoint.certificate-file: {empty}: there is no certificate in PEM form"),
+        &format!("endpoint.certificate-file: {empty}: no PEM certificate found"),
     );
 }
 
@@ -128,10 +132,11 @@ fn the_origin_may_judge_requests_if_it_is_one_and_knows_the_keys() {
     let origin = ["--authorization", "origin", "--origin", "s3:http://127.0.0.1:1"];
     assert_eq!(load(&origin).unwrap().authorization, Authorization::Origin);
     let more = |words: &[&str]| load(&[&origin, words].concat()).unwrap_err().to_string();
-    let keys = "endpoint.authorization: origin: it knows the keys: leave endpoint.access-key and endpoint.keys-file out";
+    let keys = "endpoint.authorization: with origin, the origin checks the keys: remove \
+                endpoint.access-key and endpoint.keys-file";
     assert_eq!(more(&["--access-key", "a", "--secret-key", "b"]), keys);
-    let one =
-        "endpoint.authorization: origin: this takes one origin, and that an S3 endpoint (s3:URL)";
+    let one = "endpoint.authorization: with origin, exactly one origin is allowed, an S3 endpoint \
+               (s3:URL)";
     assert_eq!(more(&["--origin", "file:a"]), one);
     check_flags(&["--authorization", "origin"], one);
     check_flags(

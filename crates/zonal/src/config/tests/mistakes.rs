@@ -23,7 +23,7 @@ fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
     );
     check_file(
         "[limits]\nconnections = 0\n",
-        "FILE: line 2: limits.connections: must be at least 1: no bound can be switched off",
+        "FILE: line 2: limits.connections: must be at least 1: this limit cannot be switched off",
     );
     check_file(
         "[limits]\nwrites = 1\nconnections = '4096'\n",
@@ -48,15 +48,18 @@ fn a_header_that_is_no_vendors_needs_no_entry() {
     load(&words).unwrap();
     check_flags(
         &["--passed-header", "x-amz-copy-source"],
-        "headers.passed: \"x-amz-copy-source\" is a header that Zonal knows; leave it out (docs/s3-operations.md lists what it does)",
+        "headers.passed: \"x-amz-copy-source\" is a header that Zonal knows: remove it \
+         (docs/s3-operations.md lists what it does)",
     );
     check_flags(
         &["--passed-header", "x-minio-force-delete"],
-        "headers.passed: \"x-minio-force-delete\" cannot be passed: with it an origin changes more than the request names, so no rule of a key would hold",
+        "headers.passed: \"x-minio-force-delete\" cannot be passed: it makes the origin change \
+         more than the request names, which would bypass access rules",
     );
     check_file(
         "[headers]\nharmless = [\"x-company\"]\n",
-        "FILE: line 2: headers.harmless: \"x-company\" needs no entry: a header without a vendor's prefix, such as x-amz-, is dropped and nothing else",
+        "FILE: line 2: headers.harmless: \"x-company\" needs no entry: Zonal drops headers without \
+         a vendor prefix such as x-amz-",
     );
 }
 
@@ -64,26 +67,28 @@ fn a_header_that_is_no_vendors_needs_no_entry() {
 fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
     check_flags(
         &["--listen", "9000"],
-        "endpoint.listen: \"9000\" is no address: write IP:PORT, such as 127.0.0.1:9000",
+        "endpoint.listen: \"9000\" is not an address: write IP:PORT, such as 127.0.0.1:9000",
     );
     check_flags(&["--region", ""], "endpoint.region: must not be empty");
     check_flags(&["--access-key", "a"], "endpoint.access-key: is given without a secret key");
-    check_flags(&["--secret-key", "a"], "endpoint.access-key: is missing: a secret key is given");
+    check_flags(&["--secret-key", "a"], "endpoint.access-key: required with a secret key");
     check_flags(
         &["--access-key", "a b", "--secret-key", "c"],
-        "endpoint.access-key: an access key is visible ASCII without spaces, slashes, commas and equals signs",
+        "endpoint.access-key: invalid access key: use visible ASCII characters without spaces, \
+         slashes, commas and equals signs",
     );
     check_flags(
         &["--secret-key", "a", "--secret-key-file", "b"],
-        "endpoint.secret-key: leave it or endpoint.secret-key-file out: both are given",
+        "endpoint.secret-key: conflicts with endpoint.secret-key-file: set only one of them",
     );
     check_flags(
         &["--origin", "gopher:x"],
-        "origin.spec: \"gopher:x\" names no origin: write s3:https://HOST?region=REGION, file:DIR, gcs:BUCKET, azure:CONTAINER?account=NAME or https://HOST/PATH",
+        "origin.spec: \"gopher:x\" is not an origin: write s3:https://HOST?region=REGION, \
+         file:DIR, gcs:BUCKET, azure:CONTAINER?account=NAME or https://HOST/PATH",
     );
     check_flags(
         &["--origin", "file:x", "--origin-access-key", "a", "--origin-secret-key", "b"],
-        "origin.access-key: a folder takes no keys: leave it out",
+        "origin.access-key: a file: origin has no keys: remove this setting",
     );
     check_flags(
         &["--policy", "lru"],
@@ -97,10 +102,10 @@ fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
         &["--chunk", "1MB"],
         "device.chunk: \"1MB\": this unit is ambiguous: write KiB, MiB, GiB or TiB",
     );
-    check_flags(&["--buffers", "1MiB"], "device.buffers: 1MiB: a shard needs 16MiB at least");
+    check_flags(&["--buffers", "1MiB"], "device.buffers: 1MiB: a shard needs at least 16MiB");
     check_flags(
         &["--prefetch", "64MiB"],
-        "device.prefetch: 64MiB: write 32MiB at most, or 0 for none",
+        "device.prefetch: 64MiB: write at most 32MiB, or 0 for no prefetch",
     );
     check_flags(
         &["--shards", "0"],
@@ -113,8 +118,8 @@ fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
     check_flags(&["--device", "file:a", "--device", "file:a"], "device.spec: a is named twice");
     check_flags(
         &["--freshness", "ttl"],
-        "freshness.default: \"ttl\": write revalidate, ttl=TIME or immutable, and settings behind it as in \
-         ttl=60s?head=5min&missing=10s&stale-if-error=1h",
+        "freshness.default: \"ttl\": write revalidate, ttl=TIME or immutable, with optional \
+         settings as in ttl=60s?head=5min&missing=10s&stale-if-error=1h",
     );
     check_flags(
         &["--freshness", "ttl=60"],
@@ -122,7 +127,7 @@ fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
     );
     check_flags(
         &["--limits-idle", "0s"],
-        "limits.idle: must be longer than 0s: no bound can be switched off",
+        "limits.idle: must be longer than 0s: this limit cannot be switched off",
     );
     check_flags(&["--log-format", "xml"], "log.format: \"xml\": write text or json");
     check_flags(
@@ -140,7 +145,8 @@ fn the_two_addresses_differ() {
     };
     let why = |admin: &str, listen: &str| {
         Some(format!(
-            "admin.listen: {admin} is also the endpoint's address, {listen}: name another with --admin"
+            "admin.listen: {admin} conflicts with the S3 endpoint's address {listen}: name another \
+             with --admin"
         ))
     };
     for (listen, admin) in [
@@ -173,7 +179,7 @@ fn domains_are_names() {
     let (_directory, path) = file("[endpoint]\ndomains = ['s3.example.com', 'localhost']\n");
     assert_eq!(load(&["--config", &path]).unwrap().domains, expected);
     for text in ["http://a", "a:9000", "127.0.0.1", "*.a", ""] {
-        let said = "is no domain: write a name without scheme and port, such as s3.example.com";
+        let said = "is not a domain: write a name without scheme and port, such as s3.example.com";
         check_flags(&["--domain", text], &format!("endpoint.domains: {text:?} {said}"));
     }
 }
@@ -182,7 +188,7 @@ fn domains_are_names() {
 fn no_more_memory_is_taken_than_there_is() {
     for key in ["dram", "buffers"] {
         let said = load(&[&format!("--{key}"), "1000TiB"]).unwrap_err().to_string();
-        let expected = format!("device.{key}: 1000TiB for each shard: the machine has ");
+        let expected = format!("device.{key}: 1000TiB for each shard: the machine has only ");
         assert!(said.starts_with(&expected), "{said}");
     }
 }

@@ -34,12 +34,12 @@ fn the_authorities_of_an_origin_are_in_a_file() {
         ["s3:http://h", "file:a", "http://h", "azure:c?account=a&endpoint=http://h&anonymous=true"]
     {
         let why = of(spec).unwrap_err().to_string();
-        let said = "origin.ca-file: only an origin that is reached by https:// shows a certificate";
+        let said = "origin.ca-file: only https:// origins have a certificate";
         assert!(why.starts_with(said), "{spec}: {why}");
     }
     let (_directory, path) = file("my notes");
     let why = load(&["--origin", "s3:https://h", "--origin-ca-file", &path]).unwrap_err();
-    let said = format!("origin.ca-file: {path}: there is no certificate in PEM form");
+    let said = format!("origin.ca-file: {path}: no PEM certificate found");
     assert_eq!(why.to_string(), said);
 }
 
@@ -65,25 +65,31 @@ fn several_origins_share_the_buckets() {
     for (text, said) in [
         (
             "[[origin]]\nspec = 'file:a'\n[[origin]]\n",
-            "FILE: line 3: origin.spec: must not be empty: there are several origins",
+            "FILE: line 3: origin.spec: must not be empty with several origins",
         ),
         (
             "[[origin]]\nspec = 'file:a'\nbuckets=['b']\n[[origin]]\nspec = 'file:a'\n",
-            "FILE: line 4: origin.name: \"file:a\" is the name of two: give them names of their own",
+            "FILE: line 4: origin.name: duplicate origin name \"file:a\": rename one",
         ),
         (
             "[[origin]]\nspec = 'file:a'\n[[origin]]\nspec = 'file:b'\n",
-            "FILE: line 3: origin.buckets: only one origin can have all buckets that no other names: say which the others have",
+            "FILE: line 3: origin.buckets: only one origin may omit its bucket list: set \
+             origin.buckets for the others",
         ),
         (
             "[[origin]]\nspec = 'file:a'\nbuckets=['b']\n[[origin]]\nspec = 'file:b'\nbuckets=['b']\n",
-            "FILE: line 6: origin.buckets: \"b\" is named by two origins: clients would see one of them",
+            "FILE: line 6: origin.buckets: bucket \"b\" is listed by two origins: clients would \
+             see only one of them",
         ),
-        ("[[origin]]\nbuckets=['a/b']\n", "FILE: line 2: origin.buckets: \"a/b\" is no bucket"),
-        ("origin = []", "FILE: line 1: origin: there must be one at least"),
+        (
+            "[[origin]]\nbuckets=['a/b']\n",
+            "FILE: line 2: origin.buckets: \"a/b\" is not a bucket name",
+        ),
+        ("origin = []", "FILE: line 1: origin: at least one origin is required"),
         (
             "[origin]\nspec = 'file:a'\n",
-            "FILE: line 1: origin: invalid type: map, expected a sequence: write it in double brackets, as [[origin]]",
+            "FILE: line 1: origin: invalid type: map, expected a sequence: use double brackets, as \
+             in [[origin]]",
         ),
     ] {
         check_file(text, said);
@@ -102,19 +108,20 @@ fn a_store_that_is_only_read_is_one_bucket() {
     );
     check_flags(
         &["--origin", "https://h/sets"],
-        "origin.buckets: must name one: what clients are to call the files of this server",
+        "origin.buckets: must name one bucket: the bucket name for the files of this server",
     );
     check_flags(
         &["--origin", "gcs:lake", "--origin-bucket", "a", "--origin-bucket", "b"],
-        "origin.buckets: this kind of origin is one bucket: name one at most",
+        "origin.buckets: this kind of origin has one bucket: name at most one",
     );
     check_flags(
         &["--origin", "gcs:lake", "--origin-secret-key", "k"],
-        "origin.secret-key: Google's keys are a file: name it in origin.spec, as gcs:BUCKET?credentials=FILE",
+        "origin.secret-key: Google Cloud Storage keys are a file: name it in origin.spec, as \
+         gcs:BUCKET?credentials=FILE",
     );
     check_flags(
         &["--origin", "azure:c?account=a", "--origin-access-key", "a", "--origin-secret-key", "k"],
-        "origin.access-key: only S3 has one: leave it out",
+        "origin.access-key: only S3 origins have an access key: remove this setting",
     );
 }
 
@@ -125,18 +132,20 @@ fn a_reserved_name_is_no_bucket() {
     assert_eq!(origins[0].reserved, ["minio"]);
     check_flags(
         &["--origin-reserved", "minio/admin"],
-        "origin.reserved: \"minio/admin\" can be no bucket's name, so nothing asks for it: write one name",
+        "origin.reserved: \"minio/admin\" is not a valid bucket name, so no request can name it: \
+         write one name per entry",
     );
     check_flags(
         &["--origin-reserved", "minio*"],
-        "origin.reserved: \"minio*\" can be no bucket's name, so nothing asks for it: write one name",
+        "origin.reserved: \"minio*\" is not a valid bucket name, so no request can name it: write \
+         one name per entry",
     );
     check_file(
         "[[origin]]\nspec = 'file:a'\nbuckets=['x']\n[[origin]]\nspec = 'file:b'\nreserved=['x']\n",
-        "FILE: line 6: origin.reserved: \"x\" is a bucket of \"file:a\": leave it out",
+        "FILE: line 6: origin.reserved: \"x\" is a bucket of origin \"file:a\": remove it here",
     );
     check_file(
         "[[origin]]\nspec = 'gcs:lake'\n\nreserved=['lake']\n",
-        "FILE: line 4: origin.reserved: \"lake\" is in origin.buckets as well: it is one or the other",
+        "FILE: line 4: origin.reserved: \"lake\" is also in origin.buckets: remove one of them",
     );
 }

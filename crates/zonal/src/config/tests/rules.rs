@@ -30,7 +30,8 @@ fn a_prefix_may_be_kept_in_another_way() {
         (["--keep-rule", "a/=pinned"], "keep.rules: a/: \"pinned\": write pin, never or policy"),
         (
             ["--keep-rule", "/a=pin"],
-            "keep.rules: the prefix \"/a\" is not of the form BUCKET/KEY, such as lake/dim/: it begins with a slash",
+            "keep.rules: the prefix \"/a\" is not of the form BUCKET/KEY, such as lake/dim/: the \
+             prefix begins with a slash",
         ),
         (["--keep-pinned", "80%"], "keep.pinned: \"80%\": write a share from 1% to 75%"),
         (["--keep-pinned", "0.5"], "keep.pinned: \"0.5\": write a share from 1% to 75%"),
@@ -80,7 +81,8 @@ fn a_prefix_may_have_a_freshness_of_its_own() {
     );
     check_flags(
         &["--freshness-rule", "/a=immutable"],
-        "freshness.rules: the prefix \"/a\" is not of the form BUCKET/KEY, such as lake/dim/: it begins with a slash",
+        "freshness.rules: the prefix \"/a\" is not of the form BUCKET/KEY, such as lake/dim/: the \
+         prefix begins with a slash",
     );
 }
 
@@ -99,7 +101,8 @@ fn a_prefix_may_be_cut_in_another_way() {
         ("a/", "\"a/\": write PREFIX=SIZE, such as media/=1MiB"),
         (
             "/a=1MiB",
-            "the prefix \"/a\" is not of the form BUCKET/KEY, such as lake/dim/: it begins with a slash",
+            "the prefix \"/a\" is not of the form BUCKET/KEY, such as lake/dim/: the prefix begins \
+             with a slash",
         ),
         ("a/=100KiB", "a/: 100KiB: write a power of two from 4KiB to 32MiB"),
         ("a/=2KiB", "a/: 2KiB: write a power of two from 4KiB to 32MiB"),
@@ -116,7 +119,7 @@ fn a_prefix_may_be_cut_in_another_way() {
 
 #[test]
 fn a_prefix_has_one_rule() {
-    let said = "the prefix \"a/\" has two rules: leave one out";
+    let said = "the prefix \"a/\" has two rules: remove one";
     check_flags(
         &["--keep-rule", "a/=pin", "--keep-rule", "a/=never"],
         &format!("keep.rules: {said}"),
@@ -153,16 +156,17 @@ fn a_rule_that_could_match_nothing_is_refused() {
         for between in [",", ";", " ", ", "] {
             let text = [rule, value].join(between);
             let said = format!(
-                "{key}: {text:?} is more than the rule {rule:?}: give the flag for each, or write them into the file"
+                "{key}: {text:?} is more than the one rule {rule:?}: repeat the flag for each \
+                 rule, or use the configuration file"
             );
             check_flags(&[flag, &text], &said);
         }
     }
     for (prefix, why) in [
-        ("s3://lake/", "leave what stands before :// out, and that"),
-        ("lake/*", "it is the beginning of names, so leave the * out"),
-        ("la ke/", "\"la ke\" is no name of a bucket"),
-        ("", "it is empty"),
+        ("s3://lake/", "remove the scheme and ://"),
+        ("lake/*", "prefixes have no wildcards: remove the *"),
+        ("la ke/", "\"la ke\" is not a bucket name"),
+        ("", "the prefix is empty"),
     ] {
         let said = format!(
             "keep.rules: the prefix {prefix:?} is not of the form BUCKET/KEY, such as lake/dim/: {why}"

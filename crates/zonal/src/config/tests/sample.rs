@@ -104,18 +104,19 @@ fn a_variable_that_is_not_known_is_refused_with_the_nearest() {
     check(
         ("ZONAL_FRESHNES_DEFAULT", "immutable"),
         Some(
-            "ZONAL_FRESHNES_DEFAULT: there is no such variable: ZONAL_FRESHNESS_DEFAULT is the nearest",
+            "unknown environment variable ZONAL_FRESHNES_DEFAULT; did you mean \
+             ZONAL_FRESHNESS_DEFAULT?",
         ),
     );
     // A name built from the flag instead of the key.
     check(
         ("ZONAL_LISTEN", "127.0.0.1:9100"),
-        Some("ZONAL_LISTEN: there is no such variable: ZONAL_ENDPOINT_LISTEN is the nearest"),
+        Some("unknown environment variable ZONAL_LISTEN; did you mean ZONAL_ENDPOINT_LISTEN?"),
     );
     check(
         ("ZONAL_ENDPOINT_PORT", "9000"),
         Some(
-            "ZONAL_ENDPOINT_PORT: there is no such variable: ZONAL_ENDPOINT_LISTEN is the nearest",
+            "unknown environment variable ZONAL_ENDPOINT_PORT; did you mean ZONAL_ENDPOINT_LISTEN?",
         ),
     );
     check(("ZONAL_ADMIN_LISTEN", "127.0.0.1:0"), None);
