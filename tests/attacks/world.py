@@ -32,7 +32,7 @@ NO_UPLOAD = "00000000-0000-0000-0000-000000000000"
 # In the place of a freshness: the origin judges each request as its client signed it.
 JUDGED_BY_ORIGIN = "authorization = origin"
 
-# What the keys may do, in the words of docs/serve.md: access to everything, and rules by prefix.
+# What the keys may do, in the words of docs/serve/keys.md: access to everything, and rules by prefix.
 RIGHTS = {
     "all": ("read-write", {}),
     "reader": ("read", {}),

@@ -3,7 +3,7 @@ origin then.
 
 Each scene starts a Zonal of its own, in front of a made-up origin that counts, and looks at the
 largest resident memory that the kernel saw of it (VmHWM). It must stay under the bound that
-docs/serve.md, Memory, states. The soft limit of file descriptors is that of a shell: Zonal has to
+docs/serve/configuration.md states. The soft limit of file descriptors is that of a shell: Zonal has to
 raise it.
 """
 
@@ -35,7 +35,7 @@ KEYS = servers.Endpoint(0, "memory-key", "memory-secret-1")
 SHARDS = 2
 BUFFERS, DRAM = 96 * MIB, 64 * MIB
 
-# The bound of docs/serve.md, Memory, in its words and order.
+# The bound of docs/serve/configuration.md, in its words and order.
 PROCESS_BYTES = 96 * MIB
 CONNECTION_BYTES = 40 << 10
 # More where the connection is HTTPS.

@@ -13,7 +13,7 @@ PAUSE_SECONDS = 0.004
 # Lines of a log that may hold the reason.
 LINES_SHOWN = 3
 
-# Exit codes of a start that was refused; docs/serve.md says which mean what.
+# Exit codes of a start that was refused; docs/serve/running.md says which mean what.
 REFUSAL_CODES = (1, 2)
 # A refusal says what is refused, and what to do.
 NAMES_DEVICE = re.compile(r"\b(buffer|capacity)\b|/(b|c|device)\b")

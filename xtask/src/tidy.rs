@@ -12,6 +12,7 @@ mod metrics;
 mod module_names;
 mod no_std;
 mod paths;
+mod prose;
 mod ratchet;
 mod refused;
 mod repository;
@@ -60,6 +61,7 @@ const CHECKS: &[fn(&Repository) -> Vec<Problem>] = &[
     module_names::check,
     no_std::check,
     paths::check,
+    prose::check,
     ratchet::check,
     refused::check,
     unsafe_code::check,

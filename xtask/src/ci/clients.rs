@@ -1,5 +1,5 @@
-//! Stages that run tools of the Python environment: S3 clients and attacks against `zonal serve`,
-//! spelling and links.
+//! Stages that run tools of the Python environment: S3 clients, attacks and the commands of the
+//! pages against `zonal`, spelling and links.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,6 +42,11 @@ pub(super) fn writers(root: &Path) -> Outcome {
 /// Part of an S3 server's own suite; `make conformance` runs it all.
 pub(super) fn conformance(root: &Path) -> Outcome {
     run(root, &["versitygw"], "clients/conformance.py", &["--core"])
+}
+
+/// Commands of the pages that users meet first.
+pub(super) fn docs(root: &Path) -> Outcome {
+    run(root, &["curl", "nbdinfo", "openssl"], "docs", &[])
 }
 
 /// Attacks on authorization, some hundred; `make attacks` runs all, over three servers.

@@ -25,11 +25,15 @@ pub(super) struct Program {
 }
 
 /// All such programs.
-pub(super) const PROGRAMS: [Program; 14] = [
+pub(super) const PROGRAMS: [Program; 15] = [
     // Creates the environment of the S3 clients. Debian packages the module separately.
     program("python3", Tier::Test, "python3-venv", &["python3", "-c", "import ensurepip, venv"]),
     // Shows NBD exports; `nbdcopy` comes with it.
     program("nbdinfo", Tier::Test, "libnbd-bin", &["nbdinfo", "--version"]),
+    // Sends the requests of README.md.
+    program("curl", Tier::Test, "curl", &["curl", "--version"]),
+    // Creates the certificates for HTTPS.
+    program("openssl", Tier::Test, "openssl", &["openssl", "version"]),
     program("fio", Tier::Test, "fio", &["fio", "--version"]),
     // QEMU's image tools; `qemu-io` and `qemu-nbd` come with it.
     program("qemu-img", Tier::Test, "qemu-utils", &["qemu-img", "--version"]),
@@ -39,8 +43,6 @@ pub(super) const PROGRAMS: [Program; 14] = [
     // Runs the JavaScript clients; npm fetches their dependencies.
     program("node", Tier::Rest, "nodejs", &["node", "--version"]),
     program("npm", Tier::Rest, "npm", &["npm", "--version"]),
-    // Creates the certificates for the HTTPS tests.
-    program("openssl", Tier::Rest, "openssl", &["openssl", "version"]),
     // Load balancer in front of several nodes.
     program("haproxy", Tier::Rest, "haproxy", &["haproxy", "-v"]),
     // Gives each node a network namespace.
