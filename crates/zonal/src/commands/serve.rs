@@ -393,7 +393,7 @@ fn banner<'a>(
 ) -> Banner<'a> {
     let has_samples = config.origins.iter().any(|origin| origin.spec.is_none());
     let path = match has_samples {
-        true => format!("/{}/{}", samples::BUCKET, samples::LARGE_KEY),
+        true => format!("/{}/{}", samples::BUCKET, samples::SMALL_KEY),
         // Without samples, the path lists the origin's buckets.
         false => "/".to_owned(),
     };

@@ -14,7 +14,7 @@ use super::unfinished;
 pub(crate) const BUCKET: &str = "demo";
 
 /// Key of the large object: random bytes, which nothing on the way can compress.
-pub(crate) const LARGE_KEY: &str = "random.bin";
+const LARGE_KEY: &str = "random.bin";
 
 /// Size of the large object: 20 MiB. Several requests of an S3 client, about one second on a slow
 /// link.
@@ -28,7 +28,8 @@ Each folder beside this object's folder is a bucket, and each file in it an obje
 or start Zonal with --origin 's3:https://HOST?region=REGION' to read from an object store.
 ";
 
-const TABLE_KEY: &str = "cities.csv";
+/// Key of a small object: its second read is a hit on any drive.
+pub(crate) const SMALL_KEY: &str = "cities.csv";
 
 const TABLE: &str = "\
 city,country,latitude,longitude
@@ -46,12 +47,12 @@ pub(super) fn make(origin: &Path, made: &mut CreatedFiles) -> io::Result<()> {
         made.note(root.to_owned());
         let bucket = root.join(BUCKET);
         made.note(bucket.clone());
-        [TEXT_KEY, TABLE_KEY, LARGE_KEY].iter().for_each(|key| made.note(bucket.join(key)));
+        [TEXT_KEY, SMALL_KEY, LARGE_KEY].iter().for_each(|key| made.note(bucket.join(key)));
     }
     let bucket = beside.join(BUCKET);
     fs::create_dir_all(&bucket)?;
     fs::write(bucket.join(TEXT_KEY), TEXT)?;
-    fs::write(bucket.join(TABLE_KEY), TABLE)?;
+    fs::write(bucket.join(SMALL_KEY), TABLE)?;
     let mut large = BufWriter::new(fs::File::create(bucket.join(LARGE_KEY))?);
     let mut rng = Rng::new(0);
     for _ in 0..LARGE.0 / 8 {
