@@ -84,8 +84,13 @@ pub(crate) fn scheme(certificate: Option<&Path>) -> &'static str {
 /// curl accepts any certificate of the chain as a trust anchor, so the endpoint's own file serves
 /// for a self-signed certificate, for a private CA and for a public one.
 fn ca_option(certificate: Option<&Path>) -> String {
-    let path = certificate.map(|path| quoted(&path.display().to_string()));
-    path.map_or_else(String::new, |path| format!(" --cacert {path}"))
+    certificate.map_or_else(String::new, |path| format!(" --cacert {}", quoted_path(path)))
+}
+
+/// A path for a shell in any directory.
+pub(crate) fn quoted_path(path: &Path) -> String {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    quoted(&absolute.display().to_string())
 }
 
 const LAST_LINE: &str = "Ctrl-C stops Zonal. The cache survives a restart.";
@@ -121,7 +126,7 @@ pub(crate) fn env_command(flags: &Flags, endpoint: SocketAddr) -> String {
         ("private-key-file", &raw_endpoint.private_key_file),
     ] {
         if let Some(value) = value {
-            let _ = write!(command, " --{flag} {}", quoted(value));
+            let _ = write!(command, " --{flag}={}", quoted(value));
         }
     }
     command

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use zonal_cli::{Failure, print};
 
-use crate::banner::{self, quoted, url};
+use crate::banner::{self, quoted, quoted_path, url};
 use crate::config::{ClientConfig, ClientFlags, ClientKeys};
 use crate::data_dir;
 
@@ -45,6 +45,18 @@ const OF_KEYS: [&str; 4] =
     ["AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"];
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let text = commands(args).inspect_err(|_| {
+        // A failure to print it adds nothing to the failure that is reported.
+        let _ = print::text(FAILED);
+    })?;
+    print::text(&text)
+}
+
+/// What a failed run prints: without it `eval` would succeed, and a script would go on with the
+/// shell's other AWS settings.
+const FAILED: &str = "false\n";
+
+fn commands(args: &Args) -> Result<String, Failure> {
     let config = ClientConfig::load(&args.flags).map_err(Failure::request)?;
     let keys = match &config.keys {
         ClientKeys::Pair(keys) => Some(keys.clone()),
@@ -72,8 +84,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &config.certificate {
         eprintln!(
             "zonal: HTTPS: if the system does not trust the certificate, also run: export AWS_CA_BUNDLE={}",
-            quoted(&path.display().to_string())
+            quoted_path(path)
         );
     }
-    print::text(&text)
+    Ok(text)
 }

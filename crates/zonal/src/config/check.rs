@@ -290,7 +290,9 @@ pub(super) fn key_pair(
     match (name, secret_key) {
         ("", None) => Ok(None),
         ("", Some(_)) => Err(ConfigError::new(key, "required with a secret key")),
-        (_, None) => Err(ConfigError::new(key, "is given without a secret key")),
+        (_, None) => {
+            Err(ConfigError::new(key, "is given without a secret key: set secret-key-file"))
+        }
         (name, Some(secret_key)) => {
             access_key(name).map_err(|why| ConfigError::new(key, why))?;
             Ok(Some(KeyPair { access_key: name.to_owned(), secret_key }))

@@ -189,11 +189,7 @@ fn a_certificate_is_read_again() {
     let place = TestFolder::new();
     let old = certify(&place);
     let zonal = place.start(&["--certificate-file", "chain.pem", "--private-key-file", "key.pem"]);
-    assert!(
-        zonal.banner.contains("curl -sS -D- -o /dev/null --cacert chain.pem 'https://"),
-        "{}",
-        zonal.banner
-    );
+    assert!(zonal.banner.contains("curl -sS -D- -o /dev/null --cacert /"), "{}", zonal.banner);
     let answer = ask_over_https(zonal.endpoint, &old).unwrap();
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     let new = certify(&place);

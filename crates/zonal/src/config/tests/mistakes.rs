@@ -70,7 +70,8 @@ fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
         "endpoint.listen: \"9000\" is not an address: write IP:PORT, such as 127.0.0.1:9000",
     );
     check_flags(&["--region", ""], "endpoint.region: must not be empty");
-    check_flags(&["--access-key", "a"], "endpoint.access-key: is given without a secret key");
+    let said = "endpoint.access-key: is given without a secret key: set secret-key-file";
+    check_flags(&["--access-key", "a"], said);
     check_flags(&["--secret-key", "a"], "endpoint.access-key: required with a secret key");
     check_flags(
         &["--access-key", "a b", "--secret-key", "c"],
