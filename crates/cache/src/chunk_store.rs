@@ -201,16 +201,11 @@ impl ChunkStore {
         self.note_gone(gone.as_ref());
     }
 
-    /// True when the record is a head.
-    pub(crate) fn is_head(&self, key: Key) -> bool {
-        self.index.borrow().glance(key).is_some_and(|(_, kind, _)| kind == HEAD)
-    }
-
-    /// Removes a pinned piece of a version that no head names any more.
-    pub(crate) fn forget_pinned(&self, key: Key) {
-        let known = self.index.borrow().glance(key);
-        if known.is_some_and(|(_, kind, _)| kind == PINNED) {
-            self.forget(key);
+    /// Releases the pin of a piece, if it has one.
+    pub(crate) fn release_pin(&self, key: Key, now: Nanos) {
+        let known = self.index.borrow().glance(key).filter(|(_, kind, _)| *kind == PINNED);
+        if let Some((spot, kind, mark)) = known {
+            self.retention(&spot, (kind, mark), RetentionClass::Usual, now);
         }
     }
 

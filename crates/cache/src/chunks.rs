@@ -14,6 +14,7 @@ use core::ops::Range;
 use zonal_base::Bytes;
 
 use crate::cache::{Inner, STRIPE};
+use crate::object::PIECES_MAX;
 use crate::{Cache, Head, PrefixRules};
 
 /// Chunk size: a power of two from 4 KiB to a stripe.
@@ -82,6 +83,12 @@ impl Inner {
     /// sized for the rules at the start.
     pub(crate) fn piece_of(&self, head: &Head) -> u64 {
         self.chunk_of(head).min(self.piece_max)
+    }
+
+    /// True when an object of this size has too many pieces to be cached.
+    pub(crate) fn is_too_large(&self, size: u64, chunk: Option<Chunk>) -> bool {
+        let piece = chunk.map_or(self.settings.chunk, Chunk::bytes).0.min(self.piece_max);
+        PIECES_MAX < size.div_ceil(piece)
     }
 }
 

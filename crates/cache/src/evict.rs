@@ -14,14 +14,17 @@ use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::Poll;
 
-use zonal_base::{Bytes, Nanos, ZoneId};
+use zonal_base::{Bytes, Nanos, Payload, ZoneId};
+use zonal_device::DeviceError;
 use zonal_policy::ZoneFacts;
-use zonal_zonelog::{Descriptor, Extent, Reclaim, Record, Stream, Urgency};
+use zonal_zonelog::{Descriptor, Extent, Key, Reclaim, Record, Stream, Urgency};
 
 use crate::cache::Inner;
 use crate::chunk_store::Reinsertions;
+use crate::index::IndexEntry;
 use crate::mutation::Mutation;
 use crate::pins;
+use crate::records::{LATE_TRIES, Unread};
 use crate::recover::{HEAD, kind_on_flash};
 
 /// Concurrent rewrites: enough to fill segments with pieces of 64 KiB and more. Each holds a
@@ -119,7 +122,7 @@ impl Inner {
             return;
         }
         // The index has only hashes of keys; the zone's own list has the keys.
-        let Ok(descriptors) = reclaim.records().await else { return };
+        let Some(descriptors) = records_of(reclaim).await else { return };
         let nothing = Vec::new();
         let pinned = match self.settings.has(Mutation::PinDropped) {
             true => &nothing,
@@ -170,7 +173,7 @@ impl Inner {
             return;
         }
         let (found_kind, kind) = (found.kind, kind_on_flash(found.kind, found.mark));
-        let Some(data) = self.read_to_rewrite(key, found).await else { return };
+        let Some(data) = self.read_to_keep(key, &found).await else { return };
         if found_kind == HEAD && self.is_void(data.as_bytes()) {
             return;
         }
@@ -181,6 +184,18 @@ impl Inner {
             return;
         };
         self.holdings.publish_moved(key, extent, placed.extent(), self.now());
+    }
+
+    /// Reads a record that is to be kept. Tries again when the device is late: the zone is reset
+    /// afterwards, so a record that is not read now is lost.
+    async fn read_to_keep(&self, key: Key, found: &IndexEntry) -> Option<Payload> {
+        for _ in 0..LATE_TRIES {
+            match self.read_to_rewrite(key, found.clone()).await {
+                Err(Unread::Late) => {}
+                data => return data.ok(),
+            }
+        }
+        None
     }
 
     /// Removes all records of a zone from the index.
@@ -210,4 +225,15 @@ impl Inner {
         let watch = self.watch(&known.name, key);
         self.append_head(Stream::Rewrite, (&watch, watch.epoch()), &known).await;
     }
+}
+
+/// All records of the victim. Tries again when the device is late, as [`Inner::read_to_keep`] does.
+async fn records_of(reclaim: &Reclaim) -> Option<Vec<Descriptor>> {
+    for _ in 0..LATE_TRIES {
+        match reclaim.records().await {
+            Err(DeviceError::TimedOut) => {}
+            records => return records.ok(),
+        }
+    }
+    None
 }

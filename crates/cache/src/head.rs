@@ -18,12 +18,14 @@ pub struct Head {
     pub size: u64,
     /// Strong ETag, quotes included.
     pub etag: Box<str>,
+    /// Version ID; empty when the origin sent none.
+    pub version_id: Box<str>,
     /// `Last-Modified` as an HTTP date; empty when the origin sent none.
     pub last_modified: Box<str>,
     /// Response headers that are passed on unchanged, names in lower case.
-    pub headers: Vec<(Box<str>, Box<str>)>,
-    /// Part of the chunk keys: separates chunks stored before a removal from chunks stored after
-    /// it.
+    pub headers: Vec<(Box<str>, Box<[u8]>)>,
+    /// Part of the chunk keys: separates the chunks of two versions that a key cannot tell apart
+    /// (see `version_salt`).
     pub salt: u64,
     /// Chunk size of the object; `None` means the default of each shard.
     pub chunk: Option<Chunk>,
@@ -31,14 +33,20 @@ pub struct Head {
 
 impl Head {
     pub(crate) fn new(from: OriginHead, salt: u64, chunk: Option<Chunk>) -> Self {
-        let OriginHead { size, etag, last_modified, headers } = from;
-        Self { size, etag, last_modified, headers, salt, chunk }
+        let OriginHead { size, etag, version_id, last_modified, headers } = from;
+        Self { size, etag, version_id, last_modified, headers, salt, chunk }
+    }
+
+    /// True when both describe the same bytes. Other headers may differ between two answers for one
+    /// version: dates, ages, tags, legal holds.
+    pub(crate) fn is_same_version(&self, other: &OriginHead) -> bool {
+        (self.size, &self.etag, &self.version_id) == (other.size, &other.etag, &other.version_id)
     }
 
     /// True when both describe the same bytes with the same headers.
     pub(crate) fn matches(&self, other: &OriginHead) -> bool {
-        (self.size, &self.etag, &self.last_modified, &self.headers)
-            == (other.size, &other.etag, &other.last_modified, &other.headers)
+        self.is_same_version(other)
+            && (&self.last_modified, &self.headers) == (&other.last_modified, &other.headers)
     }
 }
 
@@ -54,8 +62,8 @@ pub(crate) fn check_cacheable(head: &OriginHead) -> Result<(), LookupError> {
     if !is_strong {
         return Err(LookupError::NoEtag);
     }
-    let fits = head.texts().all(|text| text.len() <= TEXT_BYTES_MAX)
-        && FIXED_BYTES + head.texts().map(|text| 2 + text.len()).sum::<usize>() <= HEAD_BYTES_MAX;
+    let fits = head.lengths().all(|length| length <= TEXT_BYTES_MAX)
+        && FIXED_BYTES + head.lengths().map(|length| 2 + length).sum::<usize>() <= HEAD_BYTES_MAX;
     if fits { Ok(()) } else { Err(LookupError::HeadersTooLong) }
 }
 
@@ -64,51 +72,63 @@ pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 const TEXT_BYTES_MAX: usize = 8 * 1024;
 
-/// Version of heads without a chunk size. Programs older than chunk sizes can read it, too.
-const VERSION_WITHOUT_CHUNK: u16 = 1;
-const VERSION: u16 = 2;
+/// Version of the layout. The log's format version rises with it, so that a device with older heads
+/// is refused as a whole.
+const VERSION: u16 = 3;
 
-// 0 version, 2 header_count, 4 log2 of the chunk, 5 zeros, 8 size, 16 salt, 24 validated_at, 32
-// generation, 40 texts
+// 0 version, 2 header_count, 4 log2 of the chunk, 5 flags, 6 part_count, 8 size, 16 salt,
+// 24 validated_at, 32 generation, 40 texts
 const FIXED_BYTES: usize = 40;
+
+/// Flag: the origin has refused this version since, so it is not served before the origin confirms
+/// it.
+const UNTRUSTED: u8 = 1;
 
 /// Stored form of a head. It contains the object's name, so that the head of another object is
 /// never taken for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredHead {
     pub(crate) name: String,
-    pub(crate) validated_at: Nanos,
-    /// Generation of the record; rewrites keep it.
-    pub(crate) generation: u64,
+    pub(crate) state: HeadState,
     pub(crate) head: Head,
 }
 
+/// What the cache knows of a head besides what the origin sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeadState {
+    /// When the origin last confirmed the head; 0 when that time is unknown.
+    pub(crate) validated_at: Nanos,
+    /// Generation of the record. Rewrites keep it; of two records the newer counts.
+    pub(crate) generation: u64,
+    /// The origin has refused this version since: it is not served before the origin confirms it.
+    pub(crate) is_untrusted: bool,
+}
+
 /// Encodes a head. `None` when it is too large to store.
-pub(crate) fn encode(
-    object: &ObjectName,
-    (validated_at, generation): (Nanos, u64),
-    head: &Head,
-) -> Option<Vec<u8>> {
+pub(crate) fn encode(object: &ObjectName, state: HeadState, head: &Head) -> Option<Vec<u8>> {
     let mut out = Vec::new();
-    let version = if head.chunk.is_some() { VERSION } else { VERSION_WITHOUT_CHUNK };
-    out.extend_from_slice(&version.to_le_bytes());
+    out.extend_from_slice(&VERSION.to_le_bytes());
     let headers = u16::try_from(head.headers.len()).ok()?;
     out.extend_from_slice(&headers.to_le_bytes());
-    out.extend_from_slice(&[head.chunk.map_or(0, Chunk::log2), 0, 0, 0]);
+    let flags = if state.is_untrusted { UNTRUSTED } else { 0 };
+    let part_count = [0; 2];
+    out.extend_from_slice(&[head.chunk.map_or(0, Chunk::log2), flags]);
+    out.extend_from_slice(&part_count);
     out.extend_from_slice(&head.size.to_le_bytes());
     out.extend_from_slice(&head.salt.to_le_bytes());
-    out.extend_from_slice(&validated_at.0.to_le_bytes());
-    out.extend_from_slice(&generation.to_le_bytes());
-    let pairs = head.headers.iter().flat_map(|(name, value)| [&**name, &**value]);
-    for text in [object.as_str(), &head.etag, &head.last_modified].into_iter().chain(pairs) {
+    out.extend_from_slice(&state.validated_at.0.to_le_bytes());
+    out.extend_from_slice(&state.generation.to_le_bytes());
+    let pairs = head.headers.iter().flat_map(|(name, value)| [name.as_bytes(), value]);
+    let texts = [object.as_str(), &head.etag, &head.version_id, &head.last_modified];
+    for text in texts.map(str::as_bytes).into_iter().chain(pairs) {
         let len = u16::try_from(text.len()).ok().filter(|_| text.len() <= TEXT_BYTES_MAX)?;
         out.extend_from_slice(&len.to_le_bytes());
-        out.extend_from_slice(text.as_bytes());
+        out.extend_from_slice(text);
     }
     (out.len() <= HEAD_BYTES_MAX).then_some(out)
 }
 
-/// Decodes a head. `None` when the bytes are not a head of these versions.
+/// Decodes a head. `None` when the bytes are not a head of this version.
 pub(crate) fn decode(bytes: &[u8]) -> Option<StoredHead> {
     let (fixed, mut rest) = bytes.split_first_chunk::<FIXED_BYTES>()?;
     let field = |at: usize| {
@@ -116,93 +136,123 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<StoredHead> {
         bytes.copy_from_slice(&fixed[at..at + 8]);
         u64::from_le_bytes(bytes)
     };
-    let version = u16::from_le_bytes([fixed[0], fixed[1]]);
-    let header_count = u16::from_le_bytes([fixed[2], fixed[3]]);
-    let chunk = match version {
-        VERSION_WITHOUT_CHUNK => None,
-        VERSION => Some(Chunk::from_log2(fixed[4])?),
-        _ => return None,
-    };
-    let mut text = || {
+    let half = |at: usize| u16::from_le_bytes([fixed[at], fixed[at + 1]]);
+    let (version, header_count, part_count) = (half(0), half(2), half(6));
+    let (chunk, flags) = (fixed[4], fixed[5]);
+    if version != VERSION || flags & !UNTRUSTED != 0 || part_count != 0 {
+        return None;
+    }
+    let chunk = if chunk == 0 { None } else { Some(Chunk::from_log2(chunk)?) };
+    let mut bytes = || {
         let (len, after) = rest.split_first_chunk::<2>()?;
-        let (text, after) = after.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
+        let (bytes, after) = after.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
         rest = after;
-        core::str::from_utf8(text).ok()
+        Some(bytes)
     };
+    let mut text = || core::str::from_utf8(bytes()?).ok();
     let name = String::from(text()?);
-    let (etag, last_modified) = (text()?.into(), text()?.into());
+    let (etag, version_id) = (text()?.into(), text()?.into());
+    let last_modified = text()?.into();
     let mut headers = Vec::with_capacity(usize::from(header_count));
     for _ in 0..header_count {
-        headers.push((text()?.into(), text()?.into()));
+        let name = core::str::from_utf8(bytes()?).ok()?;
+        headers.push((name.into(), bytes()?.into()));
     }
-    let head = Head { size: field(8), salt: field(16), etag, last_modified, headers, chunk };
-    Some(StoredHead { name, validated_at: Nanos(field(24)), generation: field(32), head })
+    let head =
+        Head { size: field(8), salt: field(16), etag, version_id, last_modified, headers, chunk };
+    let state = HeadState {
+        validated_at: Nanos(field(24)),
+        generation: field(32),
+        is_untrusted: flags & UNTRUSTED != 0,
+    };
+    Some(StoredHead { name, state, head })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Bytes that version 1 wrote. Never edit: add a new case when `VERSION` changes.
-    const GOLDEN_V1: [u8; 80] = [
-        1, 0, 1, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0,
-        0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 3, 0, b'b', b'/', b'k', 3, 0, b'"', b'e', b'"', 3, 0, b'M',
-        b'o', b'n', 12, 0, b'c', b'o', b'n', b't', b'e', b'n', b't', b'-', b't', b'y', b'p', b'e',
-        9, 0, b't', b'e', b'x', b't', b'/', b'h', b't', b'm', b'l',
+    /// Bytes that version 3 wrote. Never edit: add a new case when `VERSION` changes.
+    const GOLDEN_V3: [u8; 84] = [
+        3, 0, 1, 0, 20, 1, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0,
+        0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 3, 0, b'b', b'/', b'k', 3, 0, b'"', b'e', b'"', 2, 0, b'v',
+        b'1', 3, 0, b'M', b'o', b'n', 12, 0, b'c', b'o', b'n', b't', b'e', b'n', b't', b'-', b't',
+        b'y', b'p', b'e', 9, 0, b't', b'e', b'x', b't', b'/', b'h', b't', b'm', 0xe9,
     ];
 
-    /// Bytes that version 2 wrote. Never edit: add a new case when `VERSION` changes.
-    const GOLDEN_V2: [u8; 80] = [
-        2, 0, 1, 0, 20, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0,
-        0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 3, 0, b'b', b'/', b'k', 3, 0, b'"', b'e', b'"', 3, 0, b'M',
-        b'o', b'n', 12, 0, b'c', b'o', b'n', b't', b'e', b'n', b't', b'-', b't', b'y', b'p', b'e',
-        9, 0, b't', b'e', b'x', b't', b'/', b'h', b't', b'm', b'l',
-    ];
-
-    fn check(golden: &[u8], chunk: Option<Chunk>) {
-        let head = Head {
+    fn golden_head() -> Head {
+        Head {
             size: 5,
             etag: "\"e\"".into(),
+            version_id: "v1".into(),
             last_modified: "Mon".into(),
-            headers: Vec::from([("content-type".into(), "text/html".into())]),
+            headers: Vec::from([("content-type".into(), (*b"text/htm\xe9").into())]),
             salt: 3,
-            chunk,
-        };
-        let object = ObjectName::new("b", "k");
-        let bytes = encode(&object, (Nanos(9), 4), &head).unwrap();
-        assert_eq!(bytes, golden);
-        let stored = decode(golden).unwrap();
-        assert_eq!(
-            (stored.name.as_str(), stored.validated_at, stored.generation),
-            ("b/k", Nanos(9), 4)
-        );
-        assert_eq!(stored.head, head);
+            chunk: Chunk::new(zonal_base::Bytes::mib(1)),
+        }
+    }
+
+    const STATE: HeadState =
+        HeadState { validated_at: Nanos(9), generation: 4, is_untrusted: true };
+
+    #[test]
+    fn version_3_reads_and_writes_the_golden_bytes() {
+        let (head, object) = (golden_head(), ObjectName::new("b", "k"));
+        assert_eq!(encode(&object, STATE, &head).unwrap(), GOLDEN_V3);
+        let stored = decode(&GOLDEN_V3).unwrap();
+        assert_eq!(stored, StoredHead { name: "b/k".into(), state: STATE, head });
     }
 
     #[test]
-    fn version_1_reads_and_writes_the_golden_bytes_of_a_head_without_a_chunk_size() {
-        check(&GOLDEN_V1, None);
-    }
-
-    #[test]
-    fn version_2_reads_and_writes_the_golden_bytes_of_a_head_with_a_chunk_size() {
-        check(&GOLDEN_V2, Chunk::new(zonal_base::Bytes::mib(1)));
+    fn a_head_without_a_chunk_size_or_a_refusal_has_zeros_there() {
+        let head = Head { chunk: None, ..golden_head() };
+        let state = HeadState { is_untrusted: false, ..STATE };
+        let bytes = encode(&ObjectName::new("b", "k"), state, &head).unwrap();
+        assert_eq!(bytes[4..8], [0; 4]);
+        assert_eq!(decode(&bytes).unwrap(), StoredHead { name: "b/k".into(), state, head });
     }
 
     #[test]
     fn cut_or_foreign_bytes_are_no_head() {
-        for golden in [GOLDEN_V1, GOLDEN_V2] {
-            for len in 0..golden.len() {
-                assert!(decode(&golden[..len]).is_none(), "cut at {len}");
-            }
+        for len in 0..GOLDEN_V3.len() {
+            assert!(decode(&GOLDEN_V3[..len]).is_none(), "cut at {len}");
         }
-        let mut other = GOLDEN_V1;
-        other[0] = 3;
-        assert!(decode(&other).is_none(), "a version that there is not yet");
-        for wrong in [0, 11, 26, 255] {
-            let mut other = GOLDEN_V2;
-            other[4] = wrong;
-            assert!(decode(&other).is_none(), "chunks of 2 to the {wrong}");
+        let with = |at: usize, byte: u8| {
+            let mut other = GOLDEN_V3;
+            other[at] = byte;
+            decode(&other)
+        };
+        assert!(with(0, 2).is_none() && with(0, 4).is_none(), "other versions");
+        assert!(with(5, 2).is_none(), "an unknown flag");
+        assert!(with(6, 1).is_none(), "a part table");
+        for wrong in [11, 26, 255] {
+            assert!(with(4, wrong).is_none(), "chunks of 2 to the {wrong}");
+        }
+    }
+
+    #[test]
+    fn other_headers_are_of_the_same_version_and_other_bytes_are_not() {
+        let head = golden_head();
+        let same = || OriginHead {
+            size: head.size,
+            etag: head.etag.clone(),
+            version_id: head.version_id.clone(),
+            last_modified: head.last_modified.clone(),
+            headers: head.headers.clone(),
+        };
+        assert!(head.matches(&same()));
+        for other in [
+            OriginHead { last_modified: "Tue".into(), ..same() },
+            OriginHead { headers: Vec::new(), ..same() },
+        ] {
+            assert!(head.is_same_version(&other) && !head.matches(&other), "{other:?}");
+        }
+        for other in [
+            OriginHead { size: 6, ..same() },
+            OriginHead { etag: "\"f\"".into(), ..same() },
+            OriginHead { version_id: "v2".into(), ..same() },
+        ] {
+            assert!(!head.is_same_version(&other), "{other:?}");
         }
     }
 }

@@ -7,39 +7,54 @@ use core::cell::Cell;
 
 use zonal_base::Nanos;
 
+use crate::head::HeadState;
 use crate::index::chunk_id;
 use crate::object::ObjectKey;
 use crate::prehashed_map::PrehashedMap;
 use crate::{Head, ObjectName};
 
-/// A head of an object, and when the origin last confirmed it.
+/// A head of an object in memory, and what the cache knows of it.
 pub(crate) struct KnownHead {
     pub(crate) name: ObjectName,
     pub(crate) head: Arc<Head>,
+    /// When the origin last confirmed the head; 0 when that time is unknown.
     pub(crate) validated_at: Cell<Nanos>,
-    /// Generation of the head's record; rewrites keep it.
-    pub(crate) generation: u64,
+    /// The origin has refused this version since: it is not served before the origin confirms it.
+    pub(crate) is_untrusted: Cell<bool>,
+    /// Generation of the head's record. Rewrites of the same state keep it.
+    pub(crate) generation: Cell<u64>,
     /// Whether the head is pinned, as the last request for it demanded.
     pub(crate) is_pinned: Cell<bool>,
+    /// The head is on flash, or on its way there. Others stay in memory only.
+    pub(crate) is_stored: Cell<bool>,
+    /// When a refreshed head was last written; 0: never.
+    pub(crate) refreshed_at: Cell<Nanos>,
     /// CLOCK reference bit: the head was requested since the hand last passed.
     touched: Cell<bool>,
 }
 
 impl KnownHead {
-    pub(crate) fn new(
-        name: ObjectName,
-        head: Arc<Head>,
-        validated_at: Nanos,
-        generation: u64,
-    ) -> Rc<Self> {
+    pub(crate) fn new(name: ObjectName, head: Arc<Head>, state: HeadState) -> Rc<Self> {
         Rc::new(Self {
             name,
             head,
-            validated_at: Cell::new(validated_at),
-            generation,
+            validated_at: Cell::new(state.validated_at),
+            is_untrusted: Cell::new(state.is_untrusted),
+            generation: Cell::new(state.generation),
             is_pinned: Cell::new(false),
+            is_stored: Cell::new(false),
+            refreshed_at: Cell::new(Nanos(0)),
             touched: Cell::new(false),
         })
+    }
+
+    /// The state to store with the head.
+    pub(crate) const fn state(&self) -> HeadState {
+        HeadState {
+            validated_at: self.validated_at.get(),
+            generation: self.generation.get(),
+            is_untrusted: self.is_untrusted.get(),
+        }
     }
 }
 

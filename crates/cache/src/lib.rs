@@ -4,7 +4,7 @@
 //! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads,
 //! files, HTTP, real time.
 //! Read in this order: `object`, `ports`, `cache`, `chunks`, `freshness`, then the paths: `open`,
-//! `read`, `fetch`, `fill`, `prefetch`, `admit`, `dram_tier`, `evict`, `remove`, `purge`,
+//! `publish`, `read`, `fetch`, `fill`, `prefetch`, `admit`, `dram_tier`, `evict`, `remove`, `purge`,
 //! `pending_invalidations`, `placement_epochs`, `roster`, `recover`, `checkpoint`.
 //!
 //! Invariants:
@@ -44,6 +44,7 @@ mod ports;
 mod prefetch;
 mod prefix;
 mod prehashed_map;
+mod publish;
 mod purge;
 mod read;
 mod records;

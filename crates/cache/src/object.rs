@@ -84,6 +84,10 @@ pub const fn route(spread: u64, count: usize) -> usize {
     zonal_base::index(((spread as u128 * count as u128) >> 64) as u64)
 }
 
+/// Largest number of pieces of an object: keys have 32 bits for the number of a piece. That is 16
+/// TiB in pieces of 4 KiB, and 1 PiB in pieces of 256 KiB.
+pub(crate) const PIECES_MAX: u64 = 1 << 32;
+
 /// Derives record keys. The hash is keyed with the log's random ID, so that an attacker cannot
 /// produce collisions.
 #[derive(Clone, Copy)]
@@ -158,9 +162,9 @@ impl VersionKey {
         (self.0 >> 64) as u64
     }
 
-    /// Key of one piece. 2^32 pieces of 4 KiB are 16 TiB, more than any object store accepts.
+    /// Key of one piece. Requires: the object has at most [`PIECES_MAX`] pieces.
     pub(crate) fn piece(self, number: u64) -> Key {
-        let number = u32::try_from(number).expect("objects are at most 16 TiB");
+        let number = u32::try_from(number).expect("larger objects are not cached");
         Key(self.0 | u128::from(number))
     }
 }

@@ -4,8 +4,8 @@
 //! 1. Look in memory, then on flash. A head that is fresh by the rule is the answer. So is an entry
 //!    of the negative cache.
 //! 2. Ask the origin. Concurrent requests for the object share one request (single flight).
-//! 3. Publish the origin's answer, unless the object was removed after the request was sent. A 404
-//!    invalidates the cached object as a removal does.
+//! 3. Publish the origin's answer (`publish`), unless the object was removed after the request was
+//!    sent. A 404 invalidates the cached object as a removal does.
 //! 4. When the origin fails, serve a stale head if the rule allows it (stale-if-error).
 
 use alloc::rc::Rc;
@@ -13,23 +13,21 @@ use alloc::sync::Arc;
 use core::cell::RefCell;
 
 use zonal_base::Nanos;
-use zonal_policy::PolicyTag;
 use zonal_runtime::Event;
-use zonal_zonelog::{Record, Stream, Urgency};
 
 use crate::cache::Inner;
 use crate::freshness::OriginUse;
-use crate::head::{self, check_cacheable};
+use crate::head::{self, StoredHead, check_cacheable};
 use crate::heads::KnownHead;
 use crate::index::IndexEntry;
-use crate::mutation::Mutation;
 use crate::object::ObjectKey;
 use crate::origin_backoff::StaleDecision;
-use crate::pins::{WANTED, is_pinned};
-use crate::recover::{HEAD, kind_on_flash};
+use crate::pins::is_pinned;
+use crate::records::Unread;
+use crate::recover::HEAD;
 use crate::remove::EpochGuard;
 use crate::{
-    Cache, Fetch, Fetched, Freshness, FreshnessPolicy, Head, ObjectName, OriginFault, OriginHead,
+    Cache, Fetch, Fetched, Freshness, FreshnessPolicy, Head, ObjectName, OriginFault,
     RetentionClass,
 };
 
@@ -44,6 +42,17 @@ pub enum HeadSource {
     Miss,
     /// The cached head was not fresh, but the origin failed.
     Stale,
+}
+
+impl HeadSource {
+    /// True when the origin confirmed the version for this request.
+    #[must_use]
+    pub const fn is_confirmed(self) -> bool {
+        match self {
+            Self::Revalidated | Self::Miss => true,
+            Self::Hit | Self::Stale => false,
+        }
+    }
 }
 
 /// Result of a successful lookup.
@@ -69,17 +78,22 @@ pub enum LookupError {
     /// The headers exceed the limit of stored heads, so the object cannot be cached: forward the
     /// request.
     HeadersTooLong,
+    /// The object has more pieces than the cache can number: forward the request.
+    TooLarge,
     /// The shard has lost its device: forward the request.
     Gone,
+    /// The device did not answer in time, so it is unknown which version is cached: forward the
+    /// request.
+    Late,
     /// The origin failed, or its answer was invalid.
     Origin(OriginFault),
     /// The shard has too many requests in flight: answer 503 SlowDown.
     Overloaded,
 }
 
-/// Limit of head writes in flight. 40,000 misses per second create this many heads during the 200
-/// ms linger of a segment.
-const HEADS_STORING_MAX: u32 = 8192;
+/// The device did not answer in time: the index has a head of the object, and it is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Late;
 
 /// A HEAD request to the origin in flight.
 pub(crate) struct InflightHead {
@@ -106,7 +120,7 @@ impl Cache {
             return Err(LookupError::Gone);
         }
         let key = inner.keys.object(object);
-        let known = inner.known_head(object, key).await;
+        let known = inner.known_head(object, key).await.map_err(|Late| LookupError::Late)?;
         if let Some(known) = &known
             && known.is_pinned.replace(retention == RetentionClass::Pinned)
                 != (retention == RetentionClass::Pinned)
@@ -147,7 +161,7 @@ impl Inner {
     }
 
     fn is_fresh(&self, known: &KnownHead, freshness: Freshness) -> bool {
-        freshness.holds(known.validated_at.get(), self.now())
+        !known.is_untrusted.get() && freshness.holds(known.validated_at.get(), self.now())
     }
 
     /// Asks the origin. Serves the cached head if the rule allows stale heads and the origin fails
@@ -159,8 +173,10 @@ impl Inner {
         known: Option<Rc<KnownHead>>,
         trust: FreshnessPolicy,
     ) -> Result<Opened, LookupError> {
-        let in_trouble =
-            |known: &Rc<KnownHead>| trust.holds_in_trouble(known.validated_at.get(), self.now());
+        let in_trouble = |known: &Rc<KnownHead>| {
+            let holds = trust.holds_in_trouble(known.validated_at.get(), self.now());
+            holds && !known.is_untrusted.get()
+        };
         if let Some(known) = known.as_ref().filter(|known| in_trouble(known)) {
             let advice = self.outages.borrow_mut().advise(object.bucket(), self.now());
             if advice == StaleDecision::Ask {
@@ -176,7 +192,7 @@ impl Inner {
             return answer;
         }
         // A removal or a new head during the request takes precedence.
-        let known = self.known_head(object, key).await;
+        let known = self.known_head(object, key).await.ok().flatten();
         known.filter(in_trouble).map_or(answer, |known| Ok(self.stale(&known)))
     }
 
@@ -190,43 +206,67 @@ impl Inner {
         self: &Rc<Self>,
         object: &ObjectName,
         key: ObjectKey,
-    ) -> Option<Rc<KnownHead>> {
+    ) -> Result<Option<Rc<KnownHead>>, Late> {
         if let Some(known) = self.heads.borrow_mut().get(key).filter(|head| head.name == *object) {
-            return Some(known);
+            return Ok(Some(known));
         }
+        match self.holdings.find(key.record()).filter(|found| found.kind == HEAD) {
+            Some(found) => self.load_head(object, key, found).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn load_head(
+        self: &Rc<Self>,
+        object: &ObjectName,
+        key: ObjectKey,
+        found: IndexEntry,
+    ) -> Result<Option<Rc<KnownHead>>, Late> {
         let watch = self.watch(object, key);
         let epoch = watch.epoch();
-        let found = self.holdings.find(key.record()).filter(|found| found.kind == HEAD)?;
         let (is_pinned, extent) = (is_pinned(HEAD, found.mark), found.extent);
         let stored = match self.read_whole(key.record(), found).await {
-            Some(bytes) => head::decode(bytes.as_bytes())?,
-            None => return None,
+            Ok(bytes) => head::decode(bytes.as_bytes()),
+            Err(Unread::Late) => return Err(Late),
+            Err(Unread::Gone) => None,
         };
-        if stored.generation < self.counts_since(object) {
-            self.forget_pins(key, &stored.head);
+        let Some(StoredHead { name, mut state, head }) = stored else { return Ok(None) };
+        if state.generation < self.counts_since(object) {
+            self.release_pins(key, &head);
             self.holdings.forget_at(key.record(), extent);
-            return None;
+            return Ok(None);
         }
         // A removal or a new head during the read takes precedence.
-        let is_current = watch.may_publish(epoch) && !watch.is_replaced(stored.generation);
-        if stored.name != object.as_str() || !is_current {
-            return None;
+        let is_current = watch.may_publish(epoch) && !watch.is_replaced(state.generation);
+        // Buffers, and with them pieces, may have been larger when the head was stored.
+        let is_too_large = self.is_too_large(head.size, head.chunk);
+        if name != object.as_str() || !is_current || is_too_large {
+            return Ok(None);
         }
-        let head = Arc::new(stored.head);
-        let known = KnownHead::new(object.clone(), head, stored.validated_at, stored.generation);
+        // The clock was ahead when the head was confirmed, so its age is unknown. It must not
+        // become fresh when the clock reaches that time.
+        let is_of_the_future = self.now() < state.validated_at;
+        if is_of_the_future {
+            state.validated_at = Nanos(0);
+        }
+        let known = KnownHead::new(object.clone(), Arc::new(head), state);
         known.is_pinned.set(is_pinned);
+        known.is_stored.set(true);
         // Reclaim may have emptied the head's zone during the read. Then only this reader may use
         // the head.
         if !self.holdings.has(key.record()) {
-            return Some(known);
+            return Ok(Some(known));
         }
-        let mut heads = self.heads.borrow_mut();
         // Another reader may have loaded the head first, or a newer head may have been published.
-        if let Some(other) = heads.get(key) {
-            return (other.name == *object).then_some(other);
+        let other = self.heads.borrow_mut().get(key);
+        if let Some(other) = other {
+            return Ok((other.name == *object).then_some(other));
         }
-        heads.insert(key, known.clone());
-        Some(known)
+        self.heads.borrow_mut().insert(key, known.clone());
+        if is_of_the_future {
+            self.store_state(&watch, &known);
+        }
+        Ok(Some(known))
     }
 
     async fn ask_origin(
@@ -314,12 +354,16 @@ impl Inner {
             }
             _ => Err(LookupError::Origin(OriginFault::Lied)),
         };
-        // An answer that does not confirm the known head makes that head stale at once.
+        // An answer that does not confirm the known head makes that head untrusted at once.
         let is_answer = |error: &LookupError| match error {
             LookupError::Origin(fault) => !fault.is_failure(),
             _ => true,
         };
-        let from_origin = from_origin.and_then(|head| check_cacheable(&head).map(|()| head));
+        let from_origin = from_origin.and_then(|head| {
+            check_cacheable(&head)?;
+            let chunk = self.chunks.borrow().of(object);
+            if self.is_too_large(head.size, chunk) { Err(LookupError::TooLarge) } else { Ok(head) }
+        });
         match &from_origin {
             Ok(_) => self.untagged.borrow_mut().forget(watch.key(), object.bucket()),
             Err(LookupError::NoEtag) if watch.may_publish(epoch) => {
@@ -327,20 +371,20 @@ impl Inner {
             }
             Err(_) => {}
         }
+        let known = known.filter(|_| watch.may_publish(epoch));
         let from_origin = from_origin.inspect_err(|error| {
             known
                 .iter()
                 .filter(|_| is_answer(error))
-                .for_each(|known| known.validated_at.set(Nanos(0)));
+                .for_each(|known| self.distrust_known(watch, known));
         })?;
-        let is_confirmed = |known: &Rc<KnownHead>| known.head.matches(&from_origin);
-        if let Some(known) = known.filter(|_| watch.may_publish(epoch)) {
-            if is_confirmed(&known) {
-                known.validated_at.set(asked_at);
+        if let Some(known) = known {
+            if known.head.is_same_version(&from_origin) {
                 self.count(|stats| stats.opens_revalidated += 1);
-                return Ok(Opened { head: known.head.clone(), found: HeadSource::Revalidated });
+                let head = self.confirm_head(watch, &known, from_origin, asked_at);
+                return Ok(Opened { head, found: HeadSource::Revalidated });
             }
-            self.forget_pins(watch.key(), &known.head);
+            self.release_pins(watch.key(), &known.head);
         }
         self.count(|stats| stats.opens_missed += 1);
         let head = self.publish_head(object, watch, from_origin, (epoch, asked_at), retention);
@@ -361,7 +405,7 @@ impl Inner {
     /// that was told 404 must not find the object again under a rule that asks no more.
     fn note_absent(self: &Rc<Self>, key: ObjectKey, asked_at: Nanos, known: Option<&KnownHead>) {
         if let Some(known) = known {
-            self.forget_pins(key, &known.head);
+            self.release_pins(key, &known.head);
             let removal = self.begin_removal(&known.name, key);
             let inner = self.clone();
             self.spawn_writing(|writing| async move {
@@ -372,101 +416,5 @@ impl Inner {
             });
         }
         self.absences.borrow_mut().note(key, asked_at);
-    }
-
-    /// Publishes a head, unless the object was removed since `epoch`. The caller may serve the head
-    /// either way: the origin gave it as the answer to the caller's request.
-    fn publish_head(
-        self: &Rc<Self>,
-        object: &ObjectName,
-        watch: &EpochGuard,
-        from_origin: OriginHead,
-        (epoch, asked_at): (u64, Nanos),
-        retention: RetentionClass,
-    ) -> Arc<Head> {
-        let (key, chunk) = (watch.key(), self.chunks.borrow().of(object));
-        if !watch.may_publish(epoch) {
-            // The head gets a salt of its own, so that no other reader reaches the chunks stored
-            // under it.
-            return Arc::new(Head::new(from_origin, self.log.next_generation(), chunk));
-        }
-        let on_flash = self.holdings.forget(key.record());
-        let in_memory = self.heads.borrow().peek(key).is_some();
-        let replaces = (on_flash || in_memory).then(|| self.log.next_generation());
-        let salt = replaces.or_else(|| self.log.tombstone(key.record())).unwrap_or(0);
-        let salt = salt.max(self.salted_since(object));
-        let head = Arc::new(Head::new(from_origin, salt, chunk));
-        let generation = self.log.next_generation();
-        let known = KnownHead::new(object.clone(), head.clone(), asked_at, generation);
-        known.is_pinned.set(retention == RetentionClass::Pinned);
-        self.heads.borrow_mut().insert(key, known.clone());
-        self.removed.borrow_mut().publish(key);
-        self.absences.borrow_mut().forget(key);
-        watch.publish(generation);
-        if replaces.is_none() && retention == RetentionClass::Unkept {
-            // The head is not stored on flash; memory serves it until it is evicted there.
-            return head;
-        }
-        if replaces.is_none() && HEADS_STORING_MAX <= self.heads_storing.get() {
-            // Flash does not keep up. As with a chunk, the head is not stored, and memory serves it
-            // until it is evicted there. A head that replaces another is stored all the same:
-            // otherwise a restart would bring the old one back.
-            self.count(|stats| stats.heads_refused += 1);
-            return head;
-        }
-        self.heads_storing.set(self.heads_storing.get() + 1);
-        let (inner, watch) = (self.clone(), self.watch(object, key));
-        self.spawn_writing(|writing| async move {
-            inner.store_head((&watch, epoch), known, replaces).await;
-            inner.heads_storing.set(inner.heads_storing.get() - 1);
-            drop(writing);
-        });
-        head
-    }
-
-    /// Writes a head to flash in the background.
-    async fn store_head(
-        &self,
-        (watch, epoch): (&EpochGuard, u64),
-        known: Rc<KnownHead>,
-        replaces: Option<u64>,
-    ) {
-        // The zone of the new head may be reset before that of the old head. Without a tombstone a
-        // crash after that would bring the old head back.
-        if let Some(generation) = replaces
-            && self.log.supersede(watch.key().record(), generation).await.is_err()
-        {
-            return;
-        }
-        self.append_head(Stream::Fill, (watch, epoch), &known).await;
-    }
-
-    /// Appends a head that was current at `epoch`. Publishes it in the index if it is still current
-    /// when it is on flash.
-    pub(crate) async fn append_head(
-        &self,
-        stream: Stream,
-        (watch, epoch): (&EpochGuard, u64),
-        known: &Rc<KnownHead>,
-    ) {
-        let key = watch.key();
-        let times = (known.validated_at.get(), known.generation);
-        let Some(bytes) = head::encode(&known.name, times, &known.head) else { return };
-        let (data, len) = self.record_data(stream, &bytes).await;
-        let generation = Some(known.generation);
-        let mark = if known.is_pinned.get() { WANTED } else { PolicyTag::default() };
-        let kind = kind_on_flash(HEAD, mark);
-        let record = Record { key: key.record(), kind, len, data, generation };
-        let Ok(placed) = self.log.append(stream, record, Urgency::Linger).await else { return };
-        // Eviction from memory does not make the head void. Only a removal or a newer head does.
-        let is_void = watch.is_replaced(known.generation) || !watch.may_publish(epoch);
-        if is_void && !self.settings.has(Mutation::HeadRevived) {
-            return;
-        }
-        let checks = placed.descriptor().checks.clone();
-        // A request during the write may have changed the pin.
-        let mark = if known.is_pinned.get() { WANTED } else { PolicyTag::default() };
-        let found = IndexEntry::new(placed.extent(), HEAD, checks).with_mark(mark);
-        self.holdings.publish(key.record(), found, self.now());
     }
 }

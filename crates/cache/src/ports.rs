@@ -91,17 +91,23 @@ pub struct OriginHead {
     pub size: u64,
     /// ETag as sent, quotes included; empty when there is none.
     pub etag: Box<str>,
+    /// Version ID; empty when there is none.
+    pub version_id: Box<str>,
     /// `Last-Modified` as sent; empty when there is none.
     pub last_modified: Box<str>,
-    /// Response headers that are passed on unchanged, names in lower case.
-    pub headers: Vec<(Box<str>, Box<str>)>,
+    /// Response headers that are passed on unchanged, names in lower case. A value may have any
+    /// bytes that HTTP allows.
+    pub headers: Vec<(Box<str>, Box<[u8]>)>,
 }
 
 impl OriginHead {
-    /// All texts of the head: ETag, date, header names and values.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
-        let pairs = self.headers.iter().flat_map(|(name, value)| [&**name, &**value]);
-        [&*self.etag, &*self.last_modified].into_iter().chain(pairs)
+    /// Lengths of all texts of the head: ETag, version ID, date, header names and values.
+    pub(crate) fn lengths(&self) -> impl Iterator<Item = usize> {
+        let pairs = self.headers.iter().flat_map(|(name, value)| [name.len(), value.len()]);
+        [&self.etag, &self.version_id, &self.last_modified]
+            .map(|text| text.len())
+            .into_iter()
+            .chain(pairs)
     }
 }
 

@@ -131,7 +131,7 @@ impl Inner {
     pub(crate) fn is_void(&self, bytes: &[u8]) -> bool {
         let Some(stored) = head::decode(bytes) else { return true };
         let Some((bucket, key)) = stored.name.split_once('/') else { return true };
-        stored.generation < self.counts_since(&ObjectName::new(bucket, key))
+        stored.state.generation < self.counts_since(&ObjectName::new(bucket, key))
     }
 
     /// Lowest salt for new heads of the object.
@@ -176,7 +176,7 @@ impl Inner {
                     continue;
                 }
                 if self.holdings.pinned() != Bytes(0) {
-                    self.forget_pins(key, &known.head);
+                    self.release_pins(key, &known.head);
                 }
                 self.heads.borrow_mut().remove_by_hash(*hash);
             }

@@ -4,6 +4,8 @@
 //! 2. A piece on flash is read (only the granules that the range touches) and verified.
 //! 3. A piece in a fetch or on its way to flash is delivered as it arrives (single flight).
 //! 4. For a missing piece the read starts a fetch, which includes the missing neighbours (`fill`).
+//!    If the version was not confirmed for this request, the origin is asked for the first missing
+//!    piece before any byte is delivered.
 //!
 //! Read-ahead and prefetch are bounded; a slow reader holds one piece.
 
@@ -16,15 +18,16 @@ use core::ops::Range;
 use core::task::{Context, Poll};
 
 use bytes::Bytes;
-use zonal_base::{BLOCK_BYTES, Blocks, Payload, index, low_u32, prefetch_cacheline};
-use zonal_zonelog::{Key, Log, LogRead};
+use zonal_base::{BLOCK_BYTES, Blocks};
+use zonal_zonelog::Key;
+
+use self::device::PendingRead;
 
 use crate::cache::Inner;
 use crate::chunks::pieces_of;
 use crate::fetch::{FillPiece, Listener, WINDOW_BYTES};
-use crate::index::{EntryRef, IndexEntry};
 use crate::object::{ObjectKey, VersionKey};
-use crate::pins::{ReadHints, RetentionClass};
+use crate::pins::ReadHints;
 use crate::prehashed_map::PrehashedMap;
 use crate::{Cache, Head, ObjectName, OriginFault};
 
@@ -72,14 +75,13 @@ pub trait Consumer {
     fn accept(&mut self, piece: Piece);
 }
 
-/// Device read-ahead of one read, in pieces: the next pieces are read while one is delivered.
-const READ_AHEAD: usize = 4;
-
 /// Size of a copy for a slow client: small, so that waiting clients hold little memory.
 const COPY_BYTES: usize = 64 << 10;
 
 /// Fetches in a row that may end early without a byte for this read before the read gives up.
 const ABANDONED_MAX: u32 = 3;
+
+mod device;
 
 /// State of one read.
 struct Read<'a> {
@@ -99,8 +101,8 @@ struct Read<'a> {
     ahead: VecDeque<PendingRead>,
     /// Fetch that this read follows.
     listener: Option<Listener>,
-    /// Number of the first piece that this read has not requested from the origin.
-    asked_until: u64,
+    /// Numbers of the pieces that this read last requested from the origin.
+    asked: Range<u64>,
     /// True once a fetch has stalled on this reader. From then on the read requests only as much as
     /// a fetch delivers without waiting for the reader.
     is_slow: bool,
@@ -116,12 +118,6 @@ enum HitSource {
     Joined,
     /// A fetch that this read started.
     Missed,
-}
-
-struct PendingRead {
-    number: u64,
-    reading: LogRead,
-    spot: EntryRef,
 }
 
 enum Failure {
@@ -163,7 +159,7 @@ impl Cache {
             current: None,
             ahead: VecDeque::new(),
             listener: None,
-            asked_until: 0,
+            asked: 0..0,
             is_slow: false,
         };
         read.run().await;
@@ -172,9 +168,9 @@ impl Cache {
 
 impl Read<'_> {
     async fn run(&mut self) {
-        let start = self.survey();
+        let (start, missing) = self.survey();
         let outcome = match self.hand_over(start).await {
-            Ok(()) => self.all_pieces().await,
+            Ok(()) => self.deliver_all(missing).await,
             Err(failure) => Err(failure),
         };
         let last = match outcome {
@@ -187,10 +183,10 @@ impl Read<'_> {
     }
 
     /// Probes the cache for the range, and starts the device read of the first piece if that is on
-    /// flash.
-    fn survey(&mut self) -> Piece {
+    /// flash. Also returns the first piece that only the origin has.
+    fn survey(&mut self) -> (Piece, Option<u64>) {
         let pieces = pieces_of(&self.range, self.piece);
-        let (mut all_cached, mut all_on_flash) = (true, true);
+        let (mut missing, mut all_on_flash) = (None, true);
         for number in pieces.clone() {
             let key = self.version.piece(number);
             let is_held = self.is_held(key);
@@ -200,31 +196,35 @@ impl Read<'_> {
                     false => self.inner.holdings.has(key),
                 };
             all_on_flash &= is_from_flash;
-            all_cached &=
-                is_held || is_from_flash || is_in_memory(&self.inner.filling.borrow(), key);
-            if !all_cached {
+            if !(is_held || is_from_flash || is_in_memory(&self.inner.filling.borrow(), key)) {
+                missing = Some(number);
                 break;
             }
         }
-        Piece::Start { all_cached, all_on_flash }
+        (Piece::Start { all_cached: missing.is_none(), all_on_flash }, missing)
     }
 
-    /// True when the piece is in memory. Prefetches the cache lines that the read will need.
-    fn is_held(&self, key: Key) -> bool {
-        let memory = self.inner.memory.borrow();
-        let Some((data, spot)) = memory.look_at(key, self.head) else { return false };
-        prefetch_cacheline(data.as_bytes().get(..1).unwrap_or_default());
-        spot.iter().for_each(|spot| self.inner.holdings.prefetch_read(spot));
-        true
-    }
-
-    /// True when the piece is on flash. Starts its device read if a buffer is free.
-    fn start_first(&mut self, number: u64, key: Key) -> bool {
-        let Some(found) = self.inner.holdings.find(key) else { return false };
-        if !self.range.is_empty() {
-            self.current = self.start_ahead(number, self.range.start, found);
+    async fn deliver_all(&mut self, missing: Option<u64>) -> Result<(), Failure> {
+        if let Some(number) = missing.filter(|_| !self.keeping.is_confirmed) {
+            self.ask_first(number).await?;
         }
-        true
+        self.all_pieces().await
+    }
+
+    /// Asks the origin for the first missing piece before any cached byte is delivered. So a
+    /// version that is gone at the origin is found while the caller can still serve another.
+    async fn ask_first(&mut self, number: u64) -> Result<(), Failure> {
+        let at = number * self.piece;
+        if at <= self.range.start {
+            return Ok(());
+        }
+        let (piece, _) = self.fetched(number, at);
+        self.listener = Some(Listener::join(self.listener.take(), piece.fetch()));
+        match piece.bytes_from(piece.start, piece.end()).await {
+            // A fetch that ended early says nothing: the read asks again when it comes there.
+            Ok(_) | Err(ReadError::Gone) => Ok(()),
+            Err(error) => Err(Failure::Source(error)),
+        }
     }
 
     async fn all_pieces(&mut self) -> Result<(), Failure> {
@@ -266,6 +266,14 @@ impl Read<'_> {
             self.listener = self.listener.take().and_then(|listener| listener.passed(wanted.end));
             return self.deliver(bytes).await.map_err(|failure| (wanted.start, failure));
         }
+        let (piece, source) = self.fetched(number, wanted.start);
+        self.count_piece(number, source);
+        self.follow(&piece, wanted).await
+    }
+
+    /// Piece `number` in a fetch: in one under way, or in a new one.
+    fn fetched(&mut self, number: u64, at: u64) -> (Rc<FillPiece>, HitSource) {
+        let key = self.version.piece(number);
         let under_way = self.inner.filling.borrow().get(&key).cloned();
         // A follower may use every piece of its fetch, even after a removal: they are all one
         // version.
@@ -273,28 +281,20 @@ impl Read<'_> {
             self.listener.as_ref().is_some_and(|listener| listener.is_of(piece.fetch()))
         };
         let under_way = under_way.filter(|piece| piece.is_current() || is_followed(piece));
-        let piece = match under_way {
-            Some(piece) => {
-                let is_complete = piece.is_complete();
-                self.count_piece(
-                    number,
-                    if is_complete { HitSource::Memory } else { HitSource::Joined },
-                );
-                if self.asked_until <= number {
-                    piece.note_joined();
-                }
-                piece
+        if let Some(piece) = under_way {
+            let is_complete = piece.is_complete();
+            let source = if is_complete { HitSource::Memory } else { HitSource::Joined };
+            if !self.asked.contains(&number) {
+                piece.note_joined();
             }
-            None => {
-                let range = wanted.start..self.end_to_ask_for(wanted.start);
-                let run = self.inner.missing_run(self.version, self.head, &range, number);
-                self.asked_until = run.end;
-                self.count_piece(number, HitSource::Missed);
-                let of = (self.object.clone(), self.head.clone());
-                self.inner.start_fill(of, (self.key, self.version), (run, number))
-            }
-        };
-        self.follow(&piece, wanted).await
+            return (piece, source);
+        }
+        let range = at..self.end_to_ask_for(at);
+        let run = self.inner.missing_run(self.version, self.head, &range, number);
+        self.asked = run.clone();
+        let of = (self.object.clone(), self.head.clone());
+        let piece = self.inner.start_fill(of, (self.key, self.version), (run, number));
+        (piece, HitSource::Missed)
     }
 
     fn end_to_ask_for(&mut self, at: u64) -> u64 {
@@ -305,7 +305,7 @@ impl Read<'_> {
     /// Counts the source of a piece. A piece that this read requested from the origin counts as
     /// missed, wherever it is by now.
     fn count_piece(&self, number: u64, source: HitSource) {
-        let source = if number < self.asked_until { HitSource::Missed } else { source };
+        let source = if self.asked.contains(&number) { HitSource::Missed } else { source };
         self.inner.count(|stats| {
             stats.pieces += 1;
             match source {
@@ -345,121 +345,9 @@ impl Read<'_> {
         Ok(())
     }
 
-    fn read_memory(&self, number: u64, key: Key, wanted: &Range<u64>) -> Option<Bytes> {
-        let mut memory = self.inner.memory.borrow_mut();
-        let (data, spot) = memory.read(key, self.head)?;
-        // The policy counts a DRAM hit as a read, so that the flash copy does not look cold.
-        let retention = self.keeping.retention;
-        self.inner.holdings.note_read_elsewhere((key, spot), retention, self.inner.now());
-        drop(memory);
-        if RetentionClass::Usual < retention {
-            self.inner.promote(key, self.head, retention);
-        }
-        let start = number * self.piece;
-        let wanted = index(wanted.start - start)..index(wanted.end - start);
-        Some(data.cut(wanted).into_bytes())
-    }
-
-    async fn read_flash(&mut self, number: u64, key: Key, wanted: &Range<u64>) -> Option<Bytes> {
-        if !self.is_under_way(number) {
-            self.current = Some(self.start_now(number, key, wanted).await?);
-        }
-        self.read_ahead(number);
-        let PendingRead { reading, spot, .. } = self.current.as_mut()?;
-        let (outcome, spot) = (reading.done().await, *spot);
-        self.current = None;
-        match outcome {
-            Ok(payload) => {
-                self.inner.holdings.note_read(&spot, self.keeping.retention, self.inner.now());
-                self.inner.count(|stats| stats.served_flash_bytes += payload.len() as u64);
-                self.keep_in_memory(key, spot, &payload);
-                Some(payload.into_bytes())
-            }
-            Err(error) => {
-                self.inner.forget_damaged(key, spot.extent, error);
-                None
-            }
-        }
-    }
-
-    /// Waits for a buffer and starts the device read of a piece. `None`: not on flash.
-    async fn start_now(&self, number: u64, key: Key, wanted: &Range<u64>) -> Option<PendingRead> {
-        let found = self.inner.holdings.find(key)?;
-        let within = self.within(number, wanted, &found)?;
-        let buffer = self.inner.buffer(Log::read_blocks(found.extent, &within)).await;
-        // Reclaim may have emptied the zone while the read waited for a buffer.
-        if self.inner.holdings.find(key)?.extent != found.extent {
-            return None;
-        }
-        let (place, spot) = ((key, found.extent), found.spot());
-        let reading = self.inner.log.start_read(place, found.checks, &within, buffer);
-        Some(PendingRead { number, reading, spot })
-    }
-
-    /// Copies a whole piece into the hot set if the hot set admits it.
-    fn keep_in_memory(&self, key: Key, spot: EntryRef, payload: &Payload) {
-        let len = spot.extent.len;
-        if payload.len() != len as usize {
-            return;
-        }
-        let mut memory = self.inner.memory.borrow_mut();
-        if memory.wants(key, zonal_base::Bytes(len.into())) {
-            memory.keep((key, spot), self.head, payload);
-        }
-    }
-
-    /// Starts device reads of the next pieces, as far as they are on flash and memory is not short.
-    fn read_ahead(&mut self, number: u64) {
-        let piece = self.piece;
-        let mut next = self.ahead.back().map_or(number, |ahead| ahead.number) + 1;
-        while self.ahead.len() < READ_AHEAD && next * piece < self.range.end {
-            let key = self.version.piece(next);
-            if self.inner.memory.borrow().has(key, self.head) {
-                next += 1;
-                continue;
-            }
-            let found = self.inner.holdings.find(key);
-            let found = found.filter(|_| !self.inner.is_memory_short(piece));
-            let ahead = found.and_then(|found| self.start_ahead(next, next * piece, found));
-            let Some(ahead) = ahead else { return };
-            self.ahead.push_back(ahead);
-            next += 1;
-        }
-    }
-
-    /// Starts the device read of piece `number` from `at` on, if a buffer is free.
-    fn start_ahead(&self, number: u64, at: u64, found: IndexEntry) -> Option<PendingRead> {
-        let within = self.within(number, &self.wanted(number, at), &found)?;
-        let blocks = Log::read_blocks(found.extent, &within);
-        let buffer = self.inner.ports.buffers.try_take(blocks)?;
-        let (place, spot) = ((self.version.piece(number), found.extent), found.spot());
-        let reading = self.inner.log.start_read(place, found.checks, &within, buffer);
-        Some(PendingRead { number, reading, spot })
-    }
-
-    /// True when the device read of the piece is in flight; that read becomes the current one.
-    /// Reads of pieces that were passed are dropped.
-    fn is_under_way(&mut self, number: u64) -> bool {
-        if self.current.as_ref().is_some_and(|current| current.number == number) {
-            return true;
-        }
-        while self.ahead.pop_front_if(|ahead| ahead.number < number).is_some() {}
-        self.current = self.ahead.pop_front_if(|ahead| ahead.number == number);
-        self.current.is_some()
-    }
-
     /// The requested part of piece `number`, from `at` on.
     fn wanted(&self, number: u64, at: u64) -> Range<u64> {
         at..self.range.end.min((number + 1) * self.piece)
-    }
-
-    /// Converts `wanted` to a range of the record. `None`: the record's length is not the piece's.
-    fn within(&self, number: u64, wanted: &Range<u64>, found: &IndexEntry) -> Option<Range<u32>> {
-        let start = number * self.piece;
-        let len = self.head.size.min(start + self.piece) - start;
-        let narrow = |n: u64| low_u32(index(n));
-        let is_piece = u64::from(found.extent.len) == len;
-        is_piece.then(|| narrow(wanted.start - start)..narrow(wanted.end - start))
     }
 
     async fn deliver(&mut self, bytes: Bytes) -> Result<(), Failure> {

@@ -8,58 +8,73 @@ use zonal_zonelog::{Extent, Key, Log, LogRead, ReadError as LogReadError, Record
 use crate::cache::Inner;
 use crate::index::IndexEntry;
 
+/// Why a record was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// The device did not answer in time. The record is still there.
+    Late,
+    /// The record is damaged or was removed: the index has it no more.
+    Gone,
+}
+
+/// Attempts to read a record that reclaim must keep. Each takes a read deadline, and together they
+/// take longer than it takes a host to isolate a silent or slow device. So a pinned record is lost
+/// only if its block alone is slow.
+pub(crate) const LATE_TRIES: u32 = 6;
+
 impl Inner {
-    /// Reads a whole record. `None` when it is unreadable: it is then removed from the index.
-    pub(crate) async fn read_whole(&self, key: Key, found: IndexEntry) -> Option<Payload> {
+    /// Reads a whole record.
+    pub(crate) async fn read_whole(&self, key: Key, found: IndexEntry) -> Result<Payload, Unread> {
         let extent = found.extent;
         let blocks = self.blocks_of_whole(key, extent)?;
         let buffer = self.ports.buffers.take(blocks).await;
         let payload = self.start_whole(key, found, buffer)?.done().await;
-        payload.map_err(|error| self.forget_damaged(key, extent, error)).ok()
+        payload.map_err(|error| self.note_unread(key, extent, error))
     }
 
     /// Like [`Inner::read_whole`], for a rewrite. Takes a reserved buffer: reclaim must not wait
     /// for readers that wait for reclaim.
-    pub(crate) async fn read_to_rewrite(&self, key: Key, found: IndexEntry) -> Option<Payload> {
+    pub(crate) async fn read_to_rewrite(
+        &self,
+        key: Key,
+        found: IndexEntry,
+    ) -> Result<Payload, Unread> {
         let extent = found.extent;
         let blocks = self.blocks_of_whole(key, extent)?;
         let buffer = self.ports.buffers.take_reserved(blocks).await;
         let data = self.start_whole(key, found, buffer)?.done_as_data().await;
-        data.map_err(|error| self.forget_damaged(key, extent, error)).ok()
+        data.map_err(|error| self.note_unread(key, extent, error))
     }
 
-    /// Blocks of a buffer for the whole record. `None` for a record that is larger than all
-    /// buffers, from a time of larger chunks. It is removed from the index, because no read
-    /// requests it any more.
-    fn blocks_of_whole(&self, key: Key, extent: Extent) -> Option<Blocks> {
+    /// Blocks of a buffer for the whole record. A record that is larger than all buffers is from a
+    /// time of larger chunks. It is removed from the index, because no read requests it any more.
+    fn blocks_of_whole(&self, key: Key, extent: Extent) -> Result<Blocks, Unread> {
         let blocks = Log::read_blocks(extent, &(0..extent.len));
         if blocks <= self.ports.buffers.pool().largest() {
-            return Some(blocks);
+            return Ok(blocks);
         }
         self.holdings.forget_at(key, extent);
-        None
+        Err(Unread::Gone)
     }
 
-    /// Starts the read. `None` when the record is gone: reclaim may have emptied its zone during
-    /// the wait for a buffer.
-    fn start_whole(&self, key: Key, found: IndexEntry, buffer: Buffer) -> Option<LogRead> {
-        if self.holdings.find(key)?.extent != found.extent {
-            return None;
+    /// Starts the read, unless reclaim has emptied the record's zone during the wait for a buffer.
+    fn start_whole(&self, key: Key, found: IndexEntry, buffer: Buffer) -> Result<LogRead, Unread> {
+        if self.holdings.find(key).is_none_or(|now| now.extent != found.extent) {
+            return Err(Unread::Gone);
         }
         let place = (key, found.extent);
-        Some(self.log.start_read(place, found.checks, &(0..found.extent.len), buffer))
+        Ok(self.log.start_read(place, found.checks, &(0..found.extent.len), buffer))
     }
 
-    pub(crate) fn forget_damaged(&self, key: Key, extent: Extent, error: LogReadError) {
-        let is_late = error == LogReadError::Device(DeviceError::TimedOut);
-        // A head whose read timed out stays in the index, because a newer head must still replace
-        // it. Without the entry no tombstone is written for the old head, and a restart may find it
-        // again.
-        if is_late && self.holdings.is_head(key) {
-            return;
+    /// Handles a failed read. A late record stays in the index, with its pin: its data are intact,
+    /// and another read may succeed. A damaged one is removed.
+    pub(crate) fn note_unread(&self, key: Key, extent: Extent, error: LogReadError) -> Unread {
+        if error == LogReadError::Device(DeviceError::TimedOut) {
+            return Unread::Late;
         }
-        self.count(|stats| stats.damaged += u64::from(!is_late));
+        self.count(|stats| stats.damaged += 1);
         self.holdings.forget_at(key, extent);
+        Unread::Gone
     }
 
     /// Copies a record into the log's layout: packed records as they are, longer ones in whole

@@ -58,9 +58,10 @@ pub(crate) struct WatchedObject {
     epoch: u64,
     /// Removals in flight.
     removals: u32,
-    /// Generation of the last head that entered the index during a removal of the object. An older
-    /// fetch must not replace it.
+    /// Generation of the last head of another version. An older head must not replace it.
     published: u64,
+    /// Generation of the last head: of another version, or with other headers.
+    refreshed: u64,
 }
 
 impl WatchedObject {
@@ -96,14 +97,24 @@ impl EpochGuard {
         is_current == Some(true) || inner.settings.has(Mutation::EpochIgnored)
     }
 
-    /// Registers that a head of this generation was published.
+    /// Registers that a head of another version was published with this generation.
     pub(crate) fn publish(&self, generation: u64) {
-        self.with(|watched| watched.published = generation);
+        self.with(|watched| (watched.published, watched.refreshed) = (generation, generation));
     }
 
-    /// True when a newer head than this generation was published.
+    /// Registers that the head got other headers or another state, with this generation.
+    pub(crate) fn refresh(&self, generation: u64) {
+        self.with(|watched| watched.refreshed = generation);
+    }
+
+    /// True when a head of another version was published after this generation.
     pub(crate) fn is_replaced(&self, generation: u64) -> bool {
         self.with(|watched| generation < watched.published) == Some(true)
+    }
+
+    /// True when the object has a newer head than this generation, of this or another version.
+    pub(crate) fn is_outdated(&self, generation: u64) -> bool {
+        self.with(|watched| generation < watched.refreshed) == Some(true)
     }
 
     fn with<T>(&self, look: impl FnOnce(&mut WatchedObject) -> T) -> Option<T> {
@@ -151,9 +162,9 @@ impl Cache {
         // Without the head, the cache no longer knows the object's pinned pieces, so their pins go
         // first.
         if inner.holdings.pinned() != Bytes(0)
-            && let Some(known) = inner.known_head(object, key).await
+            && let Ok(Some(known)) = inner.known_head(object, key).await
         {
-            inner.forget_pins(key, &known.head);
+            inner.release_pins(key, &known.head);
         }
         inner.bury(inner.begin_removal(object, key)).await?;
         inner.count(|stats| stats.removals += 1);
@@ -245,7 +256,7 @@ impl Inner {
     pub(crate) fn watch(self: &Rc<Self>, object: &ObjectName, key: ObjectKey) -> EpochGuard {
         let new = || {
             let (name, removals) = (object.clone(), self.purges_of(object));
-            WatchedObject { name, watchers: 0, epoch: 0, removals, published: 0 }
+            WatchedObject { name, watchers: 0, epoch: 0, removals, published: 0, refreshed: 0 }
         };
         self.watched.borrow_mut().entry(key).or_insert_with(new).watchers += 1;
         EpochGuard { inner: Rc::downgrade(self), key }

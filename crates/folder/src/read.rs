@@ -18,6 +18,7 @@ use std::task::{Context, Poll, ready};
 use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderValue;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use zonal_origin::serving::no_such_key;
@@ -127,8 +128,9 @@ pub(crate) fn head_of(version: &Version, key: &str) -> ObjectHead {
     ObjectHead {
         size: version.size,
         etag: Some(version.etag()),
+        version_id: None,
         last_modified: Some(version.last_modified().http_date()),
-        headers: vec![("content-type".to_owned(), content_type::of(key).to_owned())],
+        headers: vec![("content-type".to_owned(), HeaderValue::from_static(content_type::of(key)))],
     }
 }
 

@@ -28,8 +28,11 @@ impl Backend for OriginBackend {
             Ok(OriginHead {
                 size: head.size,
                 etag: head.etag.unwrap_or_default().into(),
+                version_id: head.version_id.unwrap_or_default().into(),
                 last_modified: head.last_modified.unwrap_or_default().into(),
-                headers: headers.map(|(name, value)| (name.into(), value.into())).collect(),
+                headers: headers
+                    .map(|(name, value)| (name.into(), value.as_bytes().into()))
+                    .collect(),
             })
         })
     }
@@ -64,7 +67,8 @@ impl BodyStream for Stream {
 }
 
 fn header<'a>(head: &'a Head, name: &str) -> Option<&'a str> {
-    head.headers.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
+    let (_, value) = head.headers.iter().find(|(known, _)| **known == *name)?;
+    str::from_utf8(value).ok()
 }
 
 fn named(object: &ObjectName) -> zonal_origin::ObjectName {

@@ -36,6 +36,8 @@ pub enum BypassReason {
     NoEtag,
     /// The object's headers exceed the cache's limit.
     HeadersTooLong,
+    /// The object has more pieces than the cache can number.
+    TooLarge,
     /// The origin has no such object.
     NotFound,
     /// The origin denies access to the cache's own request.
@@ -46,6 +48,8 @@ pub enum BypassReason {
     Changed,
     /// The shard of the object has lost its device.
     CacheLost,
+    /// The device of the object's shard did not answer in time.
+    CacheLate,
     /// With `authorization = "origin"`: only the origin can answer this request.
     OriginAuthorizes,
     /// With `authorization = "origin"`: the origin did not confirm the cached version.
@@ -54,7 +58,7 @@ pub enum BypassReason {
 
 impl BypassReason {
     /// All reasons, in the order of the counters.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Operation,
         Self::CachingOff,
         Self::KeepNever,
@@ -66,11 +70,13 @@ impl BypassReason {
         Self::BucketOwner,
         Self::NoEtag,
         Self::HeadersTooLong,
+        Self::TooLarge,
         Self::NotFound,
         Self::Denied,
         Self::OriginStatus,
         Self::Changed,
         Self::CacheLost,
+        Self::CacheLate,
         Self::OriginAuthorizes,
         Self::NotConfirmed,
     ];
@@ -90,11 +96,13 @@ impl BypassReason {
             Self::BucketOwner => "bucket-owner",
             Self::NoEtag => "no-etag",
             Self::HeadersTooLong => "headers-too-long",
+            Self::TooLarge => "too-large",
             Self::NotFound => "not-found",
             Self::Denied => "denied",
             Self::OriginStatus => "origin-status",
             Self::Changed => "changed",
             Self::CacheLost => "cache-lost",
+            Self::CacheLate => "cache-late",
             Self::OriginAuthorizes => "origin-authorizes",
             Self::NotConfirmed => "not-confirmed",
         }
@@ -115,11 +123,13 @@ impl BypassReason {
             Self::BucketOwner => "the origin does not confirm the expected owner of the bucket",
             Self::NoEtag => "the origin sends no strong ETag",
             Self::HeadersTooLong => "the headers of the object are too long",
+            Self::TooLarge => "the object has more than 2^32 pieces",
             Self::NotFound => "the origin has no such object",
             Self::Denied => "the origin refuses the cache's own request",
             Self::OriginStatus => "the origin answers the cache's own request with an error",
             Self::Changed => "the object changed while it was read",
             Self::CacheLost => "the device of the object's shard is lost",
+            Self::CacheLate => "the device of the object's shard did not answer in time",
             Self::OriginAuthorizes => "only the origin can authorize this request",
             Self::NotConfirmed => "the origin did not confirm the cached version",
         }
@@ -138,6 +148,7 @@ impl BypassReason {
             }
             Self::NoEtag => "such objects are never cached: configure the origin to send ETags",
             Self::HeadersTooLong => "the cache keeps 16 KiB of headers for an object",
+            Self::TooLarge => "configure a larger chunk size for these objects",
             Self::VersionId | Self::PartNumber => {
                 "only whole objects and ranges of the current version are cached"
             }
@@ -157,6 +168,7 @@ impl BypassReason {
             | Self::NotFound
             | Self::Changed
             | Self::CacheLost
+            | Self::CacheLate
             | Self::OriginAuthorizes
             | Self::NotConfirmed => return None,
         })

@@ -128,6 +128,9 @@ impl Decision {
         if !head.last_modified.is_empty() {
             headers.insert(LAST_MODIFIED, text(&head.last_modified));
         }
+        if !head.version_id.is_empty() && *self != Self::NotModified {
+            headers.insert(VERSION_ID, text(&head.version_id));
+        }
         // An SDK would reject a partial response with the checksum of the whole object.
         let with_checksum = matches!(self, Self::Whole | Self::OnlyPart) && wants_checksum;
         for (name, value) in &head.headers {
@@ -136,7 +139,7 @@ impl Decision {
                 _ => !name.starts_with("x-amz-checksum-") || with_checksum,
             };
             if let (true, Ok(name)) = (handed_on, HeaderName::from_bytes(name.as_bytes())) {
-                headers.append(name, text(value));
+                headers.append(name, bytes(value));
             }
         }
         if *self == Self::NotModified {
@@ -160,9 +163,15 @@ impl Decision {
 /// response.
 const HEADERS_EXPECTED: usize = 12;
 
+const VERSION_ID: HeaderName = HeaderName::from_static("x-amz-version-id");
+
 /// A header value of the origin as a header value. One that is not legal becomes empty.
 fn text(value: &str) -> HeaderValue {
-    HeaderValue::from_str(value).unwrap_or(HeaderValue::from_static(""))
+    bytes(value.as_bytes())
+}
+
+fn bytes(value: &[u8]) -> HeaderValue {
+    HeaderValue::from_bytes(value).unwrap_or(HeaderValue::from_static(""))
 }
 
 /// Response headers that the request sets with `response-*` parameters.

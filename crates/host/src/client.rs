@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use zonal_cache::{
     ChunkRules, FreshnessPolicy, Head, InvalidationTarget, LookupError, ObjectName, Opened,
-    ReadError, ReadHints, RemoveError, Residency, RetentionClass, STRIPE,
+    OriginFault, ReadError, ReadHints, RemoveError, Residency, RetentionClass, STRIPE,
 };
 use zonal_policy::SampleRank;
 
@@ -69,7 +69,7 @@ impl Client {
     ) -> Result<(Opened, Result<StripedRead, ReadError>), LookupError> {
         let ((to, from), (reply, mut answer)) = (pipe(), oneshot::channel());
         let range_of = Box::new(range_of);
-        let (trust, keeping) = (trust.into(), keeping(retention));
+        let (trust, mut keeping) = (trust.into(), keeping(retention));
         let get = Request::Get { object: object.clone(), trust, keeping, range_of, reply, to };
         self.home(object).send(get).await.map_err(|_| LookupError::Gone)?;
         let mut reading = StripedRead::from_pipe(from);
@@ -78,14 +78,21 @@ impl Client {
         let (opened, range) = answer.try_recv().unwrap_or(Err(LookupError::Gone))?;
         let begun = with_head(&range);
         let reading = match first {
-            _ if begun.is_empty() => self.read_for(keeping, object, &opened.head, range).await,
+            _ if begun.is_empty() => {
+                keeping.is_confirmed = opened.found.is_confirmed();
+                self.read_for(keeping, object, &opened.head, range).await
+            }
             Ok(()) => {
                 reading.all_cached &= self.stripes_cached(object, &opened.head, &range, 1).await;
+                keeping.is_confirmed = true;
                 let rest = self.rest(object, &opened.head, begun.end..range.end, keeping);
                 reading.continue_with(begun.end - begun.start, rest);
                 Ok(reading)
             }
-            Err(error) => Err(error),
+            Err(error) => {
+                self.note_refusal(object, &opened.head, error);
+                Err(error)
+            }
         };
         Ok((opened, reading))
     }
@@ -192,6 +199,24 @@ impl Client {
     pub fn note_etag(&self, object: &ObjectName) {
         // The hint is dropped if the shard's queue is full: the next response repeats it.
         let _ = self.home(object).try_send(Request::NoteEtag { object: object.clone() });
+    }
+
+    /// Tells the cache when a read failed because the origin refused this version. The object is
+    /// not served from then on before the origin has been asked again.
+    pub(crate) fn note_refusal(&self, object: &ObjectName, head: &Arc<Head>, error: ReadError) {
+        let is_refusal = match error {
+            ReadError::Changed => true,
+            ReadError::Origin(fault) => {
+                matches!(fault, OriginFault::NotFound | OriginFault::Denied)
+            }
+            ReadError::Overloaded | ReadError::Gone => false,
+        };
+        if !is_refusal {
+            return;
+        }
+        // The hint is dropped if the shard's queue is full: the next refusal repeats it.
+        let distrust = Request::Distrust { object: object.clone(), head: head.clone() };
+        let _ = self.home(object).try_send(distrust);
     }
 
     /// Invalidates an object. Durable: once this returns, none of its cached bytes is served, even
@@ -326,7 +351,7 @@ impl Client {
 /// Read hints with a new random admission rank, so that all stripes of a read are admitted or
 /// rejected together, on every shard.
 fn keeping(retention: RetentionClass) -> ReadHints {
-    ReadHints { retention, rank: SampleRank::of(fastrand::u64(..)) }
+    ReadHints { retention, is_confirmed: false, rank: SampleRank::of(fastrand::u64(..)) }
 }
 
 /// Stripes that a range touches, each with its part of the range.

@@ -1,14 +1,18 @@
 //! The real clock: nanoseconds since 1970, monotonic.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::time::{ClockId, clock_gettime};
 use zonal_base::Nanos;
 
-/// A clock set to the wall clock once and then driven by the monotonic clock. Times stored on flash
-/// stay valid after a restart, and steps of the wall clock do not disturb deadlines.
+/// A clock set to the wall clock once and then driven by a clock that never steps. Times stored on
+/// flash stay valid after a restart, and steps of the wall clock do not disturb deadlines.
+///
+/// Time in which the machine is suspended counts. Otherwise a suspend would make cached heads live
+/// longer.
 #[derive(Clone, Copy, Debug)]
 pub struct RealClock {
-    started: Instant,
+    started: Nanos,
     started_at: Nanos,
 }
 
@@ -18,13 +22,19 @@ impl RealClock {
     pub fn start() -> Self {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let started_at = Nanos(u64::try_from(since_1970.as_nanos()).unwrap_or(0));
-        Self { started: Instant::now(), started_at }
+        Self { started: since_boot(), started_at }
     }
 
     /// Nanoseconds since 1970.
     #[must_use]
     pub fn now(&self) -> Nanos {
-        let elapsed = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX / 2);
-        Nanos(self.started_at.0 + elapsed)
+        self.started_at + since_boot().since(self.started)
     }
+}
+
+/// Nanoseconds since the boot of the machine, with the time in which it was suspended.
+fn since_boot() -> Nanos {
+    let time = clock_gettime(ClockId::Boottime);
+    let part = |value: i64| u64::try_from(value).unwrap_or_default();
+    Nanos::secs(part(time.tv_sec)) + Nanos(part(time.tv_nsec))
 }

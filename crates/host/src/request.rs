@@ -84,6 +84,11 @@ pub(crate) enum Request {
     NoteEtag {
         object: ObjectName,
     },
+    /// The origin refused a fetch of this version.
+    Distrust {
+        object: ObjectName,
+        head: Arc<Head>,
+    },
     Remove {
         target: InvalidationTarget,
         reply: oneshot::Sender<Result<(), RemoveError>>,

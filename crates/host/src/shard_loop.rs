@@ -205,7 +205,7 @@ impl ShardLoop {
             Request::Open { object, trust, retention, reply } => spawner.spawn(async move {
                 let _ = reply.send(cache.open(&object, trust, retention).await);
             }),
-            Request::Get { object, trust, keeping, range_of, reply, to } => {
+            Request::Get { object, trust, mut keeping, range_of, reply, to } => {
                 let peers = self.peers.clone();
                 spawner.spawn(async move {
                     // The caller does not wait for this reply: the first bytes, or the end of the
@@ -214,6 +214,7 @@ impl ShardLoop {
                         Ok(opened) => opened,
                         Err(error) => return drop(reply.send(Err(error))),
                     };
+                    keeping.is_confirmed = opened.found.is_confirmed();
                     let (head, range) = (opened.head.clone(), range_of(&opened));
                     let begun = with_head(&range);
                     // Prefetch before the read starts, so that both origin requests leave together.
@@ -245,6 +246,9 @@ impl ShardLoop {
                 let _ = reply.send(());
             }
             Request::NoteEtag { object } => cache.note_etag(&object),
+            Request::Distrust { object, head } => spawner.spawn(async move {
+                cache.distrust(&object, &head).await;
+            }),
             Request::Remove { target, reply } => self.start_removal(cache, target, reply),
             Request::Settle { reply } => spawner.spawn(async move {
                 cache.settle().await;

@@ -79,6 +79,8 @@ impl Remainder {
         let (object, head) = (self.object.clone(), self.head.clone());
         let shard = self.client.stripe(&object, stripe).clone();
         let keeping = self.keeping;
+        // By the next stripe the response has begun, so nothing is gained by asking first.
+        self.keeping.is_confirmed = true;
         let asking = Box::pin(async move {
             let read = Request::Read { object, head, range, keeping, to };
             shard.send(read).await.map_err(|_| ReadError::Gone)?;
@@ -197,6 +199,9 @@ impl StripedRead {
     }
 
     fn end(&mut self, error: ReadError) -> Poll<Option<Result<Bytes, ReadError>>> {
+        if let Some(rest) = &self.rest {
+            rest.client.note_refusal(&rest.object, &rest.head, error);
+        }
         (self.now, self.next, self.rest) = (StripePart::DRAINED, None, None);
         Poll::Ready(Some(Err(error)))
     }

@@ -20,12 +20,14 @@ pub struct ObjectHead {
     /// ETag exactly as sent, including quotes and `W/`. Without a strong ETag no version can be
     /// pinned; the caller decides how to serve such an object.
     pub etag: Option<String>,
+    /// Version ID exactly as sent.
+    pub version_id: Option<String>,
     /// `Last-Modified` exactly as sent.
     pub last_modified: Option<String>,
     /// Headers that clients receive unchanged, with lower-case names: content headers except the
-    /// length, caching headers, and `x-amz-*` except those of a single request. A value that is not
-    /// UTF-8 is left out. Sorted by name, so that heads compare equal in any order of headers.
-    pub headers: Vec<(String, String)>,
+    /// length, caching headers, and `x-amz-*` except those of a single request and the version ID.
+    /// Sorted by name, so that heads compare equal in any order of headers.
+    pub headers: Vec<(String, HeaderValue)>,
 }
 
 impl ObjectHead {
@@ -38,14 +40,14 @@ impl ObjectHead {
     /// The metadata that response headers describe, for an object of `size` bytes.
     pub(crate) fn from_headers(size: u64, headers: &HeaderMap) -> Self {
         let handed_on = headers.iter().filter(|(name, _)| is_handed_on(name.as_str()));
-        let mut handed_on: Vec<(String, String)> = handed_on
-            .filter_map(|(name, value)| Some((name.as_str().to_owned(), text(value)?)))
-            .collect();
+        let mut handed_on: Vec<(String, HeaderValue)> =
+            handed_on.map(|(name, value)| (name.as_str().to_owned(), value.clone())).collect();
         // A stable sort: values of one header keep their order.
         handed_on.sort_by(|(name, _), (other, _)| name.cmp(other));
         Self {
             size,
             etag: headers.get(ETAG).and_then(text),
+            version_id: headers.get(VERSION_ID).and_then(text),
             last_modified: headers.get(LAST_MODIFIED).and_then(text),
             headers: handed_on,
         }
@@ -63,8 +65,11 @@ fn is_handed_on(name: &str) -> bool {
         "cache-control",
         "expires",
     ];
-    CONTENT.contains(&name) || (name.starts_with("x-amz-") && !OF_ONE_REQUEST.contains(&name))
+    let is_of_the_object = !OF_ONE_REQUEST.contains(&name) && name != VERSION_ID;
+    CONTENT.contains(&name) || (name.starts_with("x-amz-") && is_of_the_object)
 }
+
+const VERSION_ID: &str = "x-amz-version-id";
 
 fn text(value: &HeaderValue) -> Option<String> {
     str::from_utf8(value.as_bytes()).ok().map(str::to_owned)

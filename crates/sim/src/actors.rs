@@ -246,7 +246,9 @@ fn start_read(
     let (consumer, heard) = ReadClient::new(stage.clock.clone(), step);
     let (cache, name, head) = (stage.cache.clone(), name.clone(), head.clone());
     let (clock, drop_after) = (stage.clock.clone(), step.drop_after);
-    let keeping = ReadHints { retention, rank: SampleRank::of(mix64(clock.now().0)) };
+    let chance = mix64(clock.now().0);
+    let keeping =
+        ReadHints { retention, is_confirmed: chance & 1 == 0, rank: SampleRank::of(chance) };
     // A task of its own, as in the real host. Some tasks are dropped before their end.
     stage.spawner.spawn(async move {
         let reading = cache.read(&name, &head, range, keeping, Box::new(consumer));

@@ -125,7 +125,7 @@ impl Object {
             Tag::Missing => String::new(),
         };
         let note = "0".repeat(self.metadata) + &version.to_string();
-        let headers = vec![("x-amz-meta-note".into(), note.into())];
+        let headers = vec![("x-amz-meta-note".into(), note.into_bytes().into())];
         OriginHead { size: content.size, etag: etag.into(), headers, ..OriginHead::default() }
     }
 

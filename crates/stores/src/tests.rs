@@ -7,7 +7,7 @@ mod served;
 
 use std::time::{Duration, Instant};
 
-use http::{Request, StatusCode};
+use http::{HeaderValue, Request, StatusCode};
 use http_body_util::BodyExt;
 use served::{Served, Speaks};
 use zonal_origin::conformance::{Subject, lists, reads, refusals_to_write};
@@ -118,7 +118,7 @@ async fn what_users_said_of_an_object_reaches_s3_clients() {
             ("x-amz-meta-owner", "me"),
             ("x-amz-meta-team", "us"),
         ];
-        let known = known.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let known = known.map(|(name, value)| (name.to_owned(), HeaderValue::from_static(value)));
         assert_eq!(head.headers, known);
         let (status, headers, text) = ask(&origin, "/shown/k.json", None).await;
         assert_eq!(

@@ -208,7 +208,11 @@ impl Rig {
         self.executor.spawner().spawn(async move {
             let opened = cache.open(&object, Freshness::Immutable, RetentionClass::Usual).await;
             let head: Arc<Head> = opened.expect("the origin has it").head;
-            let keeping = ReadHints { retention: RetentionClass::Usual, rank: SampleRank::of(0) };
+            let keeping = ReadHints {
+                retention: RetentionClass::Usual,
+                is_confirmed: true,
+                rank: SampleRank::of(0),
+            };
             cache.read(&object, &head, 0..OBJECT_BYTES, keeping, Box::new(tap)).await;
         });
         reader

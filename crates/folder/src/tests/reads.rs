@@ -10,7 +10,10 @@ async fn a_file_is_an_object_with_a_strong_etag() {
     let etag = head.etag.unwrap();
     assert!(etag.starts_with('"') && etag.ends_with("-1\""), "{etag}");
     assert!(head.last_modified.unwrap().ends_with(" GMT"));
-    assert_eq!(head.headers, [("content-type".into(), "application/json".into())]);
+    assert_eq!(
+        head.headers,
+        [("content-type".to_owned(), http::HeaderValue::from_static("application/json"))]
+    );
     assert_eq!(folder.get("dir/a b.json", 4..7, Some(&etag)).await.unwrap(), b"a b");
     let stats = folder.origin.stats();
     assert_eq!((stats.heads.get(), stats.gets.get(), stats.received_bytes.get()), (1, 1, 3));

@@ -5,10 +5,11 @@ use http::header::RANGE;
 use super::*;
 
 fn head() -> Head {
-    let pair = |name: &str, value: &str| (Box::from(name), Box::from(value));
+    let pair = |name: &str, value: &str| (Box::from(name), Box::from(value.as_bytes()));
     Head {
         size: 100,
         etag: "\"e1\"".into(),
+        version_id: "".into(),
         last_modified: "Sat, 21 Nov 2026 07:00:00 GMT".into(),
         headers: vec![
             pair("content-type", "text/plain"),

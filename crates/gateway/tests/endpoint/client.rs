@@ -193,7 +193,9 @@ impl Connection {
             }
         };
         let head: Vec<u8> = self.unread.drain(..end + 4).collect();
-        let head = String::from_utf8(head).unwrap();
+        // Latin-1, as in older HTTP, when it is not UTF-8.
+        let head = String::from_utf8(head)
+            .unwrap_or_else(|error| error.as_bytes().iter().copied().map(char::from).collect());
         let mut lines = head.trim_end().split("\r\n");
         let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
         let headers = lines.map(|line| line.split_once(": ").expect("a header"));

@@ -36,6 +36,8 @@ mod secured;
 #[cfg(test)]
 mod several;
 #[cfg(test)]
+mod versions;
+#[cfg(test)]
 #[path = "../../../origin/tests/versitygw/server.rs"]
 mod versitygw;
 #[cfg(test)]

@@ -194,6 +194,13 @@ impl World {
         self.node.take().expect("the node runs").stop().await;
     }
 
+    /// Stops gateway and cache, and returns the folder with the device.
+    pub(crate) async fn ended(mut self) -> TempDir {
+        self.stop().await;
+        self.lose_cache().await;
+        self.folder
+    }
+
     /// Begins the shutdown. The future resolves when the server has ended.
     pub(crate) fn stop(&mut self) -> impl Future<Output = ()> + use<> {
         drop(self.stop.take());

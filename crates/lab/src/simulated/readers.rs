@@ -204,6 +204,7 @@ impl Readers {
     ) -> Option<Came> {
         let seen = Rc::new(Cell::new(GetOutcome::default()));
         let keeping = ReadHints {
+            is_confirmed: opened.found.is_confirmed(),
             retention: RetentionClass::Usual,
             rank: SampleRank::of(self.lots.borrow_mut().next_u64()),
         };

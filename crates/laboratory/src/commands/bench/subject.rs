@@ -62,6 +62,7 @@ impl NodeSubject {
         let head = Head {
             size: value.0,
             etag: "\"made-up\"".into(),
+            version_id: "".into(),
             last_modified: "".into(),
             headers: Vec::new(),
             salt: 0,
