@@ -8,7 +8,7 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 
 use bytes::Bytes;
-use zonal_base::{Payload, index, low_u32};
+use zonal_base::{Buffer, Payload, index, low_u32};
 use zonal_policy::{SampleRank, Wasted};
 use zonal_runtime::Event;
 use zonal_zonelog::{Key, Record};
@@ -66,11 +66,35 @@ pub(crate) struct FillPiece {
 }
 
 enum Content {
-    /// Network buffers in order, and their total length in bytes.
-    Arriving(Vec<Bytes>, u64),
+    /// Network buffers in order, each with its end in the piece.
+    Arriving(Vec<(u64, Bytes)>),
     /// Complete, in whole blocks, as the log takes it.
     Complete(Payload),
     Failed(ReadError),
+}
+
+/// Network buffers below this size are copied together for a reader: an origin may send a few bytes
+/// at a time, and each delivery has its price.
+const SMALL_BYTES: usize = 4 << 10;
+
+/// Size of the copy.
+const GATHERED_BYTES: usize = 64 << 10;
+
+/// Copies `first` and what follows it, at most `most` bytes.
+fn gathered(first: Bytes, others: &[(u64, Bytes)], most: usize) -> Bytes {
+    if others.is_empty() {
+        return first;
+    }
+    let most = most.min(GATHERED_BYTES);
+    let mut all = Vec::with_capacity(most);
+    for bytes in core::iter::once(&first).chain(others.iter().map(|(_, bytes)| bytes)) {
+        let room = most - all.len();
+        if room == 0 {
+            break;
+        }
+        all.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+    all.into()
 }
 
 impl Listener {
@@ -211,7 +235,7 @@ impl FillPiece {
             key,
             start: bytes.start,
             len: low_u32(index(bytes.end - bytes.start)),
-            content: RefCell::new(Content::Arriving(Vec::new(), 0)),
+            content: RefCell::new(Content::Arriving(Vec::new())),
             grew: Event::default(),
             was_joined: Cell::new(false),
             was_followed: Cell::new(false),
@@ -299,11 +323,20 @@ impl FillPiece {
     }
 
     pub(crate) fn push(&self, bytes: Bytes) {
-        if let Content::Arriving(arrived, len) = &mut *self.content.borrow_mut() {
-            *len += bytes.len() as u64;
-            arrived.push(bytes);
+        if let Content::Arriving(arrived) = &mut *self.content.borrow_mut() {
+            let end = arrived.last().map_or(0, |(end, _)| *end) + bytes.len() as u64;
+            arrived.push((end, bytes));
         }
         self.grew.notify_all();
+    }
+
+    /// Copies everything that has arrived into `buffer`.
+    pub(crate) fn copy_to(&self, buffer: &mut Buffer) {
+        if let Content::Arriving(arrived) = &*self.content.borrow() {
+            for (end, bytes) in arrived {
+                buffer.copy_from(index(*end) - bytes.len(), bytes);
+            }
+        }
     }
 
     pub(crate) fn complete(&self, payload: Payload) {
@@ -325,18 +358,14 @@ impl Content {
         match self {
             Self::Failed(error) => Some(Err(*error)),
             Self::Complete(payload) => Some(Ok(payload.slice(index(at)..index(end)).into_bytes())),
-            Self::Arriving(_, len) if *len <= at => None,
-            Self::Arriving(arrived, _) => {
-                let mut skip = index(at);
-                let bytes = arrived.iter().find(|bytes| {
-                    let found = skip < bytes.len();
-                    if !found {
-                        skip -= bytes.len();
-                    }
-                    found
-                })?;
-                let most = index(end - at).min(bytes.len() - skip);
-                Some(Ok(bytes.slice(skip..skip + most)))
+            Self::Arriving(arrived) => {
+                let rest = &arrived[arrived.partition_point(|(end, _)| *end <= at)..];
+                let ((first_end, first), others) = rest.split_first()?;
+                let most = index(end - at);
+                let skip = first.len() - index(first_end - at);
+                let first = first.slice(skip..first.len().min(skip + most));
+                let is_small = first.len() < SMALL_BYTES && first.len() < most;
+                Some(Ok(if is_small { gathered(first, others, most) } else { first }))
             }
         }
     }

@@ -2,10 +2,12 @@
 //! to admission.
 //!
 //! 1. Request the whole run of missing neighbours with `If-Match`.
-//! 2. Pass bytes to readers as they arrive; stay at most a window ahead of the fastest reader.
-//! 3. Pass each complete piece to admission (`admit`), which writes it in the background.
+//! 2. Pass bytes to readers as they arrive; stay at most a window ahead of the fastest reader. A
+//!    piece takes a buffer of the pool when it is complete: a slow origin holds no buffer.
+//! 3. When the body breaks off, request the rest, once for each body that brought bytes.
+//! 4. Pass each complete piece to admission (`admit`), which writes it in the background.
 //!
-//! A fetch without readers stops at the next window. A fetch whose readers stall ends between two
+//! A fetch without readers stops at the next window, or after some seconds. A fetch whose readers stall ends between two
 //! pieces and frees its connection slot at the origin. The pieces it has brought stay on flash, or
 //! in memory for its readers. A reader that comes to their end starts a new fetch.
 
@@ -121,7 +123,7 @@ impl Inner {
         let table = pieces.iter().map(|piece| (piece.key, piece.clone()));
         self.filling.borrow_mut().extend(table);
         let timer = self.ports.clock.sleep_until(Nanos(0));
-        Fill { inner: self.clone(), object, pieces, fetch, timer }
+        Fill { inner: self.clone(), object, pieces, fetch, timer, was_deserted: false }
     }
 
     fn start(self: &Rc<Self>, fill: Fill) {
@@ -155,6 +157,8 @@ struct Fill {
     fetch: Rc<FetchState>,
     /// Timer of the stall limit. It may fire early and is set again then.
     timer: Sleep,
+    /// The fetch had no reader when the timer last fired during a wait for the origin.
+    was_deserted: bool,
 }
 
 /// Reason for which a fetch ended early.
@@ -169,7 +173,7 @@ enum Ended {
 
 impl Fill {
     async fn run(mut self) {
-        let mut body = match Body::open(&self).await {
+        let mut body = match Body::open(&self, self.pieces[0].start).await {
             Ok(body) => body,
             Err(error) => return self.give_up(Ended::Failed(error)),
         };
@@ -239,20 +243,54 @@ impl Fill {
         Ok(())
     }
 
-    async fn fetch_piece(&self, body: &mut Body, piece: &Rc<FillPiece>) -> Result<Payload, Ended> {
+    async fn fetch_piece(
+        &mut self,
+        body: &mut Body,
+        piece: &Rc<FillPiece>,
+    ) -> Result<Payload, Ended> {
         let len = piece.len as usize;
-        let blocks = zonal_base::Bytes(len as u64).blocks_ceil();
-        let mut buffer = self.buffer(blocks).await?;
         let mut have = 0;
         while have < len {
-            let bytes = body.next(len - have).await.map_err(Ended::Failed)?;
-            buffer.copy_from(have, &bytes);
-            have += bytes.len();
-            piece.push(bytes);
+            match self.next(body, len - have).await {
+                Ok(bytes) => {
+                    have += bytes.len();
+                    piece.push(bytes);
+                }
+                Err(Ended::Failed(ReadError::Origin(OriginFault::Broken))) if body.has_begun => {
+                    self.inner.count(|stats| stats.fetches_resumed += 1);
+                    let rest = Body::open(self, piece.start + have as u64).await;
+                    *body = rest.map_err(Ended::Failed)?;
+                }
+                Err(ended) => return Err(ended),
+            }
         }
+        let blocks = zonal_base::Bytes(len as u64).blocks_ceil();
+        let mut buffer = self.buffer(blocks).await?;
+        piece.copy_to(&mut buffer);
         let whole = index(blocks.bytes().0);
         buffer.bytes_mut()[len..whole].fill(0);
         Ok(buffer.freeze(whole))
+    }
+
+    /// The next bytes of the body. Ends the fetch when the origin is slow and no reader is left.
+    async fn next(&mut self, body: &mut Body, most: usize) -> Result<Bytes, Ended> {
+        let clock = self.inner.ports.clock.clone();
+        let Self { fetch, timer, was_deserted, .. } = self;
+        let mut next = pin!(body.next(most));
+        poll_fn(|cx| {
+            if let Poll::Ready(next) = next.as_mut().poll(cx) {
+                return Poll::Ready(next.map_err(Ended::Failed));
+            }
+            while Pin::new(&mut *timer).poll(cx).is_ready() {
+                let is_deserted = !fetch.is_ahead() && !fetch.has_listeners();
+                if core::mem::replace(was_deserted, is_deserted) && is_deserted {
+                    return Poll::Ready(Err(Ended::Unheard));
+                }
+                *timer = clock.sleep_until(clock.now() + STALL_MAX);
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     async fn buffer(&self, blocks: Blocks) -> Result<Buffer, Ended> {
@@ -293,13 +331,15 @@ struct Body {
     /// Bytes received and not yet consumed.
     rest: Bytes,
     is_open: bool,
+    /// At least one byte has come.
+    has_begun: bool,
 }
 
 impl Body {
-    async fn open(fill: &Fill) -> Result<Self, ReadError> {
-        let start = fill.pieces[0].start;
+    /// Requests the rest of the run from `start` on.
+    async fn open(fill: &Fill, start: u64) -> Result<Self, ReadError> {
         let last = fill.pieces.back().expect("a run has a piece");
-        let range = start..last.start + u64::from(last.len);
+        let range = start..last.end();
         let settings = &fill.inner.settings;
         let is_unpinned = settings.has(Mutation::VersionNotPinned)
             || (fill.fetch.is_ahead() && settings.has(Mutation::PrefetchNotPinned));
@@ -311,7 +351,8 @@ impl Body {
         let open = Fetch::Open { object: fill.object.clone(), range, version };
         match fill.inner.ports.origin.call(open).await {
             Fetched::Opened(stream) => {
-                Ok(Self { inner: fill.inner.clone(), stream, rest: Bytes::new(), is_open: true })
+                let (rest, is_open, has_begun) = (Bytes::new(), true, false);
+                Ok(Self { inner: fill.inner.clone(), stream, rest, is_open, has_begun })
             }
             Fetched::Failed(fault) => Err(fault.into()),
             _ => Err(ReadError::Origin(OriginFault::Lied)),
@@ -330,6 +371,7 @@ impl Body {
                 }
                 _ => return Err(ReadError::Origin(OriginFault::Broken)),
             }
+            self.has_begun = true;
             self.inner.count(|stats| stats.fetched_bytes += self.rest.len() as u64);
         }
         Ok(self.rest.split_to(most.min(self.rest.len())))

@@ -15,6 +15,7 @@ use alloc::rc::Rc;
 use alloc::sync::Arc;
 use core::future::poll_fn;
 use core::ops::Range;
+use core::pin::pin;
 use core::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -70,6 +71,9 @@ pub struct Gone;
 pub trait Consumer {
     /// Ready when the consumer accepts another piece.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>>;
+
+    /// Ready when the consumer has hung up. Polled while a read waits for the origin.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone>;
 
     /// Delivers a piece. Requires: [`Consumer::poll_ready`] was ready.
     fn accept(&mut self, piece: Piece);
@@ -220,7 +224,7 @@ impl Read<'_> {
         }
         let (piece, _) = self.fetched(number, at);
         self.listener = Some(Listener::join(self.listener.take(), piece.fetch()));
-        match piece.bytes_from(piece.start, piece.end()).await {
+        match self.unless_gone(piece.bytes_from(piece.start, piece.end())).await? {
             // A fetch that ended early says nothing: the read asks again when it comes there.
             Ok(_) | Err(ReadError::Gone) => Ok(()),
             Err(error) => Err(Failure::Source(error)),
@@ -328,7 +332,8 @@ impl Read<'_> {
         let mut at = wanted.start;
         while at < wanted.end {
             listener.reached(at);
-            match piece.bytes_from(at, wanted.end).await {
+            let arrived = self.unless_gone(piece.bytes_from(at, wanted.end)).await;
+            match arrived.map_err(|failure| (at, failure))? {
                 Ok(bytes) => {
                     let len = bytes.len() as u64;
                     self.deliver(bytes).await.map_err(|failure| (at, failure))?;
@@ -372,6 +377,17 @@ impl Read<'_> {
             self.hand_over(Piece::Data(copy)).await?;
         }
         Ok(())
+    }
+
+    /// Waits for bytes of the origin. Fails as soon as the consumer hangs up: its fetch may have no
+    /// other reader.
+    async fn unless_gone<T>(&mut self, arriving: impl Future<Output = T>) -> Result<T, Failure> {
+        let mut arriving = pin!(arriving);
+        poll_fn(|cx| match arriving.as_mut().poll(cx) {
+            Poll::Ready(bytes) => Poll::Ready(Ok(bytes)),
+            Poll::Pending => self.consumer.poll_gone(cx).map(|Gone| Err(Failure::Reader)),
+        })
+        .await
     }
 
     async fn hand_over(&mut self, piece: Piece) -> Result<(), Failure> {

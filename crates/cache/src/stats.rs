@@ -45,6 +45,8 @@ pub struct CacheStats {
     /// Fetches that ended early because their readers stalled. A reader that resumes starts a new
     /// one. Denominator: `fetches`.
     pub fetches_stalled: u64,
+    /// Fetches whose body broke off and whose rest was requested anew. Denominator: `fetches`.
+    pub fetches_resumed: u64,
     /// Prefetched bytes, in whole pieces. Denominator of the next two; the rest still waits for
     /// readers.
     pub prefetched_bytes: u64,

@@ -27,11 +27,13 @@ const GRANULE: Blocks = Blocks(8);
 /// pieces, shared by readers, fetches and flash writes. Each piece size gets a class of its own
 /// while the memory allows a useful number of each. Otherwise smaller pieces use larger buffers.
 pub(crate) fn classes(memory: Bytes, pieces: impl Iterator<Item = Bytes>) -> Vec<PoolClass> {
-    let mut sizes: Vec<Blocks> = pieces.map(|piece| piece.blocks_ceil().max(PIECE_MIN)).collect();
+    let mut sizes: Vec<Blocks> = pieces.map(Bytes::blocks_ceil).collect();
+    let has_packed = sizes.iter().any(|size| *size <= PACKED);
+    sizes.iter_mut().for_each(|size| *size = (*size).max(PIECE_MIN));
     sizes.sort_unstable();
     sizes.dedup();
     loop {
-        let classes = divided(memory, &sizes);
+        let classes = divided(memory, &sizes, has_packed);
         let taken = classes.iter().map(|class| class.blocks.bytes().0 * u64::from(class.count));
         if sizes.len() == 1 || taken.sum::<u64>() <= memory.0 {
             return classes;
@@ -40,14 +42,16 @@ pub(crate) fn classes(memory: Bytes, pieces: impl Iterator<Item = Bytes>) -> Vec
     }
 }
 
-/// Requires: `sizes` is ascending.
-fn divided(memory: Bytes, sizes: &[Blocks]) -> Vec<PoolClass> {
+/// Requires: `sizes` is ascending. `has_packed`: some pieces are as small as packed records.
+fn divided(memory: Bytes, sizes: &[Blocks], has_packed: bool) -> Vec<PoolClass> {
     let share = |blocks: Blocks, of: u64| {
         let count = (memory.0 / of / blocks.bytes().0).max(8);
         PoolClass { blocks, count: low_u32(zonal_base::index(count)) }
     };
     let largest = *sizes.last().expect("there are pieces of some size");
-    let mut classes = vec![share(PACKED, 32)];
+    // Pieces in buffers of packed records need more of them: a piece holds its buffer until it is on
+    // flash.
+    let mut classes = vec![share(PACKED, if has_packed { 4 } else { 32 })];
     if GRANULE < largest {
         classes.push(share(GRANULE, 8));
     }
@@ -82,6 +86,8 @@ mod tests {
         check(96, &[1024, 256, 1024], &[(8, 384), (32, 384), (64, 192), (256, 96), (1024, 24)]);
         check(96, &[64, 1024], &[(8, 384), (32, 384), (64, 192), (1024, 48)]);
         check(96, &[16], &[(8, 384), (16, 3072), (32, 8)]);
+        check(96, &[4], &[(8, 3072), (16, 3072), (32, 8)]);
+        check(96, &[8, 256], &[(8, 3072), (32, 384), (64, 192), (256, 192)]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Origin driver: runs the requests of a shard's origin port against a [`Backend`] on the shard's
 //! own runtime.
 
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::Future;
 use std::ops::Range;
@@ -9,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use std::cell::{Cell, RefCell};
+use tokio::sync::Notify;
 use zonal_base::Ticket;
 use zonal_cache::{Fetch, Fetched, Head, ObjectName, OriginFault, OriginHead, StreamId};
 use zonal_runtime::Port;
@@ -50,8 +51,14 @@ pub(crate) struct OriginDriver {
 
 #[derive(Default)]
 struct Streams {
-    open: RefCell<HashMap<StreamId, Box<dyn BodyStream>>>,
+    open: RefCell<HashMap<StreamId, StreamState>>,
     next: Cell<u64>,
+}
+
+enum StreamState {
+    Idle(Box<dyn BodyStream>),
+    /// A task waits for the next bytes. It ends when it is notified.
+    Reading(Rc<Notify>),
 }
 
 impl OriginDriver {
@@ -87,23 +94,33 @@ impl OriginDriver {
             }
             Fetch::More { stream } => self.more(stream).await,
             Fetch::Close { stream } => {
-                drop(self.streams.open.borrow_mut().remove(&stream));
+                self.streams.close(stream);
                 Fetched::End
             }
         }
     }
 
     async fn more(&self, stream: StreamId) -> Fetched {
-        // The stream is taken out during the call: the engine has one `More` in flight per stream.
-        let body = self.streams.open.borrow_mut().remove(&stream);
-        let Some(mut body) = body else { return Fetched::End };
-        match body.next().await {
+        let Some((mut body, closed)) = self.streams.begin_read(stream) else {
+            return Fetched::End;
+        };
+        let next = tokio::select! {
+            next = body.next() => next,
+            () = closed.notified() => None,
+        };
+        match next {
             Some(Ok(bytes)) => {
-                self.streams.open.borrow_mut().insert(stream, body);
+                self.streams.end_read(stream, Some(body));
                 Fetched::Data(bytes)
             }
-            Some(Err(fault)) => Fetched::Failed(fault),
-            None => Fetched::End,
+            Some(Err(fault)) => {
+                self.streams.end_read(stream, None);
+                Fetched::Failed(fault)
+            }
+            None => {
+                self.streams.end_read(stream, None);
+                Fetched::End
+            }
         }
     }
 }
@@ -133,7 +150,43 @@ impl Streams {
     fn add(&self, body: Box<dyn BodyStream>) -> StreamId {
         let id = StreamId(self.next.get());
         self.next.set(id.0 + 1);
-        self.open.borrow_mut().insert(id, body);
+        self.open.borrow_mut().insert(id, StreamState::Idle(body));
         id
+    }
+
+    /// Takes the body out during the read: the engine has one `More` in flight per stream.
+    fn begin_read(&self, stream: StreamId) -> Option<(Box<dyn BodyStream>, Rc<Notify>)> {
+        let mut open = self.open.borrow_mut();
+        let closed = Rc::new(Notify::new());
+        match open.insert(stream, StreamState::Reading(closed.clone())) {
+            Some(StreamState::Idle(body)) => Some((body, closed)),
+            Some(reading) => {
+                open.insert(stream, reading);
+                None
+            }
+            None => {
+                open.remove(&stream);
+                None
+            }
+        }
+    }
+
+    /// Puts the body back, unless the stream was closed during the read. `None`: the body has
+    /// ended.
+    fn end_read(&self, stream: StreamId, body: Option<Box<dyn BodyStream>>) {
+        let mut open = self.open.borrow_mut();
+        match body {
+            Some(body) if open.contains_key(&stream) => {
+                open.insert(stream, StreamState::Idle(body));
+            }
+            _ => drop(open.remove(&stream)),
+        }
+    }
+
+    /// Drops the body. Ends a read in flight.
+    fn close(&self, stream: StreamId) {
+        if let Some(StreamState::Reading(closed)) = self.open.borrow_mut().remove(&stream) {
+            closed.notify_one();
+        }
     }
 }

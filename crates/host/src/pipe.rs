@@ -60,6 +60,11 @@ impl Consumer for PipeWriter {
         self.0.with(look)
     }
 
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
+        self.0.writer.register(cx.waker());
+        if self.0.with(|queue| queue.reader_gone) { Poll::Ready(Gone) } else { Poll::Pending }
+    }
+
     fn accept(&mut self, piece: Piece) {
         // `Start` only announces the pieces to come. Waking the reader for it, maybe on another
         // thread, would be useless.

@@ -1,9 +1,12 @@
 //! Range body: the bytes of an object's range, as an origin sends them.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -23,6 +26,8 @@ pub struct OriginBody {
     etag: Option<String>,
     object_size: Option<u64>,
     content_encoding: Option<String>,
+    /// The source has ended, and some bytes before its end were still to be returned.
+    has_ended: bool,
     over: bool,
     stats: Arc<Stats>,
     _permit: Permit,
@@ -63,8 +68,17 @@ impl OriginBody {
 
     pub(crate) fn new(source: Source, head: RangeHead, stats: Arc<Stats>, permit: Permit) -> Self {
         let RangeHead { bytes, etag, object_size, content_encoding } = head;
-        let (missing_bytes, over, _permit) = (bytes, false, permit);
-        Self { source, missing_bytes, etag, object_size, content_encoding, over, stats, _permit }
+        Self {
+            source,
+            missing_bytes: bytes,
+            etag,
+            object_size,
+            content_encoding,
+            has_ended: false,
+            over: false,
+            stats,
+            _permit: permit,
+        }
     }
 
     /// ETag in the answer.
@@ -128,7 +142,7 @@ impl OriginBody {
     }
 
     async fn read(&mut self) -> Result<Option<Bytes>, OriginError> {
-        let Some(bytes) = self.source.next(self.missing_bytes).await? else {
+        let Some(bytes) = self.next_merged().await? else {
             return match self.missing_bytes {
                 0 => Ok(None),
                 missing_bytes => Err(OriginError::Truncated { missing_bytes }),
@@ -145,7 +159,44 @@ impl OriginBody {
         }
         Ok(Some(bytes))
     }
+
+    /// The next bytes, with small frames merged. Waits only for the first frame.
+    async fn next_merged(&mut self) -> Result<Option<Bytes>, OriginError> {
+        let missing_bytes = self.missing_bytes;
+        if self.has_ended {
+            return Ok(None);
+        }
+        let Some(first) = self.source.next(missing_bytes).await? else { return Ok(None) };
+        if SMALL_BYTES <= first.len() || missing_bytes <= first.len() as u64 {
+            return Ok(Some(first));
+        }
+        let mut merged = BytesMut::from(first);
+        while merged.len() < MERGED_BYTES && (merged.len() as u64) < missing_bytes {
+            let left = missing_bytes - merged.len() as u64;
+            // The connection hands over one frame at a time, and only when its task runs.
+            tokio::task::yield_now().await;
+            let mut next = pin!(self.source.next(left));
+            // A frame that has not arrived is left to the next call.
+            match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
+                Poll::Ready(Ok(Some(bytes))) => merged.extend_from_slice(&bytes),
+                Poll::Ready(Ok(None)) => {
+                    self.has_ended = true;
+                    break;
+                }
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Pending => break,
+            }
+        }
+        Ok(Some(merged.freeze()))
+    }
 }
+
+/// Frames below this size are merged with those that have arrived behind them. Some origins send a
+/// few bytes in each HTTP chunk, and each piece costs a wake-up of the shard.
+const SMALL_BYTES: usize = 4 << 10;
+
+/// Largest merged piece.
+const MERGED_BYTES: usize = 64 << 10;
 
 impl Source {
     async fn next(&mut self, missing_bytes: u64) -> Result<Option<Bytes>, OriginError> {

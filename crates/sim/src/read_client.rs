@@ -77,6 +77,10 @@ impl Consumer for ReadClient {
         }
     }
 
+    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<Gone> {
+        Poll::Pending
+    }
+
     fn accept(&mut self, piece: Piece) {
         self.patience = self.patience.map(|patience| patience - 1);
         let rest = self.clock.now() + self.slowness;

@@ -164,3 +164,34 @@ fn a_reader_that_stops_while_flash_is_slower_than_the_origin_holds_no_place_eith
     assert!(0 < stats.refused_bytes && 1 < stats.fetches_stalled, "{stats:?}");
     rig.assert_at_rest();
 }
+
+/// Regression: a fetch took its buffer before bytes arrived. With 250 fetches of an origin that had
+/// stopped in the middle of its answers, a hit waited for 28 s.
+#[test]
+fn a_slow_origin_delays_no_hit() {
+    let mut rig = Rig::new(1000);
+    let hit = rig.read("hit");
+    hit.take(ALL);
+    rig.finish(&hit);
+    rig.pass(secs(1));
+    let read_hit = |rig: &mut Rig| {
+        let (hit, begun) = (rig.read("hit"), rig.now);
+        hit.take(ALL);
+        let took = rig.finish(&hit).0 - begun.0;
+        hit.assert_whole();
+        took
+    };
+    let alone = read_hit(&mut rig);
+    let slow: Vec<_> = (0..500).map(|n| rig.read(&format!("trickle-{n}"))).collect();
+    slow.iter().for_each(|reader| reader.take(ALL));
+    rig.pass(secs(12));
+    assert_eq!(rig.buffers_in_use(), 0, "buffers for bytes that have not arrived");
+    let asked = rig.origin.asked;
+    let beside = read_hit(&mut rig);
+    assert_eq!(rig.origin.asked, asked, "it is a hit");
+    assert!(beside <= 3 * alone, "{beside} ns beside slow fetches, {alone} ns alone");
+    slow.iter().for_each(rig::Reader::leave);
+    rig.pass(secs(5));
+    assert_eq!(rig.origin.bodies.len(), 0, "fetches that nobody waits for");
+    rig.assert_at_rest();
+}

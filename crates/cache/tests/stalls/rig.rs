@@ -28,6 +28,13 @@ pub(crate) const OBJECT_BYTES: u64 = 32 << 20;
 const FRAME_BYTES: u64 = 64 << 10;
 const FRAME_TIME: Nanos = Nanos::micros(100);
 
+/// The origin sends one byte of some objects in this time.
+const TRICKLE_TIME: Nanos = Nanos::secs(5);
+
+fn is_trickling(object: &ObjectName) -> bool {
+    object.key().starts_with("trickle")
+}
+
 /// Value of all bytes in one frame of an object.
 fn frame(object: &ObjectName, at: u64) -> u8 {
     let seed = object.key().bytes().fold(0u64, |sum, byte| sum + u64::from(byte));
@@ -49,7 +56,7 @@ pub(crate) struct Rig {
 pub(crate) struct Origin {
     /// Connection slots: bodies sent at once; more requests wait in line.
     places: usize,
-    bodies: BTreeMap<StreamId, (ObjectName, Range<u64>)>,
+    pub(crate) bodies: BTreeMap<StreamId, (ObjectName, Range<u64>)>,
     line: VecDeque<(Ticket, ObjectName, Range<u64>)>,
     answers: VecDeque<(Nanos, Ticket, Fetched)>,
     /// Number of range requests.
@@ -70,8 +77,10 @@ impl Origin {
                 self.line.push_back((ticket, object, range));
             }
             Fetch::More { stream } => {
+                let is_slow = self.bodies.get(&stream).is_some_and(|(of, _)| is_trickling(of));
                 let more = self.more(stream);
-                self.answer(now, ticket, more);
+                let at = now + if is_slow { TRICKLE_TIME } else { FRAME_TIME };
+                self.answer_at(at, ticket, more);
             }
             Fetch::Close { stream } => {
                 self.bodies.remove(&stream);
@@ -89,7 +98,10 @@ impl Origin {
 
     fn more(&mut self, stream: StreamId) -> Fetched {
         let Some((object, range)) = self.bodies.get_mut(&stream) else { return Fetched::End };
-        let end = range.end.min((range.start / FRAME_BYTES + 1) * FRAME_BYTES);
+        let mut end = range.end.min((range.start / FRAME_BYTES + 1) * FRAME_BYTES);
+        if is_trickling(object) {
+            end = range.start + 1;
+        }
         let bytes = vec![frame(object, range.start); index(end - range.start)];
         range.start = end;
         self.sent_bytes += bytes.len() as u64;
@@ -100,7 +112,12 @@ impl Origin {
     }
 
     fn answer(&mut self, now: Nanos, ticket: Ticket, fetched: Fetched) {
-        self.answers.push_back((now + FRAME_TIME, ticket, fetched));
+        self.answer_at(now + FRAME_TIME, ticket, fetched);
+    }
+
+    fn answer_at(&mut self, at: Nanos, ticket: Ticket, fetched: Fetched) {
+        let place = self.answers.partition_point(|(other, ..)| *other <= at);
+        self.answers.insert(place, (at, ticket, fetched));
     }
 
     fn next_event(&self) -> Option<Nanos> {
@@ -316,6 +333,7 @@ struct Taps {
     may_take: Cell<u64>,
     taken: Cell<u64>,
     end: Cell<Option<Result<(), ReadError>>>,
+    has_left: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -332,6 +350,12 @@ impl Reader {
         if let Some(waker) = self.taps.waker.take() {
             waker.wake();
         }
+    }
+
+    /// The client hangs up.
+    pub(crate) fn leave(&self) {
+        self.taps.has_left.set(true);
+        self.take(0);
     }
 
     pub(crate) fn taken(&self) -> u64 {
@@ -354,11 +378,19 @@ struct Tap(Rc<Taps>, ObjectName);
 
 impl Consumer for Tap {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+        if self.0.has_left.get() {
+            return Poll::Ready(Err(Gone));
+        }
         if self.0.taken.get() < self.0.may_take.get() {
             return Poll::Ready(Ok(()));
         }
         *self.0.waker.borrow_mut() = Some(cx.waker().clone());
         Poll::Pending
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
+        *self.0.waker.borrow_mut() = Some(cx.waker().clone());
+        if self.0.has_left.get() { Poll::Ready(Gone) } else { Poll::Pending }
     }
 
     fn accept(&mut self, piece: Piece) {

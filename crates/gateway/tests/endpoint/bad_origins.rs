@@ -1,8 +1,8 @@
 //! Origins that are unreachable, send wrong answers, or break off.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use http::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -126,6 +126,35 @@ async fn an_answer_whose_rest_cannot_be_had_is_cut_and_not_kept() {
     whole.store(true, Ordering::Relaxed);
     let answer = get(world.address, "/b/k").await;
     assert!(!answer.cut && answer.body == pattern(MIB, 0));
+}
+
+/// Regression: a body that broke off once cut the client's answer, although the next request would
+/// have brought the rest.
+#[tokio::test]
+async fn the_rest_of_an_answer_that_breaks_off_is_requested_again() {
+    let ranges = Arc::new(Mutex::new(Vec::new()));
+    let seen = ranges.clone();
+    let origin = scripted(move |head| {
+        if head.starts_with("HEAD") {
+            return send(HEAD);
+        }
+        assert!(head.contains("if-match: \"e\""));
+        let (from, last) = head.split_once("bytes=").unwrap().1.split_once('-').unwrap();
+        let (from, last) = (from.parse::<usize>().unwrap(), last.lines().next().unwrap());
+        seen.lock().unwrap().push(from);
+        let part = format!(
+            "HTTP/1.1 206 Partial Content\r\ncontent-length: {}\r\netag: \"e\"\r\n\
+             content-range: bytes {from}-{last}/1048576\r\n\r\n",
+            MIB - from
+        );
+        let end = MIB.min(from + 300_000);
+        vec![Step::Send([part.as_bytes(), &pattern(MIB, 0)[from..end]].concat())]
+    })
+    .await;
+    let world = World::over_origin(origin, Freshness::Immutable).await;
+    let answer = get(world.address, "/b/k").await;
+    assert!(!answer.cut && answer.body == pattern(MIB, 0));
+    assert_eq!(*ranges.lock().unwrap(), [0, 300_000, 600_000, 900_000]);
 }
 
 #[tokio::test]

@@ -275,6 +275,10 @@ impl Consumer for Want {
         Poll::Ready(Ok(()))
     }
 
+    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<Gone> {
+        Poll::Pending
+    }
+
     fn accept(&mut self, piece: Piece) {
         let mut seen = self.seen.get();
         match piece {

@@ -75,6 +75,11 @@ const SHARD: &[Metric<ShardStats>] = &[
         "Fetches cut short because their readers stopped",
         |s| s.cache.fetches_stalled,
     ),
+    counter(
+        "zonal_cache_fetches_resumed_total",
+        "Fetches that broke off and whose rest was requested again",
+        |s| s.cache.fetches_resumed,
+    ),
     counter("zonal_cache_prefetched_bytes_total", "Prefetched bytes", |s| s.cache.prefetched_bytes),
     counter("zonal_cache_prefetched_read_bytes_total", "Prefetched bytes that were read", |s| {
         s.cache.prefetched_read_bytes
