@@ -10,6 +10,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -110,18 +111,25 @@ pub enum AccessEvent {
 pub struct AccessLog {
     to: SyncSender<AccessEvent>,
     lost: Arc<Counter>,
+    /// A [`AccessEvent::Reopen`] found the queue full.
+    must_reopen: Arc<AtomicBool>,
 }
 
 /// Access log, receiver side, for the writer.
 #[derive(Debug)]
-pub struct AccessEvents(Receiver<AccessEvent>);
+pub struct AccessEvents {
+    from: Receiver<AccessEvent>,
+    must_reopen: Arc<AtomicBool>,
+}
 
 impl AccessLog {
     /// Creates a log: the sender for the gateway, and the receiver for the writer.
     #[must_use]
     pub fn new() -> (Self, AccessEvents) {
         let (to, from) = sync_channel(LINES_MAX);
-        (Self { to, lost: Arc::default() }, AccessEvents(from))
+        let must_reopen = Arc::<AtomicBool>::default();
+        let log = Self { to, lost: Arc::default(), must_reopen: must_reopen.clone() };
+        (log, AccessEvents { from, must_reopen })
     }
 
     /// Entries that were lost: dropped by a full queue, or not written by the writer, which adds
@@ -131,15 +139,19 @@ impl AccessLog {
         &self.lost
     }
 
-    /// Makes the writer reopen its file. Waits for room in the queue.
+    /// Makes the writer reopen its file.
     pub fn reopen(&self) {
         // A writer that has ended has no file to reopen.
-        let _ = self.to.send(AccessEvent::Reopen);
+        if let Err(TrySendError::Full(_)) = self.to.try_send(AccessEvent::Reopen) {
+            self.must_reopen.store(true, Ordering::Relaxed);
+        }
     }
 
-    /// Makes the writer stop after it has written the queued entries. Waits for room in the queue.
-    pub fn end(&self) {
-        let _ = self.to.send(AccessEvent::End);
+    /// Makes the writer stop after it has written the queued entries. False if the queue has no
+    /// room now.
+    #[must_use]
+    pub fn end(&self) -> bool {
+        !matches!(self.to.try_send(AccessEvent::End), Err(TrySendError::Full(_)))
     }
 
     /// Creates the entry of a request.
@@ -198,13 +210,16 @@ impl AccessEvents {
     /// The next message; `None` if the queue is empty.
     #[must_use]
     pub fn try_next(&self) -> Option<AccessEvent> {
-        self.0.try_recv().ok()
+        if self.must_reopen.swap(false, Ordering::Relaxed) {
+            return Some(AccessEvent::Reopen);
+        }
+        self.from.try_recv().ok()
     }
 
     /// Waits for the next message.
     #[must_use]
     pub fn next(&self) -> AccessEvent {
-        self.0.recv().unwrap_or(AccessEvent::End)
+        self.from.recv().unwrap_or(AccessEvent::End)
     }
 }
 

@@ -46,8 +46,8 @@ const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Pause after a failed `accept`. Usually the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Maximum of connections beyond the limit that receive a 503 at the same time. Further ones are
-/// closed without a response.
+/// Maximum of connections beyond the limit that receive a 503 at the same time, and at most a
+/// quarter of the limit. Further ones are closed without a response.
 const REFUSALS_AT_ONCE: usize = 64;
 
 /// How long a client may go on sending after the last byte of the response, so that it can read the
@@ -58,7 +58,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// [`Limits::drain`].
 pub async fn serve(listener: TcpListener, gateway: Gateway, shutdown: impl Future<Output = ()>) {
     let (stop, stopping) = watch::channel(());
-    let refusals = Arc::new(Semaphore::new(REFUSALS_AT_ONCE));
+    let refusals = gateway.config().limits.connections_max / 4;
+    let refusals = Arc::new(Semaphore::new(refusals.min(REFUSALS_AT_ONCE)));
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
     loop {

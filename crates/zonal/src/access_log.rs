@@ -4,10 +4,10 @@
 //! collectors need no mapping. The other fields are named `zonal.*`.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde::Serialize;
 use zonal_cli::Failure;
@@ -29,10 +29,20 @@ pub(crate) struct Writer {
 impl Writer {
     /// Opens the target (file or standard output) and starts the writer thread.
     pub(crate) fn start(to: &AccessTo) -> Result<Self, Failure> {
-        let out = open(to).map_err(|error| {
-            let why = format!("log.access: {to}: {error}: name a file that can be written, or - for standard output");
-            Failure::request(why)
-        })?;
+        let out = match open(to) {
+            Ok(out) => Some(out),
+            // A full disk is no reason to serve nobody.
+            Err(error) if is_full(&error) => {
+                tracing::warn!(%error, %to, "access log: cannot be created yet, lines are lost");
+                None
+            }
+            Err(error) => {
+                let why = format!(
+                    "log.access: {to}: {error}: name a file that can be written, or - for standard output"
+                );
+                return Err(Failure::request(why));
+            }
+        };
         let (log, events) = AccessLog::new();
         let (to, of_thread) = (to.clone(), log.clone());
         let run = move || Lines { to, out, log: of_thread, batch: Batch::default() }.run(&events);
@@ -45,12 +55,27 @@ impl Writer {
         &self.log
     }
 
-    /// Writes the remaining lines and joins the thread.
+    /// Writes the remaining lines and ends the thread. Gives up on a target that takes no bytes: it
+    /// may be a pipe whose reader has stopped.
     pub(crate) fn end(self) {
-        self.log.end();
-        // A panic of the thread has been logged already.
-        let _ = self.thread.join();
+        let deadline = Instant::now() + END_MAX;
+        let mut is_told = false;
+        while !self.thread.is_finished() {
+            is_told = is_told || self.log.end();
+            if deadline < Instant::now() {
+                tracing::warn!("access log: its reader takes no lines, the last ones are lost");
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
     }
+}
+
+/// Longest time to write the remaining lines at the end of the process.
+const END_MAX: Duration = Duration::from_secs(2);
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 fn open(to: &AccessTo) -> io::Result<Box<dyn Write + Send>> {
@@ -73,7 +98,8 @@ struct Batch {
 
 struct Lines {
     to: AccessTo,
-    out: Box<dyn Write + Send>,
+    /// `None`: the file could not be created. Each batch tries again.
+    out: Option<Box<dyn Write + Send>>,
     log: AccessLog,
     batch: Batch,
 }
@@ -107,9 +133,7 @@ impl Lines {
         if text.is_empty() {
             return has_failed;
         }
-        let Err(error) = self.out.write_all(&text).and_then(|()| self.out.flush()) else {
-            return false;
-        };
+        let Err(error) = self.try_write(&text) else { return false };
         self.log.lost().add(lines);
         if !has_failed {
             tracing::error!(%error, to = %self.to, "access log: write failed, lines are lost");
@@ -117,9 +141,19 @@ impl Lines {
         true
     }
 
+    fn try_write(&mut self, text: &[u8]) -> io::Result<()> {
+        let mut out = match self.out.take() {
+            Some(out) => out,
+            None => open(&self.to)?,
+        };
+        let written = out.write_all(text).and_then(|()| out.flush());
+        self.out = Some(out);
+        written
+    }
+
     fn reopen(&mut self) {
         match open(&self.to) {
-            Ok(out) => self.out = out,
+            Ok(out) => self.out = Some(out),
             Err(error) => tracing::error!(
                 %error,
                 to = %self.to,

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use zonal_host::in_contained_task;
 
+use crate::logging;
 use crate::service_manager::{self, ServiceState};
 
 /// The exit code after a panic: what Rust gives to a program whose main thread panics.
@@ -84,6 +85,7 @@ impl Panic {
             location,
             thread
         );
+        logging::flush();
         self.print_backtrace();
         let line = message.lines().collect::<Vec<_>>().join(" ");
         // A failed write is ignored: standard error may have no reader any more.

@@ -7,14 +7,17 @@
 //! 3. Open the devices, start a shard on each thread and the S3 endpoint on all of them.
 //! 4. Print the banner, and notify the service manager.
 //! 5. On SIGHUP, reload: apply the new rules, and use the new origin credentials from then on.
+//!    Without any file to reload, stop, unless SIGHUP was ignored at the start.
 //! 6. On a stop signal, let running requests finish, write admitted chunks to flash, and exit.
 
 use std::fmt;
 use std::fs::File;
+use std::io::{Write, stderr};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::process;
 use std::sync::Arc;
+use std::thread;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -58,14 +61,15 @@ Precedence: flag, environment variable, configuration file, default.
 Sizes need a unit (KiB, MiB, GiB, TiB). Times need a unit (ms, s, min, h).";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let config = Config::load(&args.flags).map_err(Failure::request)?;
+    let mut config = Config::load(&args.flags).map_err(Failure::request)?;
     let level = logging::start(&config.log);
     panics::watch();
-    descriptors::raise(&config);
+    descriptors::raise(&mut config);
     warn_of_less_ahead(&config);
     let writer = config.log.access.as_ref().map(Writer::start).transpose()?;
     let served = super::runtime()?.block_on(serve(&config, &args.flags, (&level, writer.as_ref())));
     writer.into_iter().for_each(Writer::end);
+    logging::flush();
     served
 }
 
@@ -119,13 +123,13 @@ async fn serve(
     });
     phase.send_replace(Phase::Serving);
     let env_command = banner::env_command(flags, addresses.0);
-    greet(&config.log, &banner(config, (&found, env_command), addresses).text())?;
+    greet(&config.log, banner(config, (&found, env_command), addresses).text())?;
     service_manager::notify(ServiceState::Serving);
 
     let reloader = Reloader::new(flags, config, found.own_keys.clone());
     loop {
         match signals.next().await {
-            SignalAction::Reload if reloader.has_files() => {
+            SignalAction::HangUp if reloader.has_files() => {
                 service_manager::notify(ServiceState::Reloading);
                 access_log.iter().for_each(|log| log.reopen());
                 let client = node.client();
@@ -135,8 +139,14 @@ async fn serve(
                 };
                 service_manager::notify(reloaded(client, taken).await);
             }
-            // SIGHUP without any file to reload: the terminal was closed, so stop.
-            SignalAction::Reload | SignalAction::Stop => break,
+            // `nohup` asks for a process that outlives its terminal.
+            SignalAction::HangUp if signals.ignores_hang_up() => {
+                tracing::info!(
+                    "SIGHUP ignored, as at the start (nohup): there is no file to reload"
+                );
+            }
+            // Without any file to reload, SIGHUP means that the terminal was closed.
+            SignalAction::HangUp | SignalAction::Stop => break,
         }
     }
     service_manager::notify(ServiceState::Stopping);
@@ -145,6 +155,7 @@ async fn serve(
     tokio::spawn(async move {
         signals.stop_at_once().await;
         tracing::warn!("stopping at once: second signal");
+        logging::flush();
         process::exit(1);
     });
     front.drain().await;
@@ -377,12 +388,23 @@ async fn tell_of_start(
 
 /// Prints the banner. It goes to standard error if standard output carries the access log, and
 /// nowhere if standard error carries JSON as well.
-fn greet(log: &Log, text: &str) -> Result<(), Failure> {
-    match (&log.access, log.format) {
-        (Some(AccessTo::StandardOutput), LogFormat::Json) => {}
-        (Some(AccessTo::StandardOutput), LogFormat::Text) => eprint!("{text}"),
-        (Some(AccessTo::File(_)) | None, _) => print::text(text)?,
-    }
+fn greet(log: &Log, text: String) -> Result<(), Failure> {
+    let to_stderr = match (&log.access, log.format) {
+        (Some(AccessTo::StandardOutput), LogFormat::Json) => return Ok(()),
+        (Some(AccessTo::StandardOutput), LogFormat::Text) => true,
+        (Some(AccessTo::File(_)) | None, _) => false,
+    };
+    // A thread of its own: the reader of a pipe may have stopped, and the server serves all the
+    // same. So it does when the text cannot be written.
+    let greeting = move || match to_stderr {
+        true => drop(stderr().write_all(text.as_bytes())),
+        false => {
+            if let Err(failure) = print::text(&text) {
+                tracing::warn!(%failure, "the greeting could not be printed");
+            }
+        }
+    };
+    thread::Builder::new().name("greeting".to_owned()).spawn(greeting).map_err(Failure::work)?;
     Ok(())
 }
 

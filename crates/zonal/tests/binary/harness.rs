@@ -103,6 +103,16 @@ impl Process {
         fs::read_to_string(&self.log).unwrap()
     }
 
+    /// Waits until the log contains a text.
+    #[track_caller]
+    pub(crate) fn await_log(&self, text: &str) {
+        let begin = Instant::now();
+        while !self.log().contains(text) {
+            assert!(begin.elapsed() < PATIENCE, "no {text:?} in {}", self.log());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// Process ID.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,7 +13,7 @@ use rustix::process::Signal;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::harness::{ACCESS_KEY, DEVICE, PATIENCE, SECRET_KEY, TestFolder, Zonal};
+use crate::harness::{ACCESS_KEY, DEVICE, PATIENCE, Process, SECRET_KEY, TestFolder, Zonal};
 use crate::http::S3;
 
 const TAKEN: &str = "zonal_config_reloads_total";
@@ -121,6 +122,22 @@ fn without_a_file_to_read_again_it_stops() {
     let mut zonal = place.start(&[]);
     zonal.signal(Signal::HUP);
     assert_eq!(zonal.wait().code(), Some(0));
+}
+
+/// Regression: `nohup zonal serve` ended with its terminal.
+#[test]
+fn under_nohup_it_outlives_its_terminal() {
+    let place = TestFolder::new();
+    let mut under_nohup = Command::new("nohup");
+    under_nohup.arg(env!("CARGO_BIN_EXE_zonal")).current_dir(place.path()).stdin(Stdio::null());
+    under_nohup.args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    under_nohup.args(["--device", DEVICE, "--origin", "file:origin"]);
+    under_nohup.args(["--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY]);
+    let mut served = Process::spawn(&mut under_nohup, place.path(), "survives a restart");
+    served.signal(Signal::HUP);
+    served.await_log("SIGHUP ignored");
+    served.terminate();
+    assert_eq!(served.wait().code(), Some(0), "{}", served.log());
 }
 
 /// Writes a new self-signed certificate and its key.

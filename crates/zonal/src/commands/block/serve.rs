@@ -36,7 +36,9 @@ pub(super) fn run(flags: &BlockFlags, mode: OpenMode) -> Result<(), Failure> {
     let config = BlockConfig::load(flags).map_err(Failure::request)?;
     logging::start(&config.log);
     panics::watch();
-    LocalSet::new().block_on(&crate::commands::runtime()?, serve(&config, mode))
+    let served = LocalSet::new().block_on(&crate::commands::runtime()?, serve(&config, mode));
+    logging::flush();
+    served
 }
 
 async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
