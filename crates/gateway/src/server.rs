@@ -36,8 +36,8 @@ use crate::socket::{Activity, ExchangeGuard, Socket, TimeoutDetector, Timeouts};
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// Maximum of headers in a request. S3's 2 KiB of user metadata in the smallest possible pieces are
-/// fewer.
-const HEADERS_MAX: usize = 128;
+/// fewer, prefixes included.
+const HEADERS_MAX: usize = 256;
 
 /// Maximum that hyper buffers of a request, and of a response beyond the piece that it is sending,
 /// in bytes. So a slow reader holds this and one piece.

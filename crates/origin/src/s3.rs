@@ -33,6 +33,7 @@ use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use http::{Request, Response};
@@ -59,6 +60,8 @@ pub struct S3Origin {
     limits: OriginLimits,
     concurrency: ConcurrencyLimits,
     proven: buckets::Buckets,
+    /// The origin answers 501 to a request for checksums.
+    lacks_checksum_mode: AtomicBool,
     /// Buckets with Requester Pays whose charges a client has accepted.
     paid: buckets::Buckets,
     proven_uploads: uploads::VerifiedUploads,
@@ -135,6 +138,7 @@ impl S3Origin {
             reads: Reads::new(2 * limits.concurrent_reads, &limits, stats.clone()),
             limits,
             proven: buckets::Buckets::default(),
+            lacks_checksum_mode: AtomicBool::new(false),
             paid: buckets::Buckets::default(),
             proven_uploads: uploads::VerifiedUploads::default(),
             let_in_at: Mutex::default(),

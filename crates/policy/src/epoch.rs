@@ -37,16 +37,22 @@ pub(crate) struct Epoch {
 
 #[derive(Clone, Debug, Default)]
 struct Zone {
-    /// Time of last use of each chunk, by chunk number.
+    /// Time of last use of each chunk, by chunk number; [`GONE`] for one that is gone.
     used: Vec<Time>,
-    /// Sum of the times of the chunks that are not gone.
+    /// Sum of the times.
     sum: u64,
     /// Number of chunks that are not gone.
     count: u64,
 }
 
-/// Time in milliseconds. Saturates 37 days after a start: chunks used later are all equally new.
+/// Time in milliseconds. All times are moved back by [`SHIFT`] before the present one overflows.
 type Time = u32;
+
+/// Time of a chunk that is gone. Others are later.
+const GONE: Time = 0;
+
+/// 24 days. Chunks that were last used longer ago than this before a move are equally old.
+const SHIFT: Time = 1 << 31;
 
 /// Time of a start: chunks last used up to 12 days before the start keep their order.
 const EARLIEST: Time = 1 << 30;
@@ -66,11 +72,27 @@ impl Epoch {
         Time::try_from(since).map_or(Time::MAX, |since| EARLIEST.saturating_add(since))
     }
 
+    /// Moves all times back when the present one is about to overflow, once in 24 days.
+    fn keep_in_range(&mut self, now: Nanos) {
+        let Some(began) = self.began else { return };
+        while Time::MAX - 1 <= self.time(now) {
+            let shift = Nanos::millis(SHIFT.into());
+            self.began = Some(self.began.map_or(began, |began| began + shift));
+            for zone in &mut self.zones {
+                for used in zone.used.iter_mut().filter(|used| **used != GONE) {
+                    *used = used.saturating_sub(SHIFT).max(GONE + 1);
+                }
+                zone.sum = zone.used.iter().map(|used| u64::from(*used)).sum();
+            }
+        }
+    }
+
     fn insert(&mut self, place: &ChunkLocation, used: Time) {
+        let used = used.max(GONE + 1);
         let zone = self.zone(place.zone);
         let number = place.number as usize;
         if zone.used.len() <= number {
-            zone.used.resize(number + 1, 0);
+            zone.used.resize(number + 1, GONE);
         }
         zone.used[number] = used;
         zone.sum += u64::from(used);
@@ -86,17 +108,20 @@ impl Epoch {
 impl Policy for Epoch {
     fn on_insert(&mut self, place: &ChunkLocation, now: Nanos) {
         self.began.get_or_insert(now);
+        self.keep_in_range(now);
         self.insert(place, self.time(now));
     }
 
     fn on_found(&mut self, place: &ChunkLocation, (_mark, age): (PolicyTag, u64), now: Nanos) {
         self.began.get_or_insert(now);
+        self.keep_in_range(now);
         let age = Time::try_from(age).unwrap_or(Time::MAX);
         self.insert(place, self.time(now).saturating_sub(age));
     }
 
     fn on_access(&mut self, place: &ChunkLocation, mark: PolicyTag, now: Nanos) -> PolicyTag {
         if self.update == Update::Access {
+            self.keep_in_range(now);
             let now = self.time(now);
             let zone = self.zone(place.zone);
             let used = core::mem::replace(&mut zone.used[place.number as usize], now);
@@ -107,7 +132,8 @@ impl Policy for Epoch {
 
     fn on_forget(&mut self, place: &ChunkLocation, _mark: PolicyTag) {
         let zone = self.zone(place.zone);
-        zone.sum -= u64::from(zone.used[place.number as usize]);
+        let used = core::mem::replace(&mut zone.used[place.number as usize], GONE);
+        zone.sum -= u64::from(used);
         zone.count -= 1;
     }
 
@@ -171,6 +197,26 @@ mod tests {
         policy.on_insert(&chunk(1, 0), today(10));
         policy.on_access(&chunk(0, 0), PolicyTag::default(), today(20));
         assert_eq!(policy.victim(&candidates(&[0, 1])), Some(ZoneId(1)));
+    }
+
+    /// Regression: times saturated 37 days after a start, and all zones were equally new.
+    #[test]
+    fn months_after_a_start_old_is_told_from_new() {
+        for days in [24, 37, 60, 400, 4000] {
+            let later = |millis: u64| Nanos::secs(days * 86_400) + Nanos::millis(millis);
+            let mut policy = Epoch::new(&layout(3, 2), Update::Access, 1);
+            policy.on_insert(&chunk(0, 0), Nanos::millis(1));
+            policy.on_insert(&chunk(1, 0), later(0));
+            policy.on_insert(&chunk(2, 0), later(10));
+            policy.on_insert(&chunk(2, 1), later(10));
+            policy.on_forget(&chunk(2, 1), PolicyTag::default());
+            policy.on_access(&chunk(1, 0), PolicyTag::default(), later(20));
+            assert_eq!(policy.age(&chunk(2, 0), later(30)), Some(20), "{days} days");
+            for (left, victim) in [(&[0, 1, 2][..], 0), (&[1, 2], 2), (&[1], 1)] {
+                assert_eq!(policy.victim(&candidates(left)), Some(ZoneId(victim)), "{days} days");
+                policy.on_emptied(ZoneId(victim));
+            }
+        }
     }
 
     #[test]

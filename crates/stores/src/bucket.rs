@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
-use http::header::HeaderName;
+use http::header::{HeaderName, LOCATION};
 use http::{HeaderMap, Response, response};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
@@ -16,7 +16,7 @@ use zonal_origin::{
     ErrorResponse, KeyPage, OriginError, PageRequest, PageStart, ReadOnlyStore, StoreFuture,
 };
 use zonal_s3::object_list::Entry;
-use zonal_s3::sigv4::Timestamp;
+use zonal_s3::sigv4::{Timestamp, decode_path};
 use zonal_s3::{BodyError, BoxBody};
 
 use crate::error_mapping::{meaning, of_another_range};
@@ -60,6 +60,9 @@ impl Bucket {
         let result = self.store.get_opts(&path, wanted).await;
         let result = result.map_err(|error| {
             let seen = note.take();
+            if seen.as_ref().is_some_and(|seen| is_folder_redirect(&seen.parts, key)) {
+                return no_such_key(key);
+            }
             let of_range = range.as_ref().zip(seen.as_ref());
             let of_range = of_range.and_then(|(range, seen)| of_another_range(range, seen));
             of_range.unwrap_or_else(|| meaning(&error, seen))
@@ -162,6 +165,16 @@ impl ReadOnlyStore for Bucket {
     }
 }
 
+/// True when a web server redirects the name of a folder to the same name with a slash: it has no
+/// file of this name.
+fn is_folder_redirect(answer: &response::Parts, key: &str) -> bool {
+    let location = answer.headers.get(LOCATION).and_then(|location| location.to_str().ok());
+    let path = location.and_then(|location| location.split(['?', '#']).next());
+    let path = path.and_then(|path| path.strip_suffix('/')).and_then(decode_path);
+    let is_same = |path: &str| path.strip_suffix(key).is_some_and(|before| before.ends_with('/'));
+    answer.status.is_redirection() && path.is_some_and(|path| is_same(&path))
+}
+
 /// Converts a key to the library's path. The library normalises keys with empty, `.` and `..`
 /// segments, or with a slash at the end, so they would name other objects: such keys do not exist
 /// here.
@@ -203,5 +216,24 @@ fn entry(object: ObjectMeta) -> Entry {
         etag,
         last_modified: Timestamp::from_unix_seconds(seconds).iso8601(),
         size: object.size,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the name of a folder was 502, which SDKs take for a fault and try again.
+    #[test]
+    fn a_redirect_to_the_same_name_with_a_slash_means_that_there_is_no_file() {
+        let is_folder = |status: u16, location: &str, key: &str| {
+            let answer = Response::builder().status(status).header(LOCATION, location);
+            is_folder_redirect(&answer.body(()).unwrap().into_parts().0, key)
+        };
+        assert!(is_folder(301, "/files/a/b/", "a/b"));
+        assert!(is_folder(302, "https://host/files/a%20b/?x=1", "a b"));
+        assert!(!is_folder(301, "/files/other/", "a/b"));
+        assert!(!is_folder(301, "/files/za/b/", "a/b") && !is_folder(301, "/files/a/b", "a/b"));
+        assert!(!is_folder(200, "/files/a/b/", "a/b"));
     }
 }

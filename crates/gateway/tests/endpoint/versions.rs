@@ -256,6 +256,27 @@ async fn header_values_keep_their_bytes() {
     }
 }
 
+/// Regression: an answer could have 100 headers, and S3 allows more metadata.
+#[tokio::test]
+async fn objects_with_as_much_metadata_as_s3_allows_are_served() {
+    let store = Store::new(vec![1; 10]);
+    store.set(|state| {
+        state.headers =
+            |_| (0..170).map(|n| format!("x-amz-meta-{n}: \r\n")).collect::<String>().into_bytes();
+    });
+    let world = store.world(Freshness::Immutable).await;
+    for cache in ["MISS", "HIT"] {
+        let answer = get(world.address, "/b/k").await;
+        is(&answer, 200, cache);
+        assert!((0..170).all(|n| answer.has(&format!("x-amz-meta-{n}"))));
+    }
+    let put = (0..170).fold(Ask::new("PUT", "/b/k"), |put, n| {
+        let name: &'static str = Box::leak(format!("x-amz-meta-{n}").into_boxed_str());
+        put.with(name, "v")
+    });
+    assert_ne!(ask(world.address, put).await.status, 431);
+}
+
 /// Regression: a size that needs more piece numbers than a key has ended the shard.
 #[tokio::test]
 async fn objects_of_any_size_are_served() {

@@ -23,6 +23,10 @@ pub(crate) type Client = legacy::Client<HttpsConnector<HttpConnector>, BoxBody>;
 /// a request on a connection that is just being closed fails.
 const IDLE_CONNECTION: Duration = Duration::from_secs(4);
 
+/// Maximum of headers in an answer. S3 allows 2 KiB of user metadata: 170 headers in the smallest
+/// possible pieces, prefixes included. hyper's default is 100.
+const HEADERS_MAX: usize = 512;
+
 /// Creates a client, without opening a connection.
 pub(crate) fn connect_with(roots: RootCertStore, limits: &OriginLimits) -> Client {
     let mut http = HttpConnector::new();
@@ -41,6 +45,7 @@ pub(crate) fn connect_with(roots: RootCertStore, limits: &OriginLimits) -> Clien
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_CONNECTION)
         .pool_max_idle_per_host(limits.concurrent_reads)
+        .http1_max_headers(HEADERS_MAX)
         .build(connector)
 }
 

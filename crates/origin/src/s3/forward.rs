@@ -81,7 +81,10 @@ impl S3Origin {
         }
 
         let asked = ForwardedRequest::of(&parts);
-        let answer = self.send(parts, body).await?;
+        let answer = match is_read && body.is_end_stream() {
+            true => self.send_read(parts).await?,
+            false => self.send(parts, body).await?,
+        };
         let is_modified = answer.status() != StatusCode::NOT_MODIFIED || !asked.has_conditions;
         if !answer.status().is_success() && is_modified {
             return self.refused(&asked, answer).await;
@@ -131,6 +134,18 @@ impl S3Origin {
             parts.extensions.insert(ErrorCode(refusal.code.clone()));
         }
         Ok(Response::from_parts(parts, full_body(document)))
+    }
+
+    /// Sends a read without a body, and sends it again once if it gets no answer: the origin may
+    /// have closed an idle connection at the same time.
+    async fn send_read(&self, parts: Parts) -> Result<Response<Incoming>, OriginError> {
+        match self.send(parts.clone(), full_body("")).await {
+            Err(OriginError::Unreachable { .. }) => {
+                self.stats.retries.add(1);
+                self.send(parts, full_body("")).await
+            }
+            answer => answer,
+        }
     }
 
     pub(super) async fn send(

@@ -1,17 +1,23 @@
 //! HeadObject for the cache: the metadata of an object.
 
-use http::header::{CONTENT_LENGTH, IF_MATCH, RANGE};
-use http::{Method, StatusCode, Uri};
+use std::sync::atomic::Ordering;
+
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, IF_MATCH, RANGE};
+use http::{Method, Response, StatusCode, Uri};
 use http_body::Body;
+use hyper::body::Incoming;
 use zonal_s3::range::digits;
 
 use super::S3Origin;
 use super::error_mapping::no_such_bucket;
+use super::get::parse_content_range;
 use crate::error::OriginError;
 use crate::object::{ObjectHead, ObjectName};
 
 /// MD5 of the empty string, which most S3 servers use as ETag of an empty object.
 const ETAG_OF_NOTHING: &str = "\"d41d8cd98f00b204e9800998ecf8427e\"";
+
+const NOT_IMPLEMENTED: u16 = 501;
 
 impl S3Origin {
     pub(crate) async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
@@ -19,13 +25,7 @@ impl S3Origin {
         let url = url.ok_or_else(|| no_such_bucket(&object.bucket))?;
         self.must_be_no_api(&object.bucket, &object.key).await?;
         let _permit = self.reads.placed(self.concurrency.for_head()).await?;
-        let response = self
-            .read(|| {
-                let request = self.asking(Method::HEAD, &url, &object.bucket);
-                let request = request.header("x-amz-checksum-mode", "ENABLED");
-                request.body(()).expect("made of valid parts")
-            })
-            .await?;
+        let response = self.ask_head(&url, &object.bucket).await?;
         if response.status() != StatusCode::OK {
             return Err(OriginError::invalid_response(format!(
                 "status {} to a HEAD request",
@@ -33,10 +33,11 @@ impl S3Origin {
             )));
         }
         let length = response.headers().get(CONTENT_LENGTH);
-        let size = length.and_then(|length| digits(length.to_str().ok()?));
-        let size = size.ok_or_else(|| {
-            OriginError::invalid_response("a HEAD response without Content-Length")
-        })?;
+        let size = match length.map(|length| length.to_str().ok().and_then(digits)) {
+            Some(Some(size)) => size,
+            Some(None) => return Err(OriginError::invalid_response("an illegal Content-Length")),
+            None => self.size_by_range(&url, &object.bucket).await?,
+        };
         let head = ObjectHead::from_headers(size, response.headers());
         match &head.etag {
             Some(etag) if size == 0 && etag != ETAG_OF_NOTHING => {
@@ -45,6 +46,48 @@ impl S3Origin {
             _ => {}
         }
         Ok(head)
+    }
+
+    /// Sends the HEAD request, with checksums if the origin knows them. Several S3 servers answer 501
+    /// to headers that they do not know.
+    async fn ask_head(&self, url: &Uri, bucket: &str) -> Result<Response<Incoming>, OriginError> {
+        let request = || self.asking(Method::HEAD, url, bucket);
+        let plain = || request().body(()).expect("made of valid parts");
+        if self.lacks_checksum_mode.load(Ordering::Relaxed) {
+            return self.read(plain).await;
+        }
+        let with_checksums = || {
+            let request = request().header("x-amz-checksum-mode", "ENABLED");
+            request.body(()).expect("made of valid parts")
+        };
+        match self.read(with_checksums).await {
+            Err(OriginError::Failed(refusal)) if refusal.status == NOT_IMPLEMENTED => {
+                let answer = self.read(plain).await?;
+                self.lacks_checksum_mode.store(true, Ordering::Relaxed);
+                Ok(answer)
+            }
+            answer => answer,
+        }
+    }
+
+    /// Size of an object from the answer to a request for its first byte, for servers that leave
+    /// `Content-Length` out of answers to HEAD.
+    async fn size_by_range(&self, url: &Uri, bucket: &str) -> Result<u64, OriginError> {
+        self.stats.gets.add(1);
+        let first = || self.asking(Method::GET, url, bucket).header(RANGE, "bytes=0-0");
+        let answer = match self.read(|| first().body(()).expect("made of valid parts")).await {
+            Err(OriginError::RangeNotSatisfiable) => return Ok(0),
+            answer => answer?,
+        };
+        let header = |name| answer.headers().get(name)?.to_str().ok();
+        let size = match answer.status() {
+            StatusCode::PARTIAL_CONTENT => {
+                header(CONTENT_RANGE).and_then(parse_content_range).and_then(|(_, size)| size)
+            }
+            _ if answer.body().is_end_stream() => Some(0),
+            _ => header(CONTENT_LENGTH).and_then(digits),
+        };
+        size.ok_or_else(|| OriginError::invalid_response("no answer states the size of an object"))
     }
 
     /// Verifies a size of 0 by a request for the first byte. For any other object, a later range

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use scripted::{Answer, Server};
 use zonal_s3::{BoxBody, full_body};
@@ -356,8 +356,40 @@ async fn a_head_without_an_etag_keeps_none_and_one_without_a_size_is_a_lie() {
     let server = Server::start([answer("200 OK", "Content-Length: 0\r\n", "")]).await;
     let head = origin(&server).head(&object()).await.unwrap();
     assert_eq!((head.size, head.etag, head.last_modified), (0, None, None));
-    let server = Server::start([answer("200 OK", "", "")]).await;
-    assert!(is_lie(&origin(&server).head(&object()).await));
+    let no_size = || answer("200 OK", "ETag: \"v1\"\r\n", "");
+    let server = Server::start([no_size(), answer("200 OK", "", "0123")]).await;
+    assert!(is_lie(&origin(&server).head(&object()).await), "no answer states it");
+    let of_part = with_body("206 Partial Content", "Content-Range: bytes 0-0/10\r\n", "0");
+    let server = Server::start([no_size(), of_part]).await;
+    assert_eq!(origin(&server).head(&object()).await.unwrap().size, 10);
+    let beyond = || xml_error("416 Range Not Satisfiable", "InvalidRange");
+    let server = Server::start([no_size(), beyond(), beyond()]).await;
+    assert_eq!(origin(&server).head(&object()).await.unwrap().size, 0);
+}
+
+/// Regression: each object of a server that answers 501 to headers that it does not know was 502.
+#[tokio::test]
+async fn an_origin_that_does_not_know_checksum_mode_is_asked_without_it() {
+    let unknown = xml_error("501 Not Implemented", "NotImplemented");
+    let known = || answer("200 OK", "Content-Length: 10\r\nETag: \"v1\"\r\n", "");
+    let server = Server::start([unknown, known(), known()]).await;
+    let origin = origin(&server);
+    for _ in 0..2 {
+        assert_eq!(origin.head(&object()).await.unwrap().size, 10);
+    }
+    let requests = server.requests();
+    let asked = requests.iter().map(|request| request.header("x-amz-checksum-mode").is_some());
+    assert_eq!(asked.collect::<Vec<_>>(), [true, false, false]);
+}
+
+/// Regression: a forwarded read failed when the origin closed an idle connection at the same time.
+#[tokio::test]
+async fn a_forwarded_read_without_an_answer_is_sent_again_once() {
+    let nothing = || Answer::Close(String::new());
+    let server = Server::start([nothing(), with_body("200 OK", "ETag: \"v1\"\r\n", "hello")]).await;
+    let read = || Request::get("/b/k").body(full_body("")).unwrap();
+    assert_eq!(origin(&server).forward(read()).await.unwrap().status(), StatusCode::OK);
+    assert_eq!(server.requests().len(), 2);
 }
 
 #[tokio::test]

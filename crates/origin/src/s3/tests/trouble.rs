@@ -198,7 +198,7 @@ async fn a_header_that_is_signed_in_two_ways_is_no_word_about_our_keys() {
         let OriginError::InvalidRequest(S3Error { status, details, .. }) = &error else {
             panic!("{error:?}")
         };
-        assert_eq!((*status, &*details[0].1), (http::StatusCode::BAD_REQUEST, "x-amz-meta-a"));
+        assert_eq!((*status, &*details[0].1), (StatusCode::BAD_REQUEST, "x-amz-meta-a"));
         assert_eq!(trouble(&origin), None);
     }
     let plain = write(b"a  b").await;
