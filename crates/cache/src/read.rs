@@ -223,7 +223,7 @@ impl Read<'_> {
             return Ok(());
         }
         let (piece, _) = self.fetched(number, at);
-        self.listener = Some(Listener::join(self.listener.take(), piece.fetch()));
+        self.listener = Some(self.join(&piece));
         match self.unless_gone(piece.bytes_from(piece.start, piece.end())).await? {
             // A fetch that ended early says nothing: the read asks again when it comes there.
             Ok(_) | Err(ReadError::Gone) => Ok(()),
@@ -321,14 +321,19 @@ impl Read<'_> {
         });
     }
 
+    /// Becomes a reader of the piece's fetch.
+    fn join(&mut self, piece: &FillPiece) -> Listener {
+        piece.fetch().keep_for(self.keeping);
+        Listener::join(self.listener.take(), piece.fetch())
+    }
+
     /// Delivers the bytes of a fetch as they arrive.
     async fn follow(
         &mut self,
         piece: &Rc<FillPiece>,
         wanted: &Range<u64>,
     ) -> Result<(), (u64, Failure)> {
-        piece.fetch().keep_for(self.keeping);
-        let listener = Listener::join(self.listener.take(), piece.fetch());
+        let listener = self.join(piece);
         let mut at = wanted.start;
         while at < wanted.end {
             listener.reached(at);

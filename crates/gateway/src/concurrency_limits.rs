@@ -22,6 +22,10 @@ pub(crate) type Permit = OwnedSemaphorePermit;
 /// hundred.
 const DOCUMENT_BYTES_MAX: usize = 64 << 20;
 
+/// Maximum of connections beyond the limit that receive a 503 at the same time. Further ones are
+/// closed without a response.
+const REFUSALS_AT_ONCE: usize = 64;
+
 /// The concurrency limits of one gateway.
 pub(crate) struct ConcurrencyLimits {
     /// Permits for writes with a body.
@@ -31,6 +35,8 @@ pub(crate) struct ConcurrencyLimits {
     writes_max: usize,
     /// Permits for bytes of documents, one per byte.
     documents: Arc<Semaphore>,
+    /// Permits for answers 503 to connections beyond the limit.
+    refusals: Arc<Semaphore>,
     wait: Duration,
 }
 
@@ -42,6 +48,8 @@ impl ConcurrencyLimits {
             asks: so_many(limits.writes_max),
             writes_max: limits.writes_max,
             documents: so_many(DOCUMENT_BYTES_MAX),
+            // Each refusal holds a file descriptor, of which a low limit of connections has few.
+            refusals: so_many(REFUSALS_AT_ONCE.min(limits.connections_max.div_ceil(8))),
             wait: limits.wait,
         }
     }
@@ -58,6 +66,11 @@ impl ConcurrencyLimits {
     /// memory.
     pub(crate) async fn for_document(&self, bytes: usize) -> Result<Permit, S3Error> {
         self.take(&self.documents, bytes).await
+    }
+
+    /// Permit for an answer to a connection beyond the limit, if few are running.
+    pub(crate) fn for_refusal(&self) -> Option<Permit> {
+        self.refusals.clone().try_acquire_owned().ok()
     }
 
     async fn take(&self, places: &Arc<Semaphore>, count: usize) -> Result<Permit, S3Error> {

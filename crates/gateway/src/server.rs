@@ -21,7 +21,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::select;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use zonal_host::contained;
@@ -46,10 +46,6 @@ const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Pause after a failed `accept`. Usually the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Maximum of connections beyond the limit that receive a 503 at the same time, and at most a
-/// quarter of the limit. Further ones are closed without a response.
-const REFUSALS_AT_ONCE: usize = 64;
-
 /// How long a client may go on sending after the last byte of the response, so that it can read the
 /// response: 2 s, enough for the data in flight on a slow line.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -58,8 +54,6 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// [`Limits::drain`].
 pub async fn serve(listener: TcpListener, gateway: Gateway, shutdown: impl Future<Output = ()>) {
     let (stop, stopping) = watch::channel(());
-    let refusals = gateway.config().limits.connections_max / 4;
-    let refusals = Arc::new(Semaphore::new(refusals.min(REFUSALS_AT_ONCE)));
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
     loop {
@@ -84,7 +78,7 @@ pub async fn serve(listener: TcpListener, gateway: Gateway, shutdown: impl Futur
                         let connection = Connection { gateway, client, _place: place };
                         connections.spawn(contained(connection.serve(stream, stopping.clone())));
                     }
-                    Err(_) => refuse(stream, &gateway, &refusals),
+                    Err(_) => refuse(stream, &gateway),
                 }
             }
         }
@@ -180,7 +174,7 @@ const fn patience(limits: &Limits) -> Timeouts {
 }
 
 /// Answers 503 to a connection beyond the limit, if few such answers are running.
-fn refuse(stream: TcpStream, gateway: &Gateway, refusals: &Arc<Semaphore>) {
+fn refuse(stream: TcpStream, gateway: &Gateway) {
     let stats = gateway.stats();
     stats.connections_refused.add(1);
     stats.connections_closed.add(1);
@@ -188,7 +182,7 @@ fn refuse(stream: TcpStream, gateway: &Gateway, refusals: &Arc<Semaphore>) {
     if gateway.runtime_config().certificate.is_some() {
         return;
     }
-    let Ok(place) = refusals.clone().try_acquire_owned() else { return };
+    let Some(place) = gateway.places().for_refusal() else { return };
     let document = S3Error::slow_down().to_xml("", gateway.next_request_id().as_str());
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/xml\r\n\

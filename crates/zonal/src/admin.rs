@@ -15,7 +15,7 @@ mod warm;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -37,6 +37,7 @@ use zonal_origin::Origins;
 
 use crate::admin_access::{AccessDenied, AccessLevel, AdminAccess};
 use crate::frontend::Frontend;
+use crate::listeners::AcceptWarnings;
 use crate::metrics::OPEN_METRICS;
 use crate::pins::PinsFile;
 use crate::stats;
@@ -56,9 +57,6 @@ const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Pause after a failed `accept`, which is mostly a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Shortest time between two reports of failed accepts.
-const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// Time after which a shard that does not answer counts as stuck. 2 s: probes give up after a few
 /// seconds themselves.
@@ -126,7 +124,7 @@ impl Admin {
     /// Serves until the process ends.
     pub(crate) async fn serve(self, listener: TcpListener) {
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        let mut reported = None::<Instant>;
+        let mut warnings = AcceptWarnings::default();
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
             match listener.accept().await {
@@ -135,10 +133,7 @@ impl Admin {
                     drop(tokio::spawn(contained(connection)));
                 }
                 Err(error) => {
-                    if reported.is_none_or(|last| REPORT_EVERY <= last.elapsed()) {
-                        reported = Some(Instant::now());
-                        tracing::warn!(%error, "admin endpoint: accept failed");
-                    }
+                    warnings.note(&error);
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }

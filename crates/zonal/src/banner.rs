@@ -1,11 +1,14 @@
 //! Start-up banner of `zonal serve`: commands that the operator can copy.
 
 use std::fmt::Write;
+use std::io::{self, stdout};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use std::thread;
 use std::time::SystemTime;
 
 use http::{Method, Uri};
+use zonal_cli::Failure;
 use zonal_s3::sigv4::{Credentials, Signer, Timestamp};
 
 use crate::config::{Flags, KeyPair};
@@ -85,6 +88,27 @@ pub(crate) fn scheme(certificate: Option<&Path>) -> &'static str {
 /// for a self-signed certificate, for a private CA and for a public one.
 fn ca_option(certificate: Option<&Path>) -> String {
     certificate.map_or_else(String::new, |path| format!(" --cacert {}", quoted_path(path)))
+}
+
+/// Prints the banner on standard output.
+pub(crate) fn print(text: String) -> Result<(), Failure> {
+    print_to(stdout(), text)
+}
+
+/// Prints the banner in a thread of its own: the reader of a pipe may have stopped, and the server
+/// serves all the same. So it does when the text cannot be written.
+pub(crate) fn print_to(
+    mut out: impl io::Write + Send + 'static,
+    text: String,
+) -> Result<(), Failure> {
+    let print = move || {
+        let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        if let Err(error) = printed {
+            tracing::warn!(%error, "the banner could not be printed");
+        }
+    };
+    thread::Builder::new().name("banner".to_owned()).spawn(print).map_err(Failure::work)?;
+    Ok(())
 }
 
 /// A path for a shell in any directory.

@@ -34,7 +34,7 @@ pub(crate) fn raise(config: &mut Config) {
 }
 
 /// Connections that leave `others` of `allowed` descriptors, or at least half of them. A fifth of the
-/// clients' descriptors is for connections beyond the limit, while these read their 503.
+/// clients' descriptors is for connections beyond the limit, which hold one while they read 503.
 fn connections_within(allowed: u64, others: u64) -> u64 {
     let of_clients = allowed.saturating_sub(others).max(allowed / 2);
     (of_clients / 5 * 4).max(1)

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use zonal_cli::Failure;
@@ -70,6 +71,35 @@ impl Address {
     }
 }
 
+/// Shortest time between two warnings of failed accepts: 1 min. They fail ten times a second while
+/// the process has no file descriptor left.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Warns of failed accepts of an admin endpoint, at most once in [`WARNING_INTERVAL`].
+#[derive(Default)]
+pub(crate) struct AcceptWarnings {
+    last: Option<Instant>,
+    failed: u64,
+}
+
+impl AcceptWarnings {
+    pub(crate) fn note(&mut self, error: &io::Error) {
+        if let Some(failed) = self.due(Instant::now()) {
+            tracing::warn!(%error, failed, "admin endpoint: accept failed");
+        }
+    }
+
+    /// Counts a failure. Returns the failures since the last warning if another is due.
+    fn due(&mut self, now: Instant) -> Option<u64> {
+        self.failed += 1;
+        let is_due = self.last.is_none_or(|last| WARNING_INTERVAL <= now - last);
+        is_due.then(|| {
+            self.last = Some(now);
+            std::mem::take(&mut self.failed)
+        })
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sharing {
     Alone,
@@ -118,6 +148,15 @@ mod tests {
         let _listeners = [first.listen().unwrap(), first.listen().unwrap()];
         for address in [here, everywhere] {
             check_refused(address);
+        }
+    }
+
+    #[test]
+    fn failed_accepts_are_told_once_a_minute_with_their_number() {
+        let (begin, mut warnings) = (Instant::now(), AcceptWarnings::default());
+        for (after_s, expected) in [(0, Some(1)), (1, None), (59, None), (60, Some(3)), (61, None)]
+        {
+            assert_eq!(warnings.due(begin + Duration::from_secs(after_s)), expected, "{after_s} s");
         }
     }
 

@@ -13,6 +13,8 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
+use crate::logging;
+
 use process::Process;
 
 /// Content type of `/metrics`.
@@ -133,6 +135,9 @@ impl Snapshot {
     /// The exposition text, with the metrics of the process.
     pub(crate) fn into_text(mut self) -> Result<String, fmt::Error> {
         self.add_process(Process::look());
+        let lost = ("zonal_log_lines_lost_total", "Lost lines of the log");
+        let lines = Value::Whole(logging::lost_lines());
+        self.family(MetricKind::Counter, lost).samples.push((Vec::new(), lines));
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
         let mut text = String::new();

@@ -199,6 +199,20 @@ async fn a_partly_cached_object_that_was_overwritten_is_read_whole() {
     }
 }
 
+/// Regression: bytes that came before the reader had reached them were not written to flash.
+#[tokio::test]
+async fn what_a_read_asks_for_before_its_answer_begins_is_cached() {
+    let store = Store::new(vec![1; 4 * MIB]);
+    let world = store.world(Freshness::Immutable).await;
+    is(&get_range(&world, "/b/k", "bytes=0-1048575").await, 206, "MISS");
+    world.settle().await;
+    is(&get(world.address, "/b/k").await, 200, "MISS");
+    world.settle().await;
+    let folder = world.ended().await;
+    let world = store.world_in(folder, Freshness::Immutable).await;
+    is(&get(world.address, "/b/k").await, 200, "HIT");
+}
+
 /// The origin refuses a stripe that is not asked for before the answer begins: only that answer
 /// breaks off.
 #[tokio::test]

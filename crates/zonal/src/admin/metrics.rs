@@ -6,7 +6,6 @@ use zonal_gateway::{Caching, Stats as GatewayStats};
 use zonal_host::ShardStats;
 use zonal_origin::Stats as OriginStats;
 
-use crate::logging;
 use crate::metrics::{Metric, MetricKind, Snapshot, Value, counter, gauge, labelled};
 
 const OPENS_FOUND: &str = "zonal_cache_opens_found_total";
@@ -234,7 +233,6 @@ const GATEWAY: &[Metric<GatewayStats>] = &[
         "Bucket lists without the buckets of one origin",
         |s| s.bucket_lists_cut.get(),
     ),
-    counter("zonal_log_lines_lost_total", "Lost lines of the log", |_| logging::lost_lines()),
     counter("zonal_gateway_access_lines_lost_total", "Lost lines of the access log", |s| {
         s.access_lines_lost.get()
     }),

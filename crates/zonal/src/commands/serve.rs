@@ -12,16 +12,15 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{Write, stderr};
+use std::io::stderr;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::process;
 use std::sync::Arc;
-use std::thread;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use zonal_cli::{Failure, print};
+use zonal_cli::Failure;
 use zonal_folder::FolderOrigin;
 use zonal_gateway::{AccessLog, Authorization, OriginBackend};
 use zonal_host::{ChunkRules, Client, DeviceSettings, Node, NodeSettings};
@@ -389,23 +388,11 @@ async fn tell_of_start(
 /// Prints the banner. It goes to standard error if standard output carries the access log, and
 /// nowhere if standard error carries JSON as well.
 fn greet(log: &Log, text: String) -> Result<(), Failure> {
-    let to_stderr = match (&log.access, log.format) {
-        (Some(AccessTo::StandardOutput), LogFormat::Json) => return Ok(()),
-        (Some(AccessTo::StandardOutput), LogFormat::Text) => true,
-        (Some(AccessTo::File(_)) | None, _) => false,
-    };
-    // A thread of its own: the reader of a pipe may have stopped, and the server serves all the
-    // same. So it does when the text cannot be written.
-    let greeting = move || match to_stderr {
-        true => drop(stderr().write_all(text.as_bytes())),
-        false => {
-            if let Err(failure) = print::text(&text) {
-                tracing::warn!(%failure, "the greeting could not be printed");
-            }
-        }
-    };
-    thread::Builder::new().name("greeting".to_owned()).spawn(greeting).map_err(Failure::work)?;
-    Ok(())
+    match (&log.access, log.format) {
+        (Some(AccessTo::StandardOutput), LogFormat::Json) => Ok(()),
+        (Some(AccessTo::StandardOutput), LogFormat::Text) => banner::print_to(stderr(), text),
+        (Some(AccessTo::File(_)) | None, _) => banner::print(text),
+    }
 }
 
 fn banner<'a>(

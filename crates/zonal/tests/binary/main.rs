@@ -28,6 +28,7 @@ mod reload;
 mod serve;
 mod service_manager;
 mod stats;
+mod stuck_output;
 mod switch;
 mod warm;
 mod zoned;

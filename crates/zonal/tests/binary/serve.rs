@@ -2,10 +2,15 @@
 
 use std::fs::File;
 use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use rustix::process::Signal;
 
-use crate::harness::{TestFolder, noise};
+use crate::harness::{
+    ACCESS_KEY, DEVICE, PATIENCE, Process, SECRET_KEY, TestFolder, metric, noise,
+};
+use crate::http::{self, S3};
 
 #[test]
 fn what_was_cached_is_served_after_a_restart_without_asking_the_origin() {
@@ -81,7 +86,7 @@ fn the_log_of_a_restart_says_what_was_recovered() {
     );
     assert!((1 << 20) < told["bytes"].as_u64().unwrap(), "{told}");
     assert!(0.0 < told["seconds"].as_f64().unwrap(), "{told}");
-    assert_eq!(told["device"], crate::harness::DEVICE);
+    assert_eq!(told["device"], DEVICE);
     zonal.stop();
 }
 
@@ -225,4 +230,36 @@ fn a_device_that_lost_its_content_costs_hits_and_nothing_else() {
     check_all("after the file was cut");
     check_all("again");
     zonal.stop();
+}
+
+/// Regression: idle clients took the last file descriptor, and a supervisor restarted a healthy
+/// process whose health check failed.
+#[test]
+fn idle_clients_leave_descriptors_for_all_else() {
+    let place = TestFolder::new();
+    place.object("a", b"hello");
+    let mut limited = Command::new("prlimit");
+    limited.args(["--nofile=128:128", env!("CARGO_BIN_EXE_zonal")]).stdin(Stdio::null());
+    limited.args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--shards", "2"]);
+    limited.args(["--device", DEVICE, "--origin", "file:origin"]);
+    limited.args(["--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY]);
+    limited.current_dir(place.path());
+    let served = Process::spawn(&mut limited, place.path(), "survives a restart");
+    let endpoint = served.address("serves S3 at http://", &[',']);
+    let (before, _) = served.banner.split_once("/metrics").unwrap();
+    let admin = before.rsplit('/').next().unwrap().parse().unwrap();
+    let idle: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(endpoint).unwrap()).collect();
+    let begin = Instant::now();
+    while metric(admin, "zonal_gateway_connections_refused_total") < 100 {
+        assert!(begin.elapsed() < PATIENCE, "{}", served.log());
+    }
+    assert_eq!(http::get(admin, "/readyz").unwrap().status, 200);
+    assert_eq!(metric(admin, "zonal_gateway_accept_errors_total"), 0, "{}", served.log());
+    drop(idle);
+    while metric(admin, "zonal_gateway_connections_open") != 0 {
+        assert!(begin.elapsed() < PATIENCE, "{}", served.log());
+    }
+    let s3 = S3::new(endpoint, ACCESS_KEY, SECRET_KEY);
+    assert_eq!(s3.get("/bucket/a").unwrap().status, 200);
+    served.stop();
 }

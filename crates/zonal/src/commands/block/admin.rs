@@ -29,6 +29,7 @@ use crate::block_stats::{
     self, BlockDeviceStats, BlockStats, Connections, CurrentValues, Devices, Export, Recovery,
     Tenant, Zones,
 };
+use crate::listeners::AcceptWarnings;
 use crate::metrics::OPEN_METRICS;
 
 /// Concurrent connections; more wait to be accepted. 16: a few probes and an operator.
@@ -70,6 +71,7 @@ impl Admin {
     /// Serves until the future is dropped, which also ends the connections.
     pub(super) async fn serve(self, listener: TcpListener) {
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut warnings = AcceptWarnings::default();
         let mut connections = JoinSet::new();
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
@@ -80,7 +82,7 @@ impl Admin {
                     connections.spawn_local(contained(connection));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "admin endpoint: accept failed");
+                    warnings.note(&error);
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 use zonal_block::{BlockDevice, BlockSettings, OpenMode};
-use zonal_cli::{Failure, print};
+use zonal_cli::Failure;
 use zonal_export::{Listener, Server};
 use zonal_host::contained;
 
@@ -79,7 +79,7 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
         exports: block.shaper().exports(),
         about: about(&settings),
     };
-    print::text(&banner.text())?;
+    crate::banner::print(banner.text())?;
     tell_of_recovery(&block);
     service_manager::notify(ServiceState::Serving);
 
@@ -89,6 +89,7 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     spawn_local(async move {
         signals.stop_at_once().await;
         tracing::warn!("stopping at once: second signal");
+        logging::flush();
         process::exit(1);
     });
     stop.send_replace(());
