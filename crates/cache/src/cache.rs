@@ -279,6 +279,7 @@ impl Cache {
     /// and flushes the device.
     pub async fn settle(&self) {
         self.inner.end_all_waiting();
+        self.inner.store_waiting_heads();
         loop {
             self.inner.log.seal_all();
             if self.inner.writing.get() == 0 {
@@ -294,6 +295,12 @@ impl Cache {
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         CacheStats { unpinned_bytes: self.unpinned().0, ..*self.inner.stats.borrow() }
+    }
+
+    /// Number of records that were damaged, as in [`CacheStats::damaged`].
+    #[must_use]
+    pub fn damaged(&self) -> u64 {
+        self.inner.stats.borrow().damaged
     }
 
     /// The log of this shard.

@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::cell::Cell;
 
 use zonal_base::Nanos;
@@ -85,6 +86,11 @@ impl Heads {
 
     pub(crate) fn by_hash(&self, hash: u64) -> Option<(ObjectKey, Rc<KnownHead>)> {
         self.known.get(&hash).cloned()
+    }
+
+    /// All heads.
+    pub(crate) fn all(&self) -> Vec<(ObjectKey, Rc<KnownHead>)> {
+        self.known.values().cloned().collect()
     }
 
     /// Hashes of all heads; some heads may be removed already.

@@ -21,7 +21,7 @@ use crate::{Cache, InvalidationTarget, RemoveError};
 pub const MISSED_MAX: usize = 64 << 10;
 
 /// Removals that are replayed concurrently: they share a flush.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 1024;
 
 /// Pending invalidations of one shard.
 #[derive(Debug, Default)]
@@ -95,7 +95,9 @@ impl Cache {
                 self.remove_all(&some).await?;
             }
             let mut noted = pending.0.borrow_mut();
-            noted.targets.retain(|target| some.binary_search(target).is_err());
+            for target in &some {
+                noted.targets.remove(target);
+            }
         }
     }
 

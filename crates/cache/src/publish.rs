@@ -131,7 +131,6 @@ impl Inner {
         refreshed.is_stored.set(known.is_stored.get());
         refreshed.refreshed_at.set(known.refreshed_at.get());
         self.heads.borrow_mut().insert(watch.key(), refreshed.clone());
-        watch.refresh(state.generation);
         self.store_refreshed(watch, refreshed);
         head
     }
@@ -146,7 +145,6 @@ impl Inner {
     /// Stores a head again whose state has changed. Requires: no removal of the object is in flight.
     pub(crate) fn store_state(self: &Rc<Self>, watch: &EpochGuard, known: &Rc<KnownHead>) {
         known.generation.set(self.log.next_generation());
-        watch.refresh(known.generation.get());
         if known.is_stored.get() {
             self.start_storing((watch, watch.epoch()), known.clone(), None);
         }
@@ -160,7 +158,7 @@ impl Inner {
         if !known.is_stored.get() || now < last {
             return;
         }
-        let due = last + REFRESH_EVERY;
+        let due = if last == Nanos(0) { now } else { last + REFRESH_EVERY };
         known.refreshed_at.set(now.max(due));
         if due <= now {
             return self.start_storing((watch, epoch), known, None);
@@ -173,6 +171,16 @@ impl Inner {
                 inner.start_storing((&watch, epoch), newest, None);
             }
         });
+    }
+
+    /// Stores the heads that wait for their turn, at a graceful stop.
+    pub(crate) fn store_waiting_heads(self: &Rc<Self>) {
+        let (now, heads) = (self.now(), self.heads.borrow().all());
+        for (key, known) in heads.into_iter().filter(|(_, known)| now < known.refreshed_at.get()) {
+            known.refreshed_at.set(now);
+            let watch = self.watch(&known.name, key);
+            self.start_storing((&watch, watch.epoch()), known, None);
+        }
     }
 
     fn start_storing(
@@ -225,7 +233,9 @@ impl Inner {
         let record = Record { key: key.record(), kind, len, data, generation };
         let Ok(placed) = self.log.append(stream, record, Urgency::Linger).await else { return };
         // Eviction from memory does not make the head void. Only a removal or a newer head does.
-        let is_void = watch.is_outdated(state.generation) || !watch.may_publish(epoch);
+        let is_void = watch.is_replaced(state.generation)
+            || !watch.may_publish(epoch)
+            || !watch.note_stored(state.generation);
         if is_void && !self.settings.has(Mutation::HeadRevived) {
             return;
         }

@@ -60,8 +60,9 @@ pub(crate) struct WatchedObject {
     removals: u32,
     /// Generation of the last head of another version. An older head must not replace it.
     published: u64,
-    /// Generation of the last head: of another version, or with other headers.
-    refreshed: u64,
+    /// Generation of the newest head that is in the index. Of heads of one version, which differ in
+    /// their other headers, an older one must not replace a newer one there.
+    stored: u64,
 }
 
 impl WatchedObject {
@@ -99,22 +100,22 @@ impl EpochGuard {
 
     /// Registers that a head of another version was published with this generation.
     pub(crate) fn publish(&self, generation: u64) {
-        self.with(|watched| (watched.published, watched.refreshed) = (generation, generation));
+        self.with(|watched| watched.published = generation);
     }
 
-    /// Registers that the head got other headers or another state, with this generation.
-    pub(crate) fn refresh(&self, generation: u64) {
-        self.with(|watched| watched.refreshed = generation);
+    /// Registers that a head of this generation enters the index. False if a newer one is there.
+    pub(crate) fn note_stored(&self, generation: u64) -> bool {
+        let is_newest = self.with(|watched| {
+            let is_newest = watched.stored <= generation;
+            watched.stored = watched.stored.max(generation);
+            is_newest
+        });
+        is_newest == Some(true)
     }
 
     /// True when a head of another version was published after this generation.
     pub(crate) fn is_replaced(&self, generation: u64) -> bool {
         self.with(|watched| generation < watched.published) == Some(true)
-    }
-
-    /// True when the object has a newer head than this generation, of this or another version.
-    pub(crate) fn is_outdated(&self, generation: u64) -> bool {
-        self.with(|watched| generation < watched.refreshed) == Some(true)
     }
 
     fn with<T>(&self, look: impl FnOnce(&mut WatchedObject) -> T) -> Option<T> {
@@ -256,7 +257,7 @@ impl Inner {
     pub(crate) fn watch(self: &Rc<Self>, object: &ObjectName, key: ObjectKey) -> EpochGuard {
         let new = || {
             let (name, removals) = (object.clone(), self.purges_of(object));
-            WatchedObject { name, watchers: 0, epoch: 0, removals, published: 0, refreshed: 0 }
+            WatchedObject { name, watchers: 0, epoch: 0, removals, published: 0, stored: 0 }
         };
         self.watched.borrow_mut().entry(key).or_insert_with(new).watchers += 1;
         EpochGuard { inner: Rc::downgrade(self), key }

@@ -107,6 +107,7 @@ impl ShardLoop {
             rejoin: None,
             is_stopped: false,
             has_told: false,
+            damage_told: (0, Nanos(0)),
         };
         let spec = share.settings.spec.clone();
         let chunks = share.chunks.clone();

@@ -33,6 +33,9 @@ use crate::{ReadError, ShardStats};
 /// Time budget of engine tasks in one iteration, before sockets are polled.
 const TURN: Nanos = Nanos::micros(250);
 
+/// Shortest time between two warnings of damaged records.
+const DAMAGE_TOLD_EVERY: Nanos = Nanos::secs(60);
+
 /// Polls of engine tasks between two reads of the clock. Most take about 1 us; a poll that verifies
 /// or copies a piece takes 100 us.
 const POLLS_PER_LOOK: usize = 16;
@@ -76,6 +79,8 @@ pub(crate) struct ShardLoop {
     pub(crate) is_stopped: bool,
     /// True after the warning that the limit of pinned bytes is reached.
     pub(crate) has_told: bool,
+    /// Damaged records that were reported, and when; later ones are reported together.
+    pub(crate) damage_told: (u64, Nanos),
 }
 
 impl ShardLoop {
@@ -106,6 +111,7 @@ impl ShardLoop {
         moved |= self.take_requests(cx);
         moved |= self.run_tasks(now);
         self.tell_of_pins();
+        self.tell_of_damage(now);
         moved |= self.device.submit(now);
         moved |= self.origin.start_all();
         moved
@@ -135,6 +141,23 @@ impl ShardLoop {
             "pin limit reached (keep.pinned): further objects are cached without a pin"
         );
         self.has_told = true;
+    }
+
+    /// Warns of damaged records, at most once a minute. Each was read from the origin instead.
+    fn tell_of_damage(&mut self, now: Nanos) {
+        let Some(cache) = &self.cache else { return };
+        let (damaged, (told, told_at)) = (cache.damaged(), self.damage_told);
+        if damaged == told || now < told_at + DAMAGE_TOLD_EVERY {
+            return;
+        }
+        let ShardAddress { device, shard, .. } = self.place;
+        tracing::warn!(
+            device,
+            shard,
+            records = damaged - told,
+            "records on flash are damaged: they are read from the origin"
+        );
+        self.damage_told = (damaged, now);
     }
 
     fn look_for_trouble(&mut self) {

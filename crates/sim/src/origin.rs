@@ -11,7 +11,7 @@ use std::rc::Rc;
 use zonal_base::{Nanos, Rng, Ticket, mix64};
 use zonal_cache::{Fetch, Fetched, ObjectName, OriginFault, StreamId};
 
-use crate::oracle::{Content, Object};
+use crate::oracle::{Content, Object, VARYING};
 
 /// Objects, shared by the origin, the actors and the oracle.
 pub(crate) type Objects = Rc<RefCell<BTreeMap<ObjectName, Object>>>;
@@ -58,10 +58,11 @@ impl FaultyOrigin {
                 Fetched::End
             }
         };
-        let delay = match rng.below(400) {
-            0 => 3_000_000_000,
-            1..40 => 20_000_000,
-            40..160 => 2_000_000,
+        let delay = match rng.below(3200) {
+            0 => 20_000_000_000,
+            1..8 => 3_000_000_000,
+            8..320 => 20_000_000,
+            320..1280 => 2_000_000,
             _ => 200_000,
         };
         let at = now + Nanos(rng.below(delay) + 10_000);
@@ -105,7 +106,14 @@ impl FaultyOrigin {
         let objects = self.objects.borrow();
         match objects.get(name).and_then(|object| Some((object, object.now?))) {
             None => Fetched::Failed(OriginFault::NotFound),
-            Some((object, content)) => Fetched::Head(object.head(content)),
+            Some((object, content)) => {
+                let mut head = object.head(content);
+                if object.has_varying_head() {
+                    let asked = self.asked.get(&object.id).copied().unwrap_or_default();
+                    head.headers.insert(0, (VARYING.into(), asked.to_string().into_bytes().into()));
+                }
+                Fetched::Head(head)
+            }
         }
     }
 

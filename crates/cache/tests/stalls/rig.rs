@@ -10,8 +10,9 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes as Frame;
 use zonal_base::{Blocks, Bytes, Checksum, Nanos, PoolClass, Ticket, index};
 use zonal_cache::{
-    Cache, Consumer, Fetch, Fetched, Freshness, Gone, Head, ObjectName, OriginHead, Piece, Ports,
-    ReadError, ReadHints, RetentionClass, Settings, StreamId,
+    Cache, Consumer, Fetch, Fetched, Freshness, Gone, Head, InvalidationTarget, ObjectName,
+    OriginHead, PendingInvalidations, Piece, Ports, ReadError, ReadHints, RetentionClass, Settings,
+    StreamId,
 };
 use zonal_device::ram::{RamDevice, RamOptions};
 use zonal_device::{DeviceKind, Geometry, ZonedDevice};
@@ -250,6 +251,28 @@ impl Rig {
             });
         }
         answered
+    }
+
+    /// Replays removals that were recorded while a device was away. Returns the device's time.
+    #[track_caller]
+    pub(crate) fn replay(&mut self, count: usize) -> Nanos {
+        let pending = Rc::new(PendingInvalidations::default());
+        pending.open();
+        for n in 0..count {
+            let object = InvalidationTarget::Object(ObjectName::new("b", &format!("removed-{n}")));
+            pending.note(&object).expect("it is recorded");
+        }
+        let (cache, of_task) = (self.cache.clone(), pending.clone());
+        let replayed = Rc::new(Cell::new(false));
+        let (done, begun) = (replayed.clone(), self.now);
+        self.executor.spawner().spawn(async move {
+            cache.replay_invalidations(&of_task).await.expect("the device is well");
+            done.set(true);
+        });
+        let until = self.now + secs(600);
+        self.run(until, || replayed.get());
+        assert!(replayed.get() && pending.count() == 0, "{} are left", pending.count());
+        self.now.since(begun)
     }
 
     /// Number of running tasks.
