@@ -41,6 +41,8 @@ pub(crate) struct FetchState {
     /// Lowest sample rank of its readers.
     rank: Cell<SampleRank>,
     moved: Event,
+    /// Raised when the last listener leaves.
+    deserted: Event,
     /// Set for a prefetch: the counter of its wasted bytes.
     ahead: Option<Wasted>,
 }
@@ -136,6 +138,9 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.fetch.listeners.set(self.fetch.listeners.get() - 1);
         self.fetch.moved.notify_all();
+        if !self.fetch.has_listeners() {
+            self.fetch.deserted.notify_all();
+        }
     }
 }
 
@@ -177,6 +182,7 @@ impl FetchState {
             retention: Cell::default(),
             rank: Cell::new(SampleRank::LAST),
             moved: Event::default(),
+            deserted: Event::default(),
             ahead,
         })
     }
@@ -193,6 +199,11 @@ impl FetchState {
     /// Counts prefetched bytes that no reader used.
     pub(crate) fn note_wasted(&self, bytes: zonal_base::Bytes) {
         self.ahead.iter().for_each(|wasted| wasted.add(bytes));
+    }
+
+    /// Waits until the last listener leaves.
+    pub(crate) async fn deserted(&self) {
+        self.deserted.wait().await;
     }
 
     /// True while the fetch has readers.

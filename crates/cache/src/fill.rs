@@ -7,9 +7,10 @@
 //! 3. When the body breaks off, request the rest, once for each body that brought bytes.
 //! 4. Pass each complete piece to admission (`admit`), which writes it in the background.
 //!
-//! A fetch without readers stops at the next window, or after some seconds. A fetch whose readers stall ends between two
-//! pieces and frees its connection slot at the origin. The pieces it has brought stay on flash, or
-//! in memory for its readers. A reader that comes to their end starts a new fetch.
+//! A fetch without readers stops at the next window, or after two seconds of a slow origin. A fetch
+//! whose readers stall ends between two pieces and frees its connection slot at the origin. The
+//! pieces it has brought stay on flash, or in memory for its readers. A reader that comes to their
+//! end starts a new fetch.
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -123,7 +124,7 @@ impl Inner {
         let table = pieces.iter().map(|piece| (piece.key, piece.clone()));
         self.filling.borrow_mut().extend(table);
         let timer = self.ports.clock.sleep_until(Nanos(0));
-        Fill { inner: self.clone(), object, pieces, fetch, timer, was_deserted: false }
+        Fill { inner: self.clone(), object, pieces, fetch, timer, deserted_until: None }
     }
 
     fn start(self: &Rc<Self>, fill: Fill) {
@@ -157,8 +158,8 @@ struct Fill {
     fetch: Rc<FetchState>,
     /// Timer of the stall limit. It may fire early and is set again then.
     timer: Sleep,
-    /// The fetch had no reader when the timer last fired during a wait for the origin.
-    was_deserted: bool,
+    /// When the fetch ends, unless the origin answers or a reader comes. `None`: it has readers.
+    deserted_until: Option<Nanos>,
 }
 
 /// Reason for which a fetch ended early.
@@ -275,20 +276,26 @@ impl Fill {
     /// The next bytes of the body. Ends the fetch when the origin is slow and no reader is left.
     async fn next(&mut self, body: &mut Body, most: usize) -> Result<Bytes, Ended> {
         let clock = self.inner.ports.clock.clone();
-        let Self { fetch, timer, was_deserted, .. } = self;
+        let Self { fetch, timer, deserted_until, .. } = self;
         let mut next = pin!(body.next(most));
+        let mut deserted = pin!(fetch.deserted());
         poll_fn(|cx| {
             if let Poll::Ready(next) = next.as_mut().poll(cx) {
                 return Poll::Ready(next.map_err(Ended::Failed));
             }
-            while Pin::new(&mut *timer).poll(cx).is_ready() {
-                let is_deserted = !fetch.is_ahead() && !fetch.has_listeners();
-                if core::mem::replace(was_deserted, is_deserted) && is_deserted {
-                    return Poll::Ready(Err(Ended::Unheard));
-                }
-                *timer = clock.sleep_until(clock.now() + STALL_MAX);
+            while deserted.as_mut().poll(cx).is_ready() {
+                deserted.set(fetch.deserted());
             }
-            Poll::Pending
+            if fetch.is_ahead() || fetch.has_listeners() {
+                *deserted_until = None;
+                return Poll::Pending;
+            }
+            let until = *deserted_until.get_or_insert_with(|| clock.now() + STALL_MAX);
+            *timer = clock.sleep_until(until);
+            match Pin::new(&mut *timer).poll(cx) {
+                Poll::Ready(()) => Poll::Ready(Err(Ended::Unheard)),
+                Poll::Pending => Poll::Pending,
+            }
         })
         .await
     }
