@@ -4,7 +4,8 @@
 //! 1. Request the whole run of missing neighbours with `If-Match`.
 //! 2. Pass bytes to readers as they arrive; stay at most a window ahead of the fastest reader. A
 //!    piece takes a buffer of the pool when it is complete: a slow origin holds no buffer.
-//! 3. When the body breaks off, request the rest, once for each body that brought bytes.
+//! 3. When the body breaks off, request the rest, once for each body that brought bytes, up to a
+//!    limit.
 //! 4. Pass each complete piece to admission (`admit`), which writes it in the background.
 //!
 //! A fetch without readers stops at the next window, or after two seconds of a slow origin. A fetch
@@ -30,6 +31,10 @@ use crate::fetch::{FetchState, FillPiece};
 use crate::mutation::Mutation;
 use crate::object::{ObjectKey, VersionKey};
 use crate::{Fetch, Fetched, Head, ObjectName, OriginFault, ReadError};
+
+/// Requests for the rest of one fetch after its body broke off: 16, so that an origin that breaks off
+/// after each byte costs no more than that.
+const RESUMES_MAX: u32 = 16;
 
 /// Stall limit: how long a fetch with a full window waits for its readers. 2 s is longer than the
 /// second retransmission of a lost packet, and shorter than other requests may wait for the fetch's
@@ -124,7 +129,7 @@ impl Inner {
         let table = pieces.iter().map(|piece| (piece.key, piece.clone()));
         self.filling.borrow_mut().extend(table);
         let timer = self.ports.clock.sleep_until(Nanos(0));
-        Fill { inner: self.clone(), object, pieces, fetch, timer, deserted_until: None }
+        Fill { inner: self.clone(), object, pieces, fetch, timer, resumes: 0, deserted_until: None }
     }
 
     fn start(self: &Rc<Self>, fill: Fill) {
@@ -158,6 +163,8 @@ struct Fill {
     fetch: Rc<FetchState>,
     /// Timer of the stall limit. It may fire early and is set again then.
     timer: Sleep,
+    /// How often the rest was requested again.
+    resumes: u32,
     /// When the fetch ends, unless the origin answers or a reader comes. `None`: it has readers.
     deserted_until: Option<Nanos>,
 }
@@ -257,7 +264,10 @@ impl Fill {
                     have += bytes.len();
                     piece.push(bytes);
                 }
-                Err(Ended::Failed(ReadError::Origin(OriginFault::Broken))) if body.has_begun => {
+                Err(Ended::Failed(ReadError::Origin(OriginFault::Broken)))
+                    if body.has_begun && self.resumes < RESUMES_MAX =>
+                {
+                    self.resumes += 1;
                     self.inner.count(|stats| stats.fetches_resumed += 1);
                     let rest = Body::open(self, piece.start + have as u64).await;
                     *body = rest.map_err(Ended::Failed)?;

@@ -26,8 +26,8 @@ pub struct OriginBody {
     etag: Option<String>,
     object_size: Option<u64>,
     content_encoding: Option<String>,
-    /// The source has ended, and some bytes before its end were still to be returned.
-    has_ended: bool,
+    /// How the source ended, while some bytes before its end were still to be returned.
+    ended: Option<Result<(), OriginError>>,
     over: bool,
     stats: Arc<Stats>,
     _permit: Permit,
@@ -74,7 +74,7 @@ impl OriginBody {
             etag,
             object_size,
             content_encoding,
-            has_ended: false,
+            ended: None,
             over: false,
             stats,
             _permit: permit,
@@ -163,8 +163,8 @@ impl OriginBody {
     /// The next bytes, with small frames merged. Waits only for the first frame.
     async fn next_merged(&mut self) -> Result<Option<Bytes>, OriginError> {
         let missing_bytes = self.missing_bytes;
-        if self.has_ended {
-            return Ok(None);
+        if let Some(ended) = self.ended.take() {
+            return ended.map(|()| None);
         }
         let Some(first) = self.source.next(missing_bytes).await? else { return Ok(None) };
         if SMALL_BYTES <= first.len() || missing_bytes <= first.len() as u64 {
@@ -179,11 +179,10 @@ impl OriginBody {
             // A frame that has not arrived is left to the next call.
             match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
                 Poll::Ready(Ok(Some(bytes))) => merged.extend_from_slice(&bytes),
-                Poll::Ready(Ok(None)) => {
-                    self.has_ended = true;
+                Poll::Ready(ended) => {
+                    self.ended = Some(ended.map(drop));
                     break;
                 }
-                Poll::Ready(Err(error)) => return Err(error),
                 Poll::Pending => break,
             }
         }

@@ -128,6 +128,33 @@ async fn an_answer_whose_rest_cannot_be_had_is_cut_and_not_kept() {
     assert!(!answer.cut && answer.body == pattern(MIB, 0));
 }
 
+/// An origin that breaks off after each byte is not asked for ever.
+#[tokio::test]
+async fn a_body_that_always_breaks_off_is_given_up() {
+    let starts = Arc::new(Mutex::new(Vec::new()));
+    let seen = starts.clone();
+    let origin = scripted(move |head| {
+        if head.starts_with("HEAD") {
+            return send(HEAD);
+        }
+        let from = head.split_once("bytes=").unwrap().1.split_once('-').unwrap().0;
+        let from: usize = from.parse().unwrap();
+        seen.lock().unwrap().push(from);
+        let part = format!(
+            "HTTP/1.1 206 Partial Content\r\ncontent-length: {}\r\netag: \"e\"\r\n\
+             content-range: bytes {from}-1048575/1048576\r\n\r\n",
+            MIB - from
+        );
+        vec![Step::Send([part.as_bytes(), &pattern(MIB, 0)[from..=from]].concat())]
+    })
+    .await;
+    let world = World::over_origin(origin, Freshness::Immutable).await;
+    let broken = get(world.address, "/b/k").await;
+    assert!(broken.cut && broken.body == pattern(MIB, 0)[..broken.body.len()]);
+    // The first request and 16 for the rest, each from where the bytes ended.
+    assert_eq!(*starts.lock().unwrap(), (0..17).collect::<Vec<_>>());
+}
+
 /// Regression: a body that broke off once cut the client's answer, although the next request would
 /// have brought the rest.
 #[tokio::test]
