@@ -1,5 +1,5 @@
 //! Freshness rules: what may be served without asking the origin (TTL, immutable, revalidate,
-//! stale-if-error).
+//! stale-if-error, stale-while-revalidate).
 
 use zonal_base::Nanos;
 
@@ -26,7 +26,10 @@ pub struct FreshnessPolicy {
     pub absence: Nanos,
     /// Stale-if-error: how long a head may be served after it was fresh, while the origin fails. 0:
     /// not at all.
-    pub stale: Nanos,
+    pub stale_if_error: Nanos,
+    /// Stale-while-revalidate: how long a head may be served after it was fresh, while the origin is
+    /// asked in the background. 0: not at all.
+    pub stale_while_revalidate: Nanos,
     /// Whether the request may go to the origin (`only-if-cached` forbids it).
     pub asking: OriginUse,
 }
@@ -41,9 +44,15 @@ pub enum OriginUse {
 }
 
 impl From<Freshness> for FreshnessPolicy {
-    /// Policy with this rule for heads, without negative cache and stale-if-error.
+    /// Policy with this rule for heads, without negative cache and stale answers.
     fn from(head: Freshness) -> Self {
-        Self { head, absence: Nanos(0), stale: Nanos(0), asking: OriginUse::Allowed }
+        Self {
+            head,
+            absence: Nanos(0),
+            stale_if_error: Nanos(0),
+            stale_while_revalidate: Nanos(0),
+            asking: OriginUse::Allowed,
+        }
     }
 }
 
@@ -77,7 +86,14 @@ impl FreshnessPolicy {
     /// True when a head that the origin confirmed at `validated_at` may be served at `now`, if the
     /// origin fails.
     pub(crate) fn holds_in_trouble(self, validated_at: Nanos, now: Nanos) -> bool {
-        self.stale != Nanos(0) && self.head.held(self.stale, validated_at, now)
+        self.stale_if_error != Nanos(0) && self.head.held(self.stale_if_error, validated_at, now)
+    }
+
+    /// True when a head that the origin confirmed at `validated_at` may be served at `now`, while
+    /// the origin is asked in the background.
+    pub(crate) fn holds_meanwhile(self, validated_at: Nanos, now: Nanos) -> bool {
+        self.stale_while_revalidate != Nanos(0)
+            && self.head.held(self.stale_while_revalidate, validated_at, now)
     }
 }
 
@@ -100,7 +116,10 @@ mod tests {
     #[test]
     fn in_trouble_a_head_holds_for_so_much_longer() {
         let (minute, now) = (Nanos::secs(60), Nanos::secs(1_000_000));
-        let trust = |head, stale| FreshnessPolicy { stale, ..FreshnessPolicy::from(head) };
+        let trust = |head, stale_if_error| FreshnessPolicy {
+            stale_if_error,
+            ..FreshnessPolicy::from(head)
+        };
         let ago = |time: Nanos| Nanos(now.0 - time.0);
         let ttl = trust(Freshness::Ttl(minute), minute);
         assert!(ttl.holds_in_trouble(ago(Nanos::secs(119)), now));

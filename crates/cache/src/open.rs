@@ -42,6 +42,8 @@ pub enum HeadSource {
     Miss,
     /// The cached head was not fresh, but the origin failed.
     Stale,
+    /// The cached head was not fresh; the origin is asked in the background.
+    Updating,
 }
 
 impl HeadSource {
@@ -50,7 +52,7 @@ impl HeadSource {
     pub const fn is_confirmed(self) -> bool {
         match self {
             Self::Revalidated | Self::Miss => true,
-            Self::Hit | Self::Stale => false,
+            Self::Hit | Self::Stale | Self::Updating => false,
         }
     }
 }
@@ -164,8 +166,8 @@ impl Inner {
         !known.is_untrusted.get() && freshness.holds(known.validated_at.get(), self.now())
     }
 
-    /// Asks the origin. Serves the cached head if the rule allows stale heads and the origin fails
-    /// or is known to be down.
+    /// Asks the origin. Serves the cached head if the rule allows it to be stale while the origin is
+    /// asked, or if the origin fails or is known to be down.
     async fn ask_or_take(
         self: &Rc<Self>,
         object: &ObjectName,
@@ -177,6 +179,15 @@ impl Inner {
             let holds = trust.holds_in_trouble(known.validated_at.get(), self.now());
             holds && !known.is_untrusted.get()
         };
+        let meanwhile = |known: &&Rc<KnownHead>| {
+            let holds = trust.holds_meanwhile(known.validated_at.get(), self.now());
+            holds && !known.is_untrusted.get()
+        };
+        if let Some(served) = known.as_ref().filter(meanwhile) {
+            self.count(|stats| stats.opens_updating += 1);
+            self.lookup(object, (key, retention), known.clone());
+            return Ok(Opened { head: served.head.clone(), found: HeadSource::Updating });
+        }
         if let Some(known) = known.as_ref().filter(|known| in_trouble(known)) {
             let advice = self.outages.borrow_mut().advise(object.bucket(), self.now());
             if advice == StaleDecision::Ask {
@@ -188,7 +199,7 @@ impl Inner {
         }
         let answer = self.ask_origin(object, (key, retention), known).await;
         let Err(LookupError::Origin(fault)) = answer else { return answer };
-        if trust.stale == Nanos(0) || !fault.is_failure() {
+        if trust.stale_if_error == Nanos(0) || !fault.is_failure() {
             return answer;
         }
         // A removal or a new head during the request takes precedence.

@@ -13,6 +13,8 @@ pub struct CacheStats {
     pub opens_missed: u64,
     /// Lookups answered by a stale head because the origin failed.
     pub opens_stale: u64,
+    /// Lookups answered by a stale head while the origin was asked in the background.
+    pub opens_updating: u64,
     /// Lookups answered by the negative cache.
     pub opens_absent: u64,
     /// Lookups that joined the origin request of another (single flight).

@@ -66,7 +66,8 @@ impl CacheControl {
             trust.absence = trust.absence.since(least);
         }
         if self.no_cache || self.max_age.is_some() || self.min_fresh.is_some() {
-            trust.stale = Nanos(0);
+            trust.stale_if_error = Nanos(0);
+            trust.stale_while_revalidate = Nanos(0);
         }
         if self.only_if_cached {
             trust.asking = OriginUse::Forbidden;
@@ -110,7 +111,12 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_static(value));
         let (absence, stale) = (Nanos::secs(10), Nanos::secs(3600));
-        let trust = FreshnessPolicy { absence, stale, ..head.into() };
+        let trust = FreshnessPolicy {
+            absence,
+            stale_if_error: stale,
+            stale_while_revalidate: stale,
+            ..head.into()
+        };
         CacheControl::of(&headers).narrow(trust, RetentionClass::Usual)
     }
 
@@ -119,7 +125,8 @@ mod tests {
     #[track_caller]
     fn check(value: &'static str, head: Freshness, expected: (Freshness, u64, bool)) {
         let (trust, retention) = narrowed(CACHE_CONTROL, value, head);
-        let got = (trust.head, trust.absence.0 / 1_000_000_000, trust.stale != Nanos(0));
+        let got = (trust.head, trust.absence.0 / 1_000_000_000, trust.stale_if_error != Nanos(0));
+        assert_eq!(trust.stale_while_revalidate, trust.stale_if_error);
         assert_eq!(got, expected, "{value:?} under {head:?}");
         assert_eq!(
             (trust.asking, retention),

@@ -8,6 +8,7 @@
 use std::ops::Range;
 use std::time::SystemTime;
 
+use zonal_base::Nanos;
 use zonal_host::{Freshness, Head, HeadSource, Opened, OriginFault, ReadError, StripedRead};
 use zonal_s3::S3Error;
 use zonal_s3::conditions;
@@ -54,6 +55,7 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
                 gateway.stats().versions_changed.add(1);
                 // The cached head is outdated, whatever the freshness rule says.
                 trust.head = Freshness::Revalidate;
+                trust.stale_while_revalidate = Nanos(0);
             }
             Err(ReadError::Origin(fault)) => return Err(unserved(fault)),
             Err(ReadError::Overloaded) => return Err(S3Error::slow_down().into()),
@@ -102,6 +104,7 @@ async fn get_cached(
 const fn outcome(found: HeadSource, all_cached: bool) -> CacheStatus {
     match found {
         HeadSource::Stale => CacheStatus::Stale,
+        HeadSource::Updating => CacheStatus::Updating,
         _ if all_cached => outcome_of_head(found),
         _ => CacheStatus::Miss,
     }

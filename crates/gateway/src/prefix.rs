@@ -20,12 +20,21 @@ pub struct FreshnessRule {
     pub missing: Nanos,
     /// How long after its freshness ended a version is served when the origin fails. 0: never.
     pub stale_if_error: Nanos,
+    /// How long after its freshness ended a version is served while the origin is asked in the
+    /// background. 0: never.
+    pub stale_while_revalidate: Nanos,
 }
 
 impl From<Freshness> for FreshnessRule {
     /// The same freshness for GET and HEAD; no negative entries, nothing stale.
     fn from(object: Freshness) -> Self {
-        Self { object, head: None, missing: Nanos(0), stale_if_error: Nanos(0) }
+        Self {
+            object,
+            head: None,
+            missing: Nanos(0),
+            stale_if_error: Nanos(0),
+            stale_while_revalidate: Nanos(0),
+        }
     }
 }
 
@@ -33,8 +42,14 @@ impl FreshnessRule {
     /// Freshness policy of a GET.
     #[must_use]
     pub const fn of_get(self) -> FreshnessPolicy {
-        let Self { object: head, missing: absence, stale_if_error: stale, .. } = self;
-        FreshnessPolicy { head, absence, stale, asking: OriginUse::Allowed }
+        let Self { object, missing, stale_if_error, stale_while_revalidate, .. } = self;
+        FreshnessPolicy {
+            head: object,
+            absence: missing,
+            stale_if_error,
+            stale_while_revalidate,
+            asking: OriginUse::Allowed,
+        }
     }
 
     /// Freshness policy of a HEAD.
@@ -47,6 +62,7 @@ impl FreshnessRule {
         self.object.always_asks()
             && self.head.is_none_or(Freshness::always_asks)
             && self.stale_if_error == Nanos(0)
+            && self.stale_while_revalidate == Nanos(0)
     }
 }
 

@@ -4,7 +4,6 @@
 use std::time::SystemTime;
 
 use http::request::Parts;
-use zonal_base::Nanos;
 use zonal_host::{
     Freshness, FreshnessPolicy, Head, HeadSource, LookupError, ObjectName, OriginFault, OriginUse,
     RetentionClass,
@@ -93,6 +92,7 @@ pub(crate) const fn outcome_of_head(found: HeadSource) -> CacheStatus {
         HeadSource::Revalidated => CacheStatus::Revalidated,
         HeadSource::Miss => CacheStatus::Miss,
         HeadSource::Stale => CacheStatus::Stale,
+        HeadSource::Updating => CacheStatus::Updating,
     }
 }
 
@@ -141,11 +141,7 @@ impl<'a> Read<'a> {
         if is_another_to_some(name.as_str()) {
             // The cache does not see a write under the other name that the origin takes this one
             // for. So the origin is asked at each read.
-            trust = FreshnessPolicy {
-                absence: Nanos(0),
-                stale: Nanos(0),
-                ..Freshness::Revalidate.into()
-            };
+            trust = Freshness::Revalidate.into();
         }
         let (trust, retention) = CacheControl::of(&request.headers).narrow(trust, retention);
         let RequestAttributes { is_first_part, wants_checksum, .. } = *judged;

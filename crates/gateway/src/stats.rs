@@ -20,14 +20,16 @@ pub enum CacheStatus {
     Miss,
     /// The origin failed, and a version was served that was no longer fresh.
     Stale,
+    /// A version was served that was no longer fresh, while the origin was asked in the background.
+    Updating,
     /// The origin answered. [`BypassReason`] has the reason.
     Bypass,
 }
 
 impl CacheStatus {
     /// All values, in the order of the counters.
-    pub const ALL: [Self; 5] =
-        [Self::Hit, Self::Revalidated, Self::Miss, Self::Stale, Self::Bypass];
+    pub const ALL: [Self; 6] =
+        [Self::Hit, Self::Revalidated, Self::Miss, Self::Stale, Self::Updating, Self::Bypass];
 
     /// Value of `X-Cache`.
     #[must_use]
@@ -37,6 +39,7 @@ impl CacheStatus {
             Self::Revalidated => "REVALIDATED",
             Self::Miss => "MISS",
             Self::Stale => "STALE",
+            Self::Updating => "UPDATING",
             Self::Bypass => "BYPASS",
         }
     }

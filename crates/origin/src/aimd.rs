@@ -1,10 +1,9 @@
-//! AIMD concurrency limit per origin, driven by 503 `SlowDown` and `Retry-After`, with a circuit
-//! breaker.
+//! AIMD concurrency limit per origin, driven by 503 `SlowDown` and `Retry-After`, with pauses.
 //!
 //! 1. A throttling answer halves the number of requests that may be in flight. Throttling answers
 //!    to requests that were in flight together count once.
-//! 2. If even one request at a time is too many, or the answer has a `Retry-After`, the circuit
-//!    opens: no request is sent for a while. Without `Retry-After` the pause starts at 100 ms and
+//! 2. If even one request at a time is too many, or the answer has a `Retry-After`, the limiter
+//!    pauses: no request is sent for a while. Without `Retry-After` the pause starts at 100 ms and
 //!    doubles each time, up to 5 s.
 //! 3. Each good answer raises the limit by one, up to the maximum. So the limit can double in each
 //!    round trip.
@@ -21,7 +20,7 @@ use tokio::time::Instant;
 use crate::error::OriginError;
 use crate::stats::Stats;
 
-/// First pause of the circuit breaker. Equal to the first retry backoff.
+/// First pause. Equal to the first retry backoff.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 
 /// Longest pause without `Retry-After`: the longest delay before Zonal notices that the origin has
@@ -38,20 +37,20 @@ pub(crate) struct AimdLimiter {
     widest: usize,
     /// Longest wait for a permit. A request that would wait longer is refused.
     wait: Duration,
-    state: Mutex<CircuitState>,
+    state: Mutex<LimiterState>,
     changed: Notify,
     stats: Arc<Stats>,
 }
 
 #[derive(Debug)]
-struct CircuitState {
+struct LimiterState {
     under_way: usize,
     /// Current AIMD limit of `under_way`.
     limit: usize,
     /// Time of the last decrease. A throttling answer to a request sent before it does not decrease
     /// the limit again.
     narrowed_at: Option<Instant>,
-    /// End of the circuit breaker's pause: no request is sent before.
+    /// End of the pause: no request is sent before.
     not_before: Option<Instant>,
     /// Length of the next pause.
     pause: Duration,
@@ -69,13 +68,13 @@ enum Admission {
     Open(Instant),
     /// The limit is reached: wait for an answer.
     Full,
-    /// The circuit breaker pauses all requests until this time.
-    Closed(Instant),
+    /// All requests pause until this time.
+    Paused(Instant),
 }
 
 impl AimdLimiter {
     pub(crate) fn new(widest: usize, wait: Duration, stats: Arc<Stats>) -> Self {
-        let state = CircuitState {
+        let state = LimiterState {
             under_way: 0,
             limit: widest,
             narrowed_at: None,
@@ -85,7 +84,7 @@ impl AimdLimiter {
         Self { widest, wait, state: Mutex::new(state), changed: Notify::new(), stats }
     }
 
-    /// True if the limit is below its maximum or the circuit is open.
+    /// True if the limit is below its maximum or requests pause.
     pub(crate) fn is_narrow(&self) -> bool {
         self.with_state(|state| state.limit < self.widest || state.not_before.is_some())
     }
@@ -98,7 +97,7 @@ impl AimdLimiter {
         }
         match self.enter(Instant::now()) {
             Admission::Open(began_at) => Some(LimiterPermit { limiter: self, began_at }),
-            Admission::Full | Admission::Closed(_) => None,
+            Admission::Full | Admission::Paused(_) => None,
         }
     }
 
@@ -116,7 +115,7 @@ impl AimdLimiter {
             let wake = match self.enter(Instant::now()) {
                 Admission::Open(began_at) => return Ok(LimiterPermit { limiter: self, began_at }),
                 Admission::Full => until,
-                Admission::Closed(not_before) => not_before,
+                Admission::Paused(not_before) => not_before,
             };
             if until < wake || until <= Instant::now() {
                 return Err(self.refuse());
@@ -136,7 +135,7 @@ impl AimdLimiter {
 
     fn enter(&self, now: Instant) -> Admission {
         self.with_state(|state| match state.not_before {
-            Some(not_before) if now < not_before => Admission::Closed(not_before),
+            Some(not_before) if now < not_before => Admission::Paused(not_before),
             _ if state.limit <= state.under_way => Admission::Full,
             _ => {
                 state.not_before = None;
@@ -151,7 +150,7 @@ impl AimdLimiter {
         self.stats.reads_allowed.set(allowed as u64);
     }
 
-    fn with_state<T>(&self, act: impl FnOnce(&mut CircuitState) -> T) -> T {
+    fn with_state<T>(&self, act: impl FnOnce(&mut LimiterState) -> T) -> T {
         // Poisoning is ignored: each change leaves a valid state.
         act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -173,7 +172,7 @@ impl LimiterPermit<'_> {
         }
     }
 
-    /// Reports a throttling answer: halves the limit, and opens the circuit if needed.
+    /// Reports a throttling answer: halves the limit, and pauses if needed.
     pub(crate) fn on_throttled(&self, retry_after: Option<Duration>) {
         let now = Instant::now();
         self.limiter.with_state(|state| {

@@ -2,13 +2,14 @@
 //! client.
 //!
 //! Uses: `base`, `s3`. Knows nothing of: the cache, its clients, flash.
-//! Read in this order: `origins`, `origin`, `object`, `error`, `body`, `reads`, `s3`, `list`;
-//! `ca_roots` apart. For stores of other kinds: `concurrency`, `serving`, `store`. `conformance`
+//! Read in this order: `origins`, `origin`, `circuit_breaker`, `object`, `error`, `body`, `reads`,
+//! `s3`, `list`; `ca_roots` apart. For stores of other kinds: `concurrency`, `serving`, `store`. `conformance`
 //! is the test suite of every implementation.
 
 mod aimd;
 mod body;
 mod ca_roots;
+mod circuit_breaker;
 mod concurrency;
 pub mod conformance;
 mod download;
@@ -30,6 +31,7 @@ mod store;
 
 pub use body::{OriginBody, RangeHead};
 pub use ca_roots::{CaRoots, CaRootsError, roots_for};
+pub use circuit_breaker::Circuit;
 pub use concurrency::{ConcurrencyLimits, Permit};
 pub use download::Download;
 pub use error::{ErrorCode, ErrorResponse, OriginError, Wait, os_message};

@@ -6,13 +6,14 @@ use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use zonal_s3::BoxBody;
 
 use crate::body::OriginBody;
+use crate::circuit_breaker::{Attempt, CircuitBreaker};
 use crate::error::{ErrorResponse, OriginError};
 use crate::object::{ObjectHead, ObjectName};
-use crate::stats::Stats;
+use crate::stats::{Counter, Stats};
 
 /// Request ID, in the extensions of a forwarded request. Error documents that an origin generates
 /// itself carry it; an S3 endpoint has request IDs of its own.
@@ -135,9 +136,7 @@ impl Origin {
     /// # Errors
     /// [`OriginError`] states the caller's action for each variant.
     pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
-        let stats = self.stats();
-        stats.heads.add(1);
-        stats.counted(self.0.head(object).await)
+        self.read(|stats| &stats.heads, || self.0.head(object)).await
     }
 
     /// GET: the bytes `range` of an object, pinned to the version with the ETag `if_match` (as the
@@ -155,9 +154,7 @@ impl Origin {
         if_match: Option<&str>,
     ) -> Result<OriginBody, OriginError> {
         assert!(range.start < range.end, "an empty range cannot be requested");
-        let stats = self.stats();
-        stats.gets.add(1);
-        stats.counted(self.0.get(object, range, if_match).await)
+        self.read(|stats| &stats.gets, || self.0.get(object, range, if_match)).await
     }
 
     /// Forwards any other request, signed with the origin's credentials. The request's path is
@@ -169,13 +166,12 @@ impl Origin {
     /// marked [`PassThroughSigned`] is neither signed nor verified here.
     ///
     /// # Errors
-    /// No answer came, the answer concerns Zonal's credentials or configuration instead of the
+    /// The circuit is open, no answer came, the answer concerns Zonal's credentials or configuration instead of the
     /// request, or the request's body failed.
     pub async fn forward(
         &self,
         request: Request<BoxBody>,
     ) -> Result<Response<BoxBody>, OriginError> {
-        self.stats().forwards.add(1);
         if request.extensions().get::<PassThroughSigned>().is_some()
             && !self.0.verifies_signatures()
         {
@@ -185,7 +181,47 @@ impl Origin {
                 message: "this kind of origin does not check signatures".to_owned(),
             }));
         }
-        self.0.forward(request).await
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+        let attempt = self.admit()?;
+        self.stats().forwards.add(1);
+        let answer = self.0.forward(request);
+        let answer = if is_read { self.until_open(answer).await? } else { answer.await };
+        self.circuit().note(&attempt, &answer);
+        answer
+    }
+
+    /// Sends a read, unless the circuit is open.
+    async fn read<'a, T>(
+        &self,
+        counter: impl FnOnce(&Stats) -> &Counter,
+        send: impl FnOnce() -> StoreFuture<'a, T>,
+    ) -> Result<T, OriginError> {
+        let attempt = self.admit()?;
+        let stats = self.stats();
+        counter(stats).add(1);
+        let answer = self.until_open(send()).await?;
+        self.circuit().note(&attempt, &answer);
+        stats.counted(answer)
+    }
+
+    /// The answer, unless the circuit opens before it. Then the request is cancelled.
+    async fn until_open<T>(&self, answer: impl Future<Output = T>) -> Result<T, OriginError> {
+        tokio::select! {
+            biased;
+            answer = answer => Ok(answer),
+            refusal = self.circuit().opened() => {
+                self.stats().circuit_refusals.add(1);
+                Err(refusal)
+            }
+        }
+    }
+
+    fn admit(&self) -> Result<Attempt, OriginError> {
+        self.circuit().admit().inspect_err(|_| self.stats().circuit_refusals.add(1))
+    }
+
+    pub(crate) fn circuit(&self) -> &CircuitBreaker {
+        &self.stats().circuit
     }
 
     /// True if a request signed for this host is signed for this origin.
@@ -200,7 +236,10 @@ impl Origin {
     /// # Errors
     /// The origin does not answer, or refuses the credentials.
     pub async fn probe(&self) -> Result<(), OriginError> {
-        self.0.probe().await
+        let attempt = self.circuit().begin();
+        let answer = self.0.probe().await;
+        self.circuit().note_probe(&attempt, &answer);
+        answer
     }
 
     /// Request and error counters of the origin.

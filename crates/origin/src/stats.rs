@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
+use crate::circuit_breaker::{Circuit, CircuitBreaker};
 use crate::error::{KINDS, OriginError};
 
 /// Monotonic counter.
@@ -63,7 +64,7 @@ pub struct Stats {
     /// Throttling answers to a `head` or `get`: 429, 503 or `SlowDown`, including answers to
     /// retries.
     pub slow_downs: Counter,
-    /// Attempts delayed by the AIMD limit or the circuit breaker.
+    /// Attempts delayed by the AIMD limit or a pause of the throttling origin.
     pub reads_held: Counter,
     /// Attempts refused without asking the origin, because the delay would exceed
     /// [`OriginLimits::wait`](crate::OriginLimits::wait).
@@ -71,6 +72,9 @@ pub struct Stats {
     /// AIMD limit: requests that may be in flight while the origin is throttling. 0 while it is
     /// not.
     pub reads_allowed: Gauge,
+    /// Requests that failed at once because the circuit breaker was open or opened. Those that were
+    /// not sent count nowhere else.
+    pub circuit_refusals: Counter,
     /// Calls of `probe`. An S3 origin bills `heads + gets + retries + hedges + forwards + probes`,
     /// and the requests of the bucket and upload checks, which no counter has.
     pub probes: Counter,
@@ -82,6 +86,7 @@ pub struct Stats {
     errors: [Counter; KINDS.len()],
     /// The last error that concerns the origin as a whole. `None` after a good answer.
     trouble: watch::Sender<Option<OriginError>>,
+    pub(crate) circuit: CircuitBreaker,
 }
 
 impl Stats {
@@ -101,6 +106,24 @@ impl Stats {
     #[must_use]
     pub fn watch_trouble(&self) -> watch::Receiver<Option<OriginError>> {
         self.trouble.subscribe()
+    }
+
+    /// State of the circuit breaker.
+    #[must_use]
+    pub fn circuit(&self) -> Circuit {
+        self.circuit.state()
+    }
+
+    /// Times that the circuit breaker opened.
+    #[must_use]
+    pub fn circuit_opens(&self) -> u64 {
+        self.circuit.opens.get()
+    }
+
+    /// Notifies when the state of the circuit breaker changes.
+    #[must_use]
+    pub fn watch_circuit(&self) -> watch::Receiver<Circuit> {
+        self.circuit.subscribe()
     }
 
     pub(crate) fn count_error(&self, error: &OriginError) {

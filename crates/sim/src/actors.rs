@@ -155,8 +155,12 @@ async fn perform_read(
 ) -> String {
     let name = &stage.names[step.object];
     let begun = stage.objects.borrow()[name].clone();
-    let (absence, stale) = (step.absence, step.stale);
-    let mut trust = FreshnessPolicy { absence, stale, ..step.freshness.into() };
+    let mut trust = FreshnessPolicy {
+        absence: step.absence,
+        stale_if_error: step.stale_if_error,
+        stale_while_revalidate: step.stale_while_revalidate,
+        ..step.freshness.into()
+    };
     for _ in 0..OPENS_MAX {
         let opening = stage.cache.open(name, trust, begun.retention());
         let opened = match step.head_patience {

@@ -316,8 +316,9 @@ impl Drawn<'_> {
             drop_after: rng.one_in(12).then(|| Nanos(rng.below(4_000_000))),
             slowness: if rng.one_in(4) { Nanos(rng.below(3_000_000)) } else { Nanos(0) },
             pieces_max: rng.one_in(10).then(|| rng.below(6)),
-            absence: if trust.one_in(2) { Nanos::millis(trust.below(2000)) } else { Nanos(0) },
-            stale: if trust.one_in(3) { Nanos::millis(trust.below(2000)) } else { Nanos(0) },
+            absence: one_time_in(2, &mut trust),
+            stale_if_error: one_time_in(3, &mut trust),
+            stale_while_revalidate: one_time_in(4, &mut trust),
         }
     }
 
@@ -379,6 +380,11 @@ fn draw_size(rng: &mut Rng, largest: u64) -> u64 {
         1 => rng.below(4096) + 1,
         _ => rng.below(largest) + 1,
     }
+}
+
+/// A staleness that a reader accepts: in one of `n` cases up to two seconds, else 0.
+fn one_time_in(n: u64, rng: &mut Rng) -> Nanos {
+    if rng.one_in(n) { Nanos::millis(rng.below(2000)) } else { Nanos(0) }
 }
 
 fn pause(rng: &mut Rng, most: Nanos) -> Nanos {

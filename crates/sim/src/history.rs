@@ -106,7 +106,9 @@ pub(crate) struct ReadStep {
     /// Freshness of a negative answer; 0: not used.
     pub(crate) absence: Nanos,
     /// Stale-if-error time; 0: stale data is not used.
-    pub(crate) stale: Nanos,
+    pub(crate) stale_if_error: Nanos,
+    /// Stale-while-revalidate time; 0: stale data is not used.
+    pub(crate) stale_while_revalidate: Nanos,
     /// Start and end of the range, in units of 1/[`WHOLE`] of the object; `None`: the whole object.
     pub(crate) range: Option<(u64, u64)>,
     /// Longest wait of the reader for the head.

@@ -178,8 +178,12 @@ impl fmt::Display for ReadStep {
         if Nanos(0) < self.absence {
             write!(f, ", or not whether there is one for {}", Ms(self.absence))?;
         }
-        if Nanos(0) < self.stale {
-            write!(f, "; takes what is {} too old if that fails", Ms(self.stale))?;
+        if Nanos(0) < self.stale_if_error {
+            write!(f, "; takes what is {} too old if that fails", Ms(self.stale_if_error))?;
+        }
+        if Nanos(0) < self.stale_while_revalidate {
+            let time = Ms(self.stale_while_revalidate);
+            write!(f, "; takes what is {time} too old meanwhile")?;
         }
         if Nanos(0) < self.slowness {
             write!(f, "; slow ({} a piece)", Ms(self.slowness))?;

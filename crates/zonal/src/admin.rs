@@ -108,11 +108,12 @@ impl Admin {
         self.admin_access.store(Arc::new(admin_access));
     }
 
-    /// Attaches the started node. It also starts the tasks that log origin outages and re-pin the
-    /// operator's pins.
+    /// Attaches the started node. It also starts the tasks that probe origins and log their
+    /// outages, and the one that re-pins the operator's pins.
     pub(crate) fn observe(&self, node: Observed) {
         for place in 0..node.origins.iter().count() {
             tokio::spawn(origin_health::watch(node.origins.clone(), place));
+            tokio::spawn(origin_health::watch_circuit(node.origins.clone(), place));
         }
         if let Some(gateway) = node.front.gateway() {
             tokio::spawn(pin::pin_again(node.client.clone(), gateway.runtime_config()));
@@ -224,8 +225,10 @@ impl Admin {
         if gateway.is_some_and(|gateway| gateway.caching() == Caching::Off) {
             readiness.switched_off();
         }
-        readiness.origin_trouble =
-            self.node.get().and_then(|node| origin_health::of_all(&node.origins));
+        if let Some(node) = self.node.get() {
+            readiness.origin_trouble = origin_health::of_all(&node.origins);
+            readiness.silent_origins = origin_health::silent(&node.origins);
+        }
         let status = match readiness.ready {
             true => StatusCode::OK,
             false => StatusCode::SERVICE_UNAVAILABLE,

@@ -30,6 +30,7 @@ pub(crate) struct Answers {
     pub(crate) revalidated: u64,
     pub(crate) miss: u64,
     pub(crate) stale: u64,
+    pub(crate) updating: u64,
     /// Includes lists, writes and other uncached operations.
     pub(crate) bypass: u64,
     /// GetObject and HeadObject requests that bypassed the cache, by reason; only reasons that
@@ -59,7 +60,7 @@ impl Answers {
 
     /// Reads served from flash or memory.
     pub(crate) const fn served_by_cache(&self) -> u64 {
-        self.hit + self.revalidated + self.stale
+        self.hit + self.revalidated + self.stale + self.updating
     }
 }
 

@@ -232,3 +232,49 @@ async fn when_the_origin_fails_what_is_cached_is_served_if_a_rule_says_so() {
     set(Mood::HangsUp);
     assert_eq!(get().await.status, 503);
 }
+
+/// nginx calls it `proxy_cache_background_update`, Varnish grace: nobody waits for the origin.
+#[tokio::test]
+async fn what_is_stale_for_a_short_time_is_served_while_the_origin_is_asked() {
+    let rule = FreshnessRule { stale_while_revalidate: HOUR, ..REVALIDATE.into() };
+    let world = world_under(rule).await;
+    world.put("k", "one");
+    assert_eq!(said(&get(world.address, "/b/k").await), (200, "MISS", "one".into()));
+    world.put("k", "two");
+    let updating = get(world.address, "/b/k").await;
+    assert_eq!(said(&updating), (200, "UPDATING", "one".into()));
+    // The answer to that request made the new version known.
+    let mut answers = Vec::new();
+    loop {
+        let now = get(world.address, "/b/k").await;
+        let text = now.text();
+        answers.push(text.clone());
+        if text == "two" {
+            break;
+        }
+        assert_eq!(said(&now), (200, "UPDATING", "one".into()));
+        assert!(answers.len() < 10_000);
+    }
+    assert_eq!(said(&get_with(&world, "/b/k", "no-cache").await).0, 200);
+    // A client that wants it fresh waits, and a write through the gateway counts at once.
+    world.put("k", "three");
+    assert_eq!(get_with(&world, "/b/k", "max-age=0").await.text(), "three");
+    assert_eq!(ask(world.address, Ask::new("PUT", "/b/k").body("four")).await.status, 200);
+    assert_eq!(get(world.address, "/b/k").await.text(), "four");
+    // What the origin denies or has no more is served no more, once it is known.
+    std::fs::remove_file(world.path("k")).unwrap();
+    let mut reads = 0;
+    while get(world.address, "/b/k").await.status != 404 {
+        reads += 1;
+        assert!(reads < 10_000);
+    }
+    assert_eq!(get(world.address, "/b/k").await.status, 404);
+    // Missing bytes of an old version are not sent behind bytes of the same answer.
+    let (old, new) = (pattern(3 << 20, 1), pattern(3 << 20, 2));
+    world.put("big", &old);
+    let begin = Ask::new("GET", "/b/big").with("range", "bytes=0-99");
+    assert_eq!(ask(world.address, begin).await.status, 206);
+    world.put("big", &new);
+    let whole = get(world.address, "/b/big").await;
+    assert_eq!((whole.status, whole.body == new), (200, true));
+}

@@ -4,6 +4,7 @@ mod buckets;
 mod multipart;
 mod pressure;
 mod scripted;
+mod silence;
 mod trouble;
 mod uploads;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use zonal_gateway::{Caching, Stats as GatewayStats};
 use zonal_host::ShardStats;
-use zonal_origin::Stats as OriginStats;
+use zonal_origin::{Circuit, Stats as OriginStats};
 
 use crate::metrics::{Metric, MetricKind, Snapshot, Value, counter, gauge, labelled};
 
@@ -29,6 +29,9 @@ const SHARD: &[Metric<ShardStats>] = &[
     }),
     labelled(MetricKind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "stale"), |s| {
         s.cache.opens_stale
+    }),
+    labelled(MetricKind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "updating"), |s| {
+        s.cache.opens_updating
     }),
     labelled(MetricKind::Counter, (OPENS_FOUND, OPENS_FOUND_HELP), ("path", "absent"), |s| {
         s.cache.opens_absent
@@ -270,6 +273,15 @@ const ORIGIN: &[Metric<OriginStats>] = &[
     gauge("zonal_origin_reads_allowed", "Concurrency limit while slowed down, else 0", |s| {
         s.reads_allowed.get()
     }),
+    gauge("zonal_origin_circuit_open", "1 while requests fail at once, for lack of answers", |s| {
+        u64::from(s.circuit() == Circuit::Open)
+    }),
+    counter("zonal_origin_circuit_opens_total", "Times that the origin stopped answering", |s| {
+        s.circuit_opens()
+    }),
+    counter("zonal_origin_circuit_refusals_total", "Requests that failed at once", |s| {
+        s.circuit_refusals.get()
+    }),
     counter("zonal_origin_probes_total", "Credential checks", |s| s.probes.get()),
     counter("zonal_origin_received_bytes_total", "Body bytes received", |s| s.received_bytes.get()),
     counter("zonal_origin_sent_bytes_total", "Body bytes sent", |s| s.sent_bytes.get()),
@@ -327,6 +339,8 @@ fn add_labelled_counters(snapshot: &mut Snapshot, stats: &GatewayStats) {
 
 #[cfg(test)]
 mod tests {
+    use zonal_gateway::CacheStatus;
+
     use super::*;
 
     #[test]
@@ -337,7 +351,7 @@ mod tests {
         let of = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
         assert_eq!(of("# HELP zonal_gateway_outcomes "), 1, "{text}");
         assert_eq!(of("zonal_gateway_outcomes_total{x_cache=\"HIT\"} 0"), 1, "{text}");
-        assert_eq!(of("zonal_gateway_outcomes_total{"), 5, "{text}");
+        assert_eq!(of("zonal_gateway_outcomes_total{"), CacheStatus::ALL.len(), "{text}");
         assert_eq!(of("zonal_origin_heads_total{origin=\"here\"} 0"), 1, "{text}");
         assert!(text.ends_with("# EOF\n"));
     }

@@ -3,12 +3,15 @@
 //! 1. Probe the origin, so that wrong credentials show before the first client request.
 //! 2. Wait until the health of the origin changes, and log it.
 //! 3. During an outage, probe repeatedly: there may be no client requests that would show its end.
+//!
+//! The circuit breaker of the origin runs beside it, and probes on its own while nothing is
+//! answered.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use zonal_origin::{ConfiguredOrigin, OriginError, Origins};
+use zonal_origin::{Circuit, ConfiguredOrigin, OriginError, Origins};
 
 /// Pause between log lines, and between probes. 10 s: an origin that flaps writes at most six lines
 /// a minute.
@@ -62,6 +65,42 @@ pub(super) async fn watch(origins: Arc<Origins>, place: usize) {
             return;
         }
     }
+}
+
+/// Runs the circuit breaker of one origin until the process ends, and logs when it opens and
+/// closes; `place` is its index. It opens after a time-out at the earliest, so the log is not
+/// flooded.
+pub(super) async fn watch_circuit(origins: Arc<Origins>, place: usize) {
+    let Some(ConfiguredOrigin { name, origin, .. }) = origins.iter().nth(place) else { return };
+    let mut circuit = origin.stats().watch_circuit();
+    let log = async {
+        let mut was_open = false;
+        loop {
+            let is_open = *circuit.borrow_and_update() == Circuit::Open;
+            if is_open && !was_open {
+                tracing::warn!(
+                    origin = name,
+                    "origin answers nothing: requests fail at once, or get stale data where \
+                     stale-if-error allows it, until a probe is answered"
+                );
+            }
+            if was_open && !is_open {
+                let refused = origin.stats().circuit_refusals.get();
+                tracing::info!(origin = name, refused, "origin answers again");
+            }
+            was_open = is_open;
+            if circuit.changed().await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::join!(origin.run_circuit_breaker(), log);
+}
+
+/// Names of the origins whose circuit breaker is open.
+pub(super) fn silent(origins: &Origins) -> Vec<String> {
+    let silent = origins.iter().filter(|one| one.origin.stats().circuit() == Circuit::Open);
+    silent.map(|one| one.name.clone()).collect()
 }
 
 /// Errors of all unhealthy origins, for people; `None` if all are healthy.

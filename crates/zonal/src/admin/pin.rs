@@ -18,7 +18,8 @@ use crate::unpinning::{UnpinLine, UnpinResult, UnpinTotals};
 const KNOWN: FreshnessPolicy = FreshnessPolicy {
     head: Freshness::Immutable,
     absence: Nanos(0),
-    stale: Nanos(0),
+    stale_if_error: Nanos(0),
+    stale_while_revalidate: Nanos(0),
     asking: OriginUse::Forbidden,
 };
 

@@ -39,6 +39,8 @@ pub(super) struct Readiness {
     /// Origin errors, for people. Readiness ignores them: another node would use the same origin,
     /// and this one has the cached data.
     pub(super) origin_trouble: Option<String>,
+    /// Origins that answer nothing: requests for them fail at once, until a probe is answered.
+    pub(super) silent_origins: Vec<String>,
 }
 
 /// Decides readiness. `shares` is `None` if a shard did not answer in time.
@@ -62,8 +64,15 @@ pub(super) fn judge(phase: Phase, shares: Option<&[ShardState]>, devices: &[Stri
         (Phase::Serving, Some(_)) if !isolated_devices.is_empty() => (true, "a device is isolated"),
         (Phase::Serving, Some(_)) => (true, "serving"),
     };
-    let origin_trouble = None;
-    Readiness { ready, why, cache_off: false, lost_devices, isolated_devices, origin_trouble }
+    Readiness {
+        ready,
+        why,
+        cache_off: false,
+        lost_devices,
+        isolated_devices,
+        origin_trouble: None,
+        silent_origins: Vec::new(),
+    }
 }
 
 impl Readiness {
@@ -103,38 +112,38 @@ mod tests {
         check(
             Phase::Starting,
             Some(&[]),
-            r#"{"ready":false,"why":"starting: opening the devices","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":false,"why":"starting: opening the devices","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null,"silent_origins":[]}"#,
         );
         check(
             Phase::Serving,
             Some(&whole),
-            r#"{"ready":true,"why":"serving","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":true,"why":"serving","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null,"silent_origins":[]}"#,
         );
         check(
             Phase::Serving,
             Some(&half),
-            r#"{"ready":true,"why":"a device is lost","cache_off":false,"lost_devices":["file:b"],"isolated_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":true,"why":"a device is lost","cache_off":false,"lost_devices":["file:b"],"isolated_devices":[],"origin_trouble":null,"silent_origins":[]}"#,
         );
         check(
             Phase::Serving,
             Some(&none),
-            r#"{"ready":false,"why":"all devices are lost","cache_off":false,"lost_devices":["file:a","file:b"],"isolated_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":false,"why":"all devices are lost","cache_off":false,"lost_devices":["file:a","file:b"],"isolated_devices":[],"origin_trouble":null,"silent_origins":[]}"#,
         );
         let isolated = [share(0, false), ShardState { is_isolated: true, ..share(1, true) }];
         check(
             Phase::Serving,
             Some(&isolated),
-            r#"{"ready":true,"why":"a device is isolated","cache_off":false,"lost_devices":[],"isolated_devices":["file:b"],"origin_trouble":null}"#,
+            r#"{"ready":true,"why":"a device is isolated","cache_off":false,"lost_devices":[],"isolated_devices":["file:b"],"origin_trouble":null,"silent_origins":[]}"#,
         );
         check(
             Phase::Serving,
             None,
-            r#"{"ready":false,"why":"a shard does not answer","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":false,"why":"a shard does not answer","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null,"silent_origins":[]}"#,
         );
         check(
             Phase::Draining,
             Some(&whole),
-            r#"{"ready":false,"why":"stopping","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null}"#,
+            r#"{"ready":false,"why":"stopping","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null,"silent_origins":[]}"#,
         );
     }
     #[test]

@@ -17,6 +17,7 @@ pub(super) fn summary(node: &Observed, gateway: &Gateway, shards: &[ShardStats])
             CacheStatus::Revalidated => &mut answers.revalidated,
             CacheStatus::Miss => &mut answers.miss,
             CacheStatus::Stale => &mut answers.stale,
+            CacheStatus::Updating => &mut answers.updating,
             CacheStatus::Bypass => &mut answers.bypass,
         } = n;
     }

@@ -59,6 +59,9 @@ fn rule(text: &str) -> Result<FreshnessRule, String> {
             Some((name @ "head", ttl)) => rule.head = Some(Freshness::Ttl(time(name, ttl)?)),
             Some((name @ "missing", ttl)) => rule.missing = time(name, ttl)?,
             Some((name @ "stale-if-error", most)) => rule.stale_if_error = time(name, most)?,
+            Some((name @ "stale-while-revalidate", most)) => {
+                rule.stale_while_revalidate = time(name, most)?;
+            }
             _ => return Err(format!("{text:?}: unknown setting {setting:?}: {WRITE}")),
         }
     }
@@ -86,8 +89,10 @@ mod tests {
             head: Some(Freshness::Ttl(Nanos::secs(300))),
             missing: Nanos::secs(10),
             stale_if_error: Nanos::secs(3600),
+            stale_while_revalidate: Nanos::secs(5),
         };
-        check("ttl=60s?head=5min&missing=10s&stale-if-error=1h", Ok(all));
+        let settings = "head=5min&missing=10s&stale-if-error=1h&stale-while-revalidate=5s";
+        check(&format!("ttl=60s?{settings}"), Ok(all));
         for wrong in ["ttl", "never", "immutable=1s", ""] {
             check(wrong, Err(&format!("{wrong:?}: {WRITE}")));
         }

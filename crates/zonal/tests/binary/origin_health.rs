@@ -2,7 +2,8 @@
 //! blamed.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -115,5 +116,100 @@ fn one_origin_in_trouble_leaves_the_others_alone() {
     assert_eq!(zonal.s3().get("/bucket/a").unwrap().body, b"hello");
     assert_eq!(zonal.s3().get("/far/a").unwrap().status, 503);
     assert_eq!(zonal.s3().get("/none/a").unwrap().status, 404);
+    zonal.stop();
+}
+
+/// An S3 origin in a thread for each connection. While it is stopped it accepts connections and
+/// answers nothing, like a process after SIGSTOP.
+struct StoppableOrigin {
+    address: SocketAddr,
+    is_stopped: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl StoppableOrigin {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let is_stopped = Arc::<(Mutex<bool>, Condvar)>::default();
+        let waiting = is_stopped.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, waiting) = (stream.unwrap(), waiting.clone());
+                thread::spawn(move || answer_unless_stopped(stream, &waiting));
+            }
+        });
+        Self { address, is_stopped }
+    }
+
+    fn set_stopped(&self, to: bool) {
+        *self.is_stopped.0.lock().unwrap() = to;
+        self.is_stopped.1.notify_all();
+    }
+}
+
+fn answer_unless_stopped(mut stream: TcpStream, (is_stopped, changed): &(Mutex<bool>, Condvar)) {
+    let mut head = [0; 4096];
+    let Ok(bytes) = stream.read(&mut head) else { return };
+    drop(changed.wait_while(is_stopped.lock().unwrap(), |is_stopped| *is_stopped).unwrap());
+    let version = "etag: \"v\"\r\nconnection: close";
+    let answer = match &head[..bytes] {
+        head if head.starts_with(b"HEAD") => {
+            format!("HTTP/1.1 200 OK\r\n{version}\r\ncontent-length: 5\r\n\r\n")
+        }
+        head if head.starts_with(b"GET /bucket/") => format!(
+            "HTTP/1.1 206 Partial Content\r\n{version}\r\ncontent-range: bytes 0-4/5\r\n\
+             content-length: 5\r\n\r\nhello"
+        ),
+        _ => {
+            let list = "<ListAllMyBucketsResult/>";
+            let length = list.len();
+            format!("HTTP/1.1 200 OK\r\n{version}\r\ncontent-length: {length}\r\n\r\n{list}")
+        }
+    };
+    // A client that did not wait has closed the connection.
+    let _ = stream.write_all(answer.as_bytes());
+}
+
+/// Each read under `revalidate` waited for `origin.answer`, 30 s, as long as the origin was stopped.
+#[test]
+fn a_stopped_origin_is_waited_for_once_and_noticed_when_it_continues() {
+    let place = TestFolder::new();
+    let origin = StoppableOrigin::start();
+    let config = "[[freshness.rules]]\nprefix = 'bucket/stale/'\n\
+                  freshness = 'revalidate?stale-if-error=1h'\n";
+    std::fs::write(place.path().join("zonal.toml"), config).unwrap();
+    let spec = format!("s3:http://{}?region=us-east-1", origin.address);
+    let words = ["--config", "zonal.toml", "--device", DEVICE, "--origin", &spec];
+    let keys = ["--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY];
+    let more = ["--origin-access-key", "AK", "--origin-secret-key", "SK", "--origin-answer", "2s"];
+    let zonal = Zonal::start(place.path(), &[&words[..], &keys, &more].concat());
+    for key in ["/bucket/a", "/bucket/stale/a"] {
+        assert_eq!(zonal.s3().get(key).unwrap().text(), "hello");
+    }
+    origin.set_stopped(true);
+    assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 503);
+    zonal.await_metric("zonal_origin_circuit_open{", 1);
+    let ready = zonal.admin("/readyz");
+    assert!(ready.status == 200 && ready.text().contains("\"silent_origins\":[\"s3:"), "{ready:?}");
+    let began_at = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 503);
+        assert_eq!(zonal.s3().put("/bucket/b", b"new").unwrap().status, 503);
+        let stale = zonal.s3().get("/bucket/stale/a").unwrap();
+        assert_eq!((stale.status, stale.header("x-cache")), (200, "STALE"));
+    }
+    assert!(began_at.elapsed() < Duration::from_secs(20), "{:?}", began_at.elapsed());
+    origin.set_stopped(false);
+    zonal.await_metric("zonal_origin_circuit_open{", 0);
+    assert_eq!(zonal.s3().get("/bucket/a").unwrap().header("x-cache"), "REVALIDATED");
+    let begin = Instant::now();
+    while zonal.s3().get("/bucket/stale/a").unwrap().header("x-cache") != "REVALIDATED" {
+        assert!(begin.elapsed() < PATIENCE);
+    }
+    assert!(zonal.admin("/readyz").text().contains("\"silent_origins\":[]"));
+    assert_eq!(zonal.metric("zonal_origin_circuit_opens_total"), 1);
+    for said in ["origin answers nothing", "origin answers again"] {
+        assert!(zonal.log().contains(said), "{said}: {}", zonal.log());
+    }
     zonal.stop();
 }

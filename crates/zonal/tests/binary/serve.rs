@@ -99,7 +99,7 @@ fn it_is_healthy_and_ready_while_it_serves() {
     assert_eq!(ready.status, 200);
     assert_eq!(
         ready.text(),
-        "{\"ready\":true,\"why\":\"serving\",\"cache_off\":false,\"lost_devices\":[],\"isolated_devices\":[],\"origin_trouble\":null}\n"
+        "{\"ready\":true,\"why\":\"serving\",\"cache_off\":false,\"lost_devices\":[],\"isolated_devices\":[],\"origin_trouble\":null,\"silent_origins\":[]}\n"
     );
     assert!(zonal.admin("/").text().contains("/metrics"));
     assert_eq!(zonal.admin("/nothing").status, 404);

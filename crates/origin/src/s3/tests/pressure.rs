@@ -12,16 +12,16 @@ use super::*;
 use crate::hedge::Hedge;
 use crate::retry_budget::{RETRIES_PER_SECOND, RETRY_BURST};
 
-const GOOD: &str = "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 2-5/10\r\nETag: \"v1\"\r\n\
+pub(super) const GOOD: &str = "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 2-5/10\r\nETag: \"v1\"\r\n\
                     Content-Length: 4\r\n\r\n2345";
 const SLOW_DOWN: &str = "HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\n\r\n";
-const FAILED: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
+pub(super) const FAILED: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
 
 /// Maps the n-th request to a delay and an answer.
 type Script = Box<dyn Fn(u64) -> (Duration, String) + Send + Sync>;
 
 /// A server that counts its requests.
-struct Counting {
+pub(super) struct Counting {
     url: String,
     shared: Arc<ServerState>,
     _serving: JoinSet<()>,
@@ -35,7 +35,9 @@ struct ServerState {
 }
 
 impl Counting {
-    async fn start(script: impl Fn(u64) -> (Duration, String) + Send + Sync + 'static) -> Self {
+    pub(super) async fn start(
+        script: impl Fn(u64) -> (Duration, String) + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let script: Script = Box::new(script);
@@ -57,16 +59,20 @@ impl Counting {
         Self::start(|_| (Duration::ZERO, answer.to_owned())).await
     }
 
-    fn says_from_now_on(&self, answer: &'static str) {
-        let script: Script = Box::new(|_| (Duration::ZERO, answer.to_owned()));
+    pub(super) fn says_from_now_on(&self, answer: &'static str) {
+        self.says_from_now_on_after(Duration::ZERO, answer);
+    }
+
+    pub(super) fn says_from_now_on_after(&self, delay: Duration, answer: &'static str) {
+        let script: Script = Box::new(move |_| (delay, answer.to_owned()));
         *self.shared.script.lock().unwrap() = Arc::new(script);
     }
 
-    fn asked(&self) -> u64 {
+    pub(super) fn asked(&self) -> u64 {
         self.shared.asked.load(Ordering::Relaxed)
     }
 
-    fn origin(&self, limits: OriginLimits) -> Arc<Origin> {
+    pub(super) fn origin(&self, limits: OriginLimits) -> Arc<Origin> {
         let endpoint = self.url.parse().unwrap();
         Arc::new(Origin::from(S3Origin::open(endpoint, String::new(), None, limits).unwrap()))
     }
