@@ -52,9 +52,6 @@ class Flavour:
     writes: list[tuple[str, str]]
     # The operations that rename or remove an object.
     changes: list[str] = dataclasses.field(default_factory=list)
-    # Whether it reads an object uploaded in parts by part numbers. The cache does not know where
-    # parts end, so it leaves them to the origin.
-    reads_by_part: bool = False
 
     @property
     def read_back(self):
@@ -82,7 +79,7 @@ PRESIGNED_WRITES = [("presigned-put", "small"), ("presigned-put", "large")]
 JAVA = {
     "sync": Flavour(READS, WRITES),
     "async": Flavour(READS, WRITES),
-    "transfer": Flavour(READS, WRITES, reads_by_part=True),
+    "transfer": Flavour(READS, WRITES),
     "crt": Flavour(READS, WRITES),
     # It has no HEAD and no range of its own.
     "crt-transfer": Flavour(WHOLE_READS, WRITES),
@@ -292,12 +289,6 @@ def read(subject, flavour, name, kind):
     if not running.is_cached:
         return line
     before, failures = counters(running), []
-    if kind == "parts" and subject.client.flavours[flavour].reads_by_part:
-        seen, seconds, again = reads.counted(running, operation, key)
-        assert seen == expected, "a repeated read through the gateway differs from a direct read"
-        reasons = bypasses(before, counters(running))
-        assert reasons.keys() == {"part-number"}, f"past the cache for other reasons: {reasons}"
-        return f"{line}  again {seconds:5.2f} s, {asked(again)}, past the cache: part-number"
     try:
         seconds, warm, warming_reads = reads.warmed(running, operation, key, expected)
         late = "" if warming_reads == 1 else f" (at read {warming_reads + 1})"

@@ -4,7 +4,6 @@
 //! below.
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use zonal_base::Nanos;
@@ -84,11 +83,14 @@ const FIXED_BYTES: usize = 40;
 /// it.
 const UNTRUSTED: u8 = 1;
 
+/// Flag: the name is that of one version.
+const OF_VERSION: u8 = 2;
+
 /// Stored form of a head. It contains the object's name, so that the head of another object is
 /// never taken for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredHead {
-    pub(crate) name: String,
+    pub(crate) name: ObjectName,
     pub(crate) state: HeadState,
     pub(crate) head: Head,
 }
@@ -110,7 +112,8 @@ pub(crate) fn encode(object: &ObjectName, state: HeadState, head: &Head) -> Opti
     out.extend_from_slice(&VERSION.to_le_bytes());
     let headers = u16::try_from(head.headers.len()).ok()?;
     out.extend_from_slice(&headers.to_le_bytes());
-    let flags = if state.is_untrusted { UNTRUSTED } else { 0 };
+    let untrusted = if state.is_untrusted { UNTRUSTED } else { 0 };
+    let flags = untrusted | if object.version().is_some() { OF_VERSION } else { 0 };
     let part_count = [0; 2];
     out.extend_from_slice(&[head.chunk.map_or(0, Chunk::log2), flags]);
     out.extend_from_slice(&part_count);
@@ -139,7 +142,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<StoredHead> {
     let half = |at: usize| u16::from_le_bytes([fixed[at], fixed[at + 1]]);
     let (version, header_count, part_count) = (half(0), half(2), half(6));
     let (chunk, flags) = (fixed[4], fixed[5]);
-    if version != VERSION || flags & !UNTRUSTED != 0 || part_count != 0 {
+    if version != VERSION || flags & !(UNTRUSTED | OF_VERSION) != 0 || part_count != 0 {
         return None;
     }
     let chunk = if chunk == 0 { None } else { Some(Chunk::from_log2(chunk)?) };
@@ -150,7 +153,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<StoredHead> {
         Some(bytes)
     };
     let mut text = || core::str::from_utf8(bytes()?).ok();
-    let name = String::from(text()?);
+    let name = ObjectName::of_stored(text()?, flags & OF_VERSION != 0)?;
     let (etag, version_id) = (text()?.into(), text()?.into());
     let last_modified = text()?.into();
     let mut headers = Vec::with_capacity(usize::from(header_count));
@@ -200,16 +203,28 @@ mod tests {
         let (head, object) = (golden_head(), ObjectName::new("b", "k"));
         assert_eq!(encode(&object, STATE, &head).unwrap(), GOLDEN_V3);
         let stored = decode(&GOLDEN_V3).unwrap();
-        assert_eq!(stored, StoredHead { name: "b/k".into(), state: STATE, head });
+        assert_eq!(stored, StoredHead { name: object, state: STATE, head });
+    }
+
+    #[test]
+    fn the_head_of_a_version_has_a_flag() {
+        let (head, version) = (golden_head(), ObjectName::new("b", "k").with_version("v1"));
+        let bytes = encode(&version, STATE, &head).unwrap();
+        assert_eq!((bytes[5], &bytes[40..48]), (3, &b"\x06\0b/k\0v1"[..]));
+        assert_eq!(decode(&bytes).unwrap(), StoredHead { name: version, state: STATE, head });
+        let mut plain = bytes.clone();
+        plain[5] = 1;
+        assert_eq!(decode(&plain).unwrap().name, ObjectName::new("b", "k\0v1"));
     }
 
     #[test]
     fn a_head_without_a_chunk_size_or_a_refusal_has_zeros_there() {
         let head = Head { chunk: None, ..golden_head() };
         let state = HeadState { is_untrusted: false, ..STATE };
-        let bytes = encode(&ObjectName::new("b", "k"), state, &head).unwrap();
+        let name = ObjectName::new("b", "k");
+        let bytes = encode(&name, state, &head).unwrap();
         assert_eq!(bytes[4..8], [0; 4]);
-        assert_eq!(decode(&bytes).unwrap(), StoredHead { name: "b/k".into(), state, head });
+        assert_eq!(decode(&bytes).unwrap(), StoredHead { name, state, head });
     }
 
     #[test]
@@ -223,7 +238,7 @@ mod tests {
             decode(&other)
         };
         assert!(with(0, 2).is_none() && with(0, 4).is_none(), "other versions");
-        assert!(with(5, 2).is_none(), "an unknown flag");
+        assert!(with(5, 4).is_none(), "an unknown flag");
         assert!(with(6, 1).is_none(), "a part table");
         for wrong in [11, 26, 255] {
             assert!(with(4, wrong).is_none(), "chunks of 2 to the {wrong}");

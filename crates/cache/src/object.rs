@@ -10,9 +10,18 @@ use zonal_zonelog::Key;
 use crate::placement_epochs::BUCKETS;
 use crate::purge::key_of_prefix;
 
-/// Name of an object: its bucket and key. Cloning is cheap (reference count).
+/// Name of an object, or of one of its versions. Cloning is cheap (reference count).
+///
+/// The cache treats each named version as an object of its own, beside the object's current
+/// version.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectName(Arc<str>);
+pub struct ObjectName {
+    /// `bucket/key`. The name of a version continues with a NUL and the version ID, so rules and
+    /// purges by prefix cover the versions of an object.
+    text: Arc<str>,
+    /// Length of `bucket/key` in the text. A key may contain a NUL as well.
+    key_end: usize,
+}
 
 impl ObjectName {
     /// Creates a name. Requires: the bucket is not empty and has no slash.
@@ -23,7 +32,31 @@ impl ObjectName {
         name.push_str(bucket);
         name.push('/');
         name.push_str(key);
-        Self(name.into())
+        Self { key_end: name.len(), text: name.into() }
+    }
+
+    /// Name of the version of this object with this ID.
+    ///
+    /// Requires: the ID is not empty and contains no NUL.
+    #[must_use]
+    pub fn with_version(&self, id: &str) -> Self {
+        assert!(!id.is_empty() && !id.contains(VERSION_MARK));
+        let text = alloc::format!("{}{VERSION_MARK}{id}", self.without_version());
+        Self { text: text.into(), key_end: self.key_end }
+    }
+
+    /// The name as a head stores it. `None`: no name has this form.
+    pub(crate) fn of_stored(text: &str, is_of_version: bool) -> Option<Self> {
+        let (plain, id) = match is_of_version {
+            true => text.rsplit_once(VERSION_MARK).map(|(plain, id)| (plain, Some(id)))?,
+            false => (text, None),
+        };
+        let (bucket, key) = plain.split_once('/').filter(|(bucket, _)| !bucket.is_empty())?;
+        let name = Self::new(bucket, key);
+        match id {
+            Some(id) => (!id.is_empty()).then(|| name.with_version(id)),
+            None => Some(name),
+        }
     }
 
     /// Bucket name.
@@ -38,26 +71,42 @@ impl ObjectName {
         self.parts().1
     }
 
-    /// The name as `bucket/key`.
+    /// Version ID, if the name is of one version.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.text.get(self.key_end + VERSION_MARK.len_utf8()..)
+    }
+
+    /// The name as `bucket/key`, and behind it the version, if the name is of one.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// The name as `bucket/key`.
+    #[must_use]
+    pub fn without_version(&self) -> &str {
+        &self.text[..self.key_end]
     }
 
     fn parts(&self) -> (&str, &str) {
-        self.0.split_once('/').expect("made with a slash")
+        self.without_version().split_once('/').expect("made with a slash")
     }
 }
 
+/// Separates the key of a name from its version.
+const VERSION_MARK: char = '\0';
+
 impl fmt::Debug for ObjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        fmt::Display::fmt(self, f)
     }
 }
 
 impl fmt::Display for ObjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.without_version())?;
+        self.version().map_or(Ok(()), |id| write!(f, "?versionId={id}"))
     }
 }
 
@@ -109,7 +158,8 @@ impl Keys {
     }
 
     pub(crate) fn object(self, object: &ObjectName) -> ObjectKey {
-        let mut hasher = self.hasher(b'o');
+        // A key may look like another name with a version.
+        let mut hasher = self.hasher(if object.version().is_some() { b'r' } else { b'o' });
         hasher.write(object.as_str().as_bytes());
         ObjectKey(hasher.finish128().as_u128())
     }
@@ -166,5 +216,50 @@ impl VersionKey {
     pub(crate) fn piece(self, number: u64) -> Key {
         let number = u32::try_from(number).expect("larger objects are not cached");
         Key(self.0 | u128::from(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_has_a_name_of_its_own() {
+        let object = ObjectName::new("b", "a/k");
+        let version = object.with_version("v1");
+        assert_eq!((version.bucket(), version.key(), version.version()), ("b", "a/k", Some("v1")));
+        assert_eq!((version.without_version(), object.version()), ("b/a/k", None));
+        assert!(version != object && version.as_str().starts_with(object.as_str()));
+        assert_eq!(version.with_version("v2"), object.with_version("v2"), "one version at a time");
+        assert_eq!(alloc::format!("{object} {version}"), "b/a/k b/a/k?versionId=v1");
+    }
+
+    /// S3 allows a NUL in a key.
+    #[test]
+    fn a_key_that_looks_like_a_version_is_another_object() {
+        let version = ObjectName::new("b", "k").with_version("v");
+        let object = ObjectName::new("b", "k\0v");
+        assert_eq!(version.as_str(), object.as_str());
+        assert!(version != object && object.version().is_none() && object.key() == "k\0v");
+        let keys = Keys::new([0; 16]);
+        assert_ne!(keys.object(&version), keys.object(&object));
+        for name in [version, object.with_version("w"), object] {
+            let stored = ObjectName::of_stored(name.as_str(), name.version().is_some());
+            assert_eq!(stored, Some(name));
+        }
+    }
+
+    #[test]
+    fn other_text_is_no_stored_name() {
+        for (text, is_of_version) in [
+            ("b", false),
+            ("/k", false),
+            ("", false),
+            ("b/k", true),
+            ("b/k\0", true),
+            ("\0v", true),
+        ] {
+            assert_eq!(ObjectName::of_stored(text, is_of_version), None, "{text:?}");
+        }
     }
 }

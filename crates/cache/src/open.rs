@@ -251,7 +251,7 @@ impl Inner {
         let is_current = watch.may_publish(epoch) && !watch.is_replaced(state.generation);
         // Buffers, and with them pieces, may have been larger when the head was stored.
         let is_too_large = self.is_too_large(head.size, head.chunk);
-        if name != object.as_str() || !is_current || is_too_large {
+        if name != *object || !is_current || is_too_large {
             return Ok(None);
         }
         // The clock was ahead when the head was confirmed, so its age is unknown. It must not

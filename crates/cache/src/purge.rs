@@ -130,8 +130,7 @@ impl Inner {
     /// True when a stored head is void or malformed.
     pub(crate) fn is_void(&self, bytes: &[u8]) -> bool {
         let Some(stored) = head::decode(bytes) else { return true };
-        let Some((bucket, key)) = stored.name.split_once('/') else { return true };
-        stored.state.generation < self.counts_since(&ObjectName::new(bucket, key))
+        stored.state.generation < self.counts_since(&stored.name)
     }
 
     /// Lowest salt for new heads of the object.

@@ -160,7 +160,7 @@ async fn remove(retired: Option<PathBuf>) {
 }
 
 fn result_xml(headers: &HeaderMap, object: &ObjectName, version: &Version) -> String {
-    let ObjectName { bucket, key } = object;
+    let ObjectName { bucket, key, .. } = object;
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let server = host.map_or_else(String::new, |host| format!("http://{host}"));
     let root = "CompleteMultipartUploadResult";

@@ -117,7 +117,7 @@ impl Drop for Fixture {
 }
 
 fn object(key: &str) -> ObjectName {
-    ObjectName { bucket: "b".into(), key: key.into() }
+    ObjectName::new("b", key)
 }
 
 async fn collect(mut body: OriginBody) -> Result<Vec<u8>, OriginError> {

@@ -38,6 +38,7 @@ use crate::bypass::{Bypass, BypassReason};
 use crate::copy_source::{BadCopySource, CopySource};
 use crate::error;
 use crate::ids;
+use crate::part_ranges::PART_NUMBER_MAX;
 use crate::target::Target;
 use crate::vendor_headers::VendorHeaders;
 
@@ -53,8 +54,8 @@ pub(crate) struct RequestAttributes {
     pub(crate) bad_source: Option<BadCopySource>,
     /// Why the cache cannot answer the request.
     pub(crate) bypass: Option<Bypass>,
-    /// The request asks for part 1, which is the whole object if that was not uploaded in parts.
-    pub(crate) is_first_part: bool,
+    /// Number of the part that the request asks for.
+    pub(crate) part: Option<u16>,
     /// The response includes the object's checksum.
     pub(crate) wants_checksum: bool,
     /// Account that the client expects to own the bucket.
@@ -404,20 +405,28 @@ impl ApiOperation {
 
 /// Records what a parameter of a read means to the cache.
 fn judge_parameter(name: &str, value: &str, headers: &HeaderMap, judged: &mut RequestAttributes) {
-    let Some((_, reason)) = fields::PARAMETERS_PAST_CACHE.iter().find(|(known, _)| *known == name)
-    else {
-        return;
+    let reason = match name {
+        "partNumber" => {
+            let number = value.parse().ok().filter(|n| (1..=PART_NUMBER_MAX).contains(n));
+            // S3 refuses a range together with a part: the origin answers such a request.
+            judged.part = number.filter(|_| !headers.contains_key(RANGE));
+            judged.part.is_none().then_some(BypassReason::PartNumber)
+        }
+        "versionId" => {
+            let is_id = !value.is_empty()
+                && value.len() <= VERSION_ID_BYTES_MAX
+                && !ids::is_path_traversal(value);
+            (!is_id).then_some(BypassReason::VersionId)
+        }
+        _ => None,
     };
-    // S3 refuses a range together with a part: the origin answers such a request.
-    match reason {
-        BypassReason::PartNumber if value == "1" && !headers.contains_key(RANGE) => {
-            judged.is_first_part = true;
-        }
-        _ => {
-            judged.bypass.get_or_insert_with(|| (*reason).into());
-        }
+    if let Some(reason) = reason {
+        judged.bypass.get_or_insert_with(|| reason.into());
     }
 }
+
+/// Longest version ID that the cache serves: as long as the longest key. S3's have 32 bytes.
+const VERSION_ID_BYTES_MAX: usize = 1024;
 
 /// True if GetObject or HeadObject knows the header.
 pub(crate) fn reads_know(name: &str) -> bool {

@@ -72,7 +72,11 @@ fn header<'a>(head: &'a Head, name: &str) -> Option<&'a str> {
 }
 
 fn named(object: &ObjectName) -> zonal_origin::ObjectName {
-    zonal_origin::ObjectName { bucket: object.bucket().into(), key: object.key().into() }
+    zonal_origin::ObjectName {
+        bucket: object.bucket().into(),
+        key: object.key().into(),
+        version: object.version().map(Into::into),
+    }
 }
 
 /// Maps an origin error to the fault classes of the cache: one class for each way to react.

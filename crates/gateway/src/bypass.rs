@@ -20,9 +20,9 @@ pub enum BypassReason {
     CachingOff,
     /// A keep rule says `never`.
     KeepNever,
-    /// The request has a version id.
+    /// The request names a version, and the origin keeps none, or the ID is malformed.
     VersionId,
-    /// The request asks for one part of an object that may have several.
+    /// The request names a part whose range the origin does not tell.
     PartNumber,
     /// The object is encrypted with a key that the client sends (SSE-C).
     CustomerKey,
@@ -115,8 +115,8 @@ impl BypassReason {
             Self::Operation => "only GetObject and HeadObject are cached",
             Self::CachingOff => "the cache is switched off",
             Self::KeepNever => "a keep rule says never",
-            Self::VersionId => "the request names a version",
-            Self::PartNumber => "the request names a part",
+            Self::VersionId => "the request names a version of an origin without versions",
+            Self::PartNumber => "the request names a part whose range the origin does not tell",
             Self::CustomerKey => "the client sends its own encryption key (SSE-C)",
             Self::UnknownHeader => "the request has an unknown vendor header",
             Self::RequestBody => "the read has a body",
@@ -149,9 +149,8 @@ impl BypassReason {
             Self::NoEtag => "such objects are never cached: configure the origin to send ETags",
             Self::HeadersTooLong => "the cache keeps 16 KiB of headers for an object",
             Self::TooLarge => "configure a larger chunk size for these objects",
-            Self::VersionId | Self::PartNumber => {
-                "only whole objects and ranges of the current version are cached"
-            }
+            Self::VersionId => "only S3 endpoints keep versions: configure the client to name none",
+            Self::PartNumber => "configure the client to read ranges",
             Self::CustomerKey => "SSE-C objects are not cached",
             Self::RequestBody => "configure the client to send no body with a GET",
             Self::BucketOwner => {

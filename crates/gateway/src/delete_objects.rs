@@ -24,7 +24,7 @@ use crate::gateway::Gateway;
 use crate::ids;
 use crate::s3_request::S3Request;
 use crate::target::Target;
-use crate::write::write;
+use crate::write::{self, write};
 
 /// Maximum body size: 2 MiB, for a thousand keys of 1,024 bytes with their XML elements. S3's own
 /// limit is of that size.
@@ -62,7 +62,8 @@ pub(crate) async fn delete_objects(
     if list.objects.iter().filter_map(ObjectIdentifier::version_id).any(ids::is_path_traversal) {
         return Err(error::bad_argument("VersionId"));
     }
-    let names: Vec<_> = list.objects.iter().map(|it| ObjectName::new(bucket, &it.key)).collect();
+    let mut names: Vec<_> =
+        list.objects.iter().map(|it| ObjectName::new(bucket, &it.key)).collect();
     for rules in rules {
         access::check_deletes(rules, names.iter().zip(&list.objects))?;
     }
@@ -74,7 +75,14 @@ pub(crate) async fn delete_objects(
         Some(_) => Request::from_parts(parts, full_body(document)),
         None => written_anew(parts, &document, &list)?,
     };
+    let versions: Vec<_> = names.iter().zip(&list.objects).filter_map(version).collect();
+    names.extend(versions);
     write(gateway, request, (names.into(), None), Some(place)).await
+}
+
+/// The version that an entry of the list names.
+fn version((name, entry): (&ObjectName, &ObjectIdentifier)) -> Option<ObjectName> {
+    entry.version_id().and_then(|id| write::version_of(name, id))
 }
 
 /// The list, written anew. It gets a checksum of its own if the client's had one, and that was

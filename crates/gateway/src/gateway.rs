@@ -41,6 +41,7 @@ use crate::list_buckets::list_buckets;
 use crate::operation::Operation;
 use crate::origin_authorization;
 use crate::owner_cache::OwnerCache;
+use crate::part_ranges::PartRanges;
 use crate::pins::Pins;
 use crate::request_id::{RequestId, RequestIds};
 use crate::s3_request::S3Request;
@@ -70,6 +71,7 @@ struct GatewayState {
     connections: Arc<Semaphore>,
     places: ConcurrencyLimits,
     owners: OwnerCache,
+    part_ranges: PartRanges,
     warnings: Warnings,
 }
 
@@ -103,6 +105,7 @@ impl Gateway {
             connections,
             places,
             owners: OwnerCache::default(),
+            part_ranges: PartRanges::default(),
             warnings: Warnings::default(),
         };
         Self { shared: Arc::new(shared) }
@@ -168,6 +171,11 @@ impl Gateway {
     /// Confirmed owners of buckets.
     pub(crate) fn owners(&self) -> &OwnerCache {
         &self.shared.owners
+    }
+
+    /// Ranges of the parts of multipart objects.
+    pub(crate) fn part_ranges(&self) -> &PartRanges {
+        &self.shared.part_ranges
     }
 
     /// Records a read that bypassed the cache, and may log a warning. A refused request gives no

@@ -8,8 +8,11 @@
 use std::ops::Range;
 use std::time::SystemTime;
 
+use http::HeaderMap;
 use zonal_base::Nanos;
-use zonal_host::{Freshness, Head, HeadSource, Opened, OriginFault, ReadError, StripedRead};
+use zonal_host::{
+    Freshness, FreshnessPolicy, Head, HeadSource, Opened, OriginFault, ReadError, StripedRead,
+};
 use zonal_s3::S3Error;
 use zonal_s3::conditions;
 
@@ -18,8 +21,9 @@ use crate::body::Source;
 use crate::bypass::BypassReason;
 use crate::error;
 use crate::gateway::Gateway;
+use crate::part_ranges::{self, Part};
 use crate::read::{NotServed, Read, outcome_of_head, unserved};
-use crate::representation::{Overrides, decide, needs_origin_for_part};
+use crate::representation::{Overrides, decide};
 use crate::stats::CacheStatus;
 
 /// Maximum of versions that can disappear during one request. An object that changes faster than it
@@ -31,22 +35,26 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
     let (headers, now) = (&read.request.headers, SystemTime::now());
     let mut trust = read.trust;
     for _ in 0..OPENS_MAX {
-        let (asked, is_first_part) = (conditions::of_read(headers), read.is_first_part);
-        let range_of =
-            move |opened: &Opened| match is_first_part && needs_origin_for_part(&opened.head) {
-                // Reads nothing: the request goes to the origin.
-                true => 0..0,
-                false => decide(&asked, &opened.head, now).range(&opened.head),
-            };
-        let (opened, reading) = match read.takes_only_what_is_cached() {
-            true => get_cached(gateway, read, range_of).await?,
-            false => gateway.client().get(read.name, (trust, read.retention), range_of).await?,
+        let asked = conditions::of_read(headers);
+        let (opened, part, reading) = match read.part {
+            Some(number) => get_part(gateway, read, (trust, number), (asked, now)).await?,
+            None => {
+                let range_of =
+                    move |opened: &Opened| decide(&asked, &opened.head, now).range(&opened.head);
+                let (opened, reading) = match read.takes_only_what_is_cached() {
+                    true => get_cached(gateway, read, range_of).await?,
+                    false => {
+                        let trust = (trust, read.retention);
+                        gateway.client().get(&read.name, trust, range_of).await?
+                    }
+                };
+                (opened, None, reading)
+            }
         };
-        read.check_parts(&opened.head)?;
         match reading {
             Ok(reading) => {
                 let outcome = outcome(opened.found, reading.all_cached);
-                let version = (&*opened.head, &overrides);
+                let version = (&*opened.head, part.as_ref(), &overrides);
                 return Ok(answered(read, version, reading, (outcome, now)));
             }
             // A 404 during the read means that this version is gone. The origin is asked what there
@@ -68,11 +76,11 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
 /// Response of a read for one version.
 pub(crate) fn answered(
     read: &Read<'_>,
-    (head, overrides): (&Head, &Overrides),
+    (head, part, overrides): (&Head, Option<&Part>, &Overrides),
     reading: StripedRead,
     (outcome, now): (CacheStatus, SystemTime),
 ) -> Answer {
-    let decision = read.decide(head, now);
+    let decision = read.decide(head, part, now);
     let range = decision.range(head);
     let described = decision.headers(head, overrides, read.wants_checksum);
     match decision.error(head) {
@@ -84,6 +92,21 @@ pub(crate) fn answered(
     }
 }
 
+/// Opens and reads one part of the object. The range of a part is known only once the version is.
+async fn get_part(
+    gateway: &Gateway,
+    read: &Read<'_>,
+    (trust, number): (FreshnessPolicy, u16),
+    (asked, now): (HeaderMap, SystemTime),
+) -> Result<(Opened, Option<Part>, Result<StripedRead, ReadError>), NotServed> {
+    let client = gateway.client();
+    let opened = client.open(&read.name, trust, read.retention).await?;
+    let part = part_ranges::find(gateway, read, &opened.head, number).await?;
+    let range = decide(&asked, &opened.head, now).of_part(Some(&part)).range(&opened.head);
+    let reading = read_opened(gateway, read, &opened, range).await?;
+    Ok((opened, Some(part), reading))
+}
+
 /// Opens and reads the object if the whole range is cached (`only-if-cached`).
 async fn get_cached(
     gateway: &Gateway,
@@ -91,13 +114,26 @@ async fn get_cached(
     range_of: impl FnOnce(&Opened) -> Range<u64>,
 ) -> Result<(Opened, Result<StripedRead, ReadError>), NotServed> {
     let client = gateway.client();
-    let opened = client.open(read.name, read.trust, read.retention).await?;
+    let opened = client.open(&read.name, read.trust, read.retention).await?;
     let range = range_of(&opened);
-    if !client.is_cached(read.name, &opened.head, range.clone()).await {
+    let reading = read_opened(gateway, read, &opened, range).await?;
+    Ok((opened, reading))
+}
+
+/// Reads a range of an opened version; under `only-if-cached` only if all of it is cached.
+async fn read_opened(
+    gateway: &Gateway,
+    read: &Read<'_>,
+    opened: &Opened,
+    range: Range<u64>,
+) -> Result<Result<StripedRead, ReadError>, NotServed> {
+    let client = gateway.client();
+    if read.takes_only_what_is_cached()
+        && !client.is_cached(&read.name, &opened.head, range.clone()).await
+    {
         return Err(error::not_cached().into());
     }
-    let reading = client.read(read.name, &opened.head, range, read.retention).await;
-    Ok((opened, reading))
+    Ok(client.read(&read.name, &opened.head, range, read.retention).await)
 }
 
 /// `X-Cache` value of a response with a body.

@@ -4,7 +4,7 @@
 //! configuration files. Read in this order: `server`, `socket`, `gateway`, `domains`, `target`,
 //! `auth`, `api`, `copy_source`, `access`, `operation`, `access_log`; then the paths: `get_object`,
 //! `head_object`, `list_buckets`, `forward`, `write`, `delete_objects`, `as_signed`; then their
-//! rules: `representation`, `prefix`, `cache_control`.
+//! rules: `representation`, `part_ranges`, `prefix`, `cache_control`.
 //!
 //! Invariants:
 //!
@@ -41,6 +41,7 @@ mod list_buckets;
 mod operation;
 mod origin_authorization;
 mod owner_cache;
+mod part_ranges;
 mod pins;
 mod prefix;
 mod read;

@@ -143,9 +143,9 @@ fn readable<'a>(
     (asked, judged): (&'a S3Request<'_>, &RequestAttributes),
     (name, request, body): (&'a ObjectName, &'a Parts, &Incoming),
 ) -> Result<Read<'a>, Bypass> {
-    let runtime_config = (runtime_config, gateway.caching());
-    let read = Read::of(runtime_config, (asked, judged), name, (request, !body.is_end_stream()))?;
-    if read.is_first_part {
+    let settings = (gateway, runtime_config);
+    let read = Read::of(settings, (asked, judged), name, (request, !body.is_end_stream()))?;
+    if read.part.is_some() {
         return Err(BypassReason::PartNumber.into());
     }
     let is_askable = asked.operation() == Operation::GetObject
@@ -218,7 +218,7 @@ async fn get(gateway: &Gateway, read: &Read<'_>) -> Result<Result<Answer, Bypass
     // Any cached version will do, because the origin is asked about it in any case.
     let mut known = Freshness::Immutable;
     for _ in 0..OPENS_MAX {
-        let opened = gateway.client().open(read.name, known, read.retention).await;
+        let opened = gateway.client().open(&read.name, known, read.retention).await;
         let head = match opened {
             Ok(Opened { head, .. }) => head,
             Err(error) => {
@@ -277,7 +277,7 @@ fn learn(gateway: &Gateway, read: &Read<'_>, head: &Head, answer: &Response<BoxB
     let is_new = answer.status().is_success() && etag.is_some_and(|e| e != head.etag.as_bytes());
     if is_new || answer.status() == StatusCode::NOT_FOUND {
         let (client, name, retention) =
-            (gateway.client().clone(), read.name.clone(), read.retention);
+            (gateway.client().clone(), read.name.clone().into_owned(), read.retention);
         tokio::spawn(
             async move { client.open(&name, Freshness::Revalidate, retention).await.is_ok() },
         );
@@ -299,13 +299,13 @@ async fn confirmed(
         false => 0..0,
     };
     let trust = (Freshness::Immutable, read.retention);
-    let (opened, reading) = gateway.client().get(read.name, trust, range_of).await?;
+    let (opened, reading) = gateway.client().get(&read.name, trust, range_of).await?;
     match reading {
         _ if opened.head != *head => Ok(None),
         Ok(reading) => {
             let outcome =
                 if reading.all_cached { CacheStatus::Revalidated } else { CacheStatus::Miss };
-            Ok(Some(answered(read, (&opened.head, overrides), reading, (outcome, now))))
+            Ok(Some(answered(read, (&opened.head, None, overrides), reading, (outcome, now))))
         }
         Err(ReadError::Changed | ReadError::Origin(OriginFault::NotFound)) => Ok(None),
         Err(ReadError::Origin(fault)) => Err(unserved(fault)),

@@ -1,9 +1,11 @@
 //! Object reads, shared by GetObject and HeadObject: decides whether the cache may answer a
 //! request, and maps errors of the cache to responses.
 
+use std::borrow::Cow;
 use std::time::SystemTime;
 
 use http::request::Parts;
+use zonal_base::Nanos;
 use zonal_host::{
     Freshness, FreshnessPolicy, Head, HeadSource, LookupError, ObjectName, OriginFault, OriginUse,
     RetentionClass,
@@ -19,8 +21,10 @@ use crate::bypass::{Bypass, BypassReason};
 use crate::cache_control::CacheControl;
 use crate::config::{Caching, RuntimeConfig};
 use crate::error;
+use crate::gateway::Gateway;
 use crate::operation::Operation;
-use crate::representation::{Decision, decide, needs_origin_for_part};
+use crate::part_ranges::Part;
+use crate::representation::{Decision, decide};
 use crate::s3_request::S3Request;
 use crate::stats::CacheStatus;
 
@@ -96,20 +100,23 @@ pub(crate) const fn outcome_of_head(found: HeadSource) -> CacheStatus {
     }
 }
 
+/// ID of the version that a bucket has without versioning, or while that is suspended.
+const NULL_VERSION: &str = "null";
+
 /// A read that the cache may answer.
 pub(crate) struct Read<'a> {
     /// Head of the request.
     pub(crate) request: &'a Parts,
     /// Parsed query.
     pub(crate) query: &'a Query<'a>,
-    /// Object name.
-    pub(crate) name: &'a ObjectName,
+    /// Name of the object, or of the version that the request names.
+    pub(crate) name: Cow<'a, ObjectName>,
     /// Retention class of the object.
     pub(crate) retention: RetentionClass,
     /// Freshness policy: what may be served without asking the origin.
     pub(crate) trust: FreshnessPolicy,
-    /// The request asks for part 1.
-    pub(crate) is_first_part: bool,
+    /// Number of the requested part.
+    pub(crate) part: Option<u16>,
     /// The response includes the checksum if it has the whole object.
     pub(crate) wants_checksum: bool,
 }
@@ -118,12 +125,12 @@ impl<'a> Read<'a> {
     /// # Errors
     /// The reason why the cache may not answer.
     pub(crate) fn of(
-        (runtime_config, caching): (&RuntimeConfig, Caching),
+        (gateway, runtime_config): (&Gateway, &RuntimeConfig),
         (asked, judged): (&'a S3Request<'_>, &RequestAttributes),
         name: &'a ObjectName,
         (request, has_body): (&'a Parts, bool),
     ) -> Result<Self, Bypass> {
-        if caching == Caching::Off {
+        if gateway.caching() == Caching::Off {
             return Err(BypassReason::CachingOff.into());
         }
         if has_body {
@@ -132,35 +139,39 @@ impl<'a> Read<'a> {
         if let Some(bypass) = &judged.bypass {
             return Err(bypass.clone());
         }
-        let retention = runtime_config.keep_of(name).retention().ok_or(BypassReason::KeepNever)?;
-        let rule = runtime_config.freshness.of(name);
+        let name = match asked.query.get("versionId") {
+            None => Cow::Borrowed(name),
+            // Other stores have no versions, and answer such requests as they like.
+            Some(_) if !gateway.origins().keep_versions(name.bucket()) => {
+                return Err(BypassReason::VersionId.into());
+            }
+            Some(id) => Cow::Owned(name.with_version(id)),
+        };
+        let retention = runtime_config.keep_of(&name).retention().ok_or(BypassReason::KeepNever)?;
+        let rule = runtime_config.freshness.of(&name);
         let mut trust = match asked.operation() {
             Operation::HeadObject => rule.of_head(),
             _ => rule.of_get(),
         };
-        if is_another_to_some(name.as_str()) {
-            // The cache does not see a write under the other name that the origin takes this one
-            // for. So the origin is asked at each read.
+        // The cache does not see a write under the other name that the origin takes this one for.
+        // The version `null` is overwritten by writes that do not name it. So the origin is asked
+        // at each read.
+        if is_another_to_some(name.without_version()) || name.version() == Some(NULL_VERSION) {
             trust = Freshness::Revalidate.into();
         }
-        let (trust, retention) = CacheControl::of(&request.headers).narrow(trust, retention);
-        let RequestAttributes { is_first_part, wants_checksum, .. } = *judged;
-        let query = &asked.query;
-        Ok(Self { request, query, name, retention, trust, is_first_part, wants_checksum })
-    }
-
-    /// Status and range for a version.
-    pub(crate) fn decide(&self, head: &Head, now: SystemTime) -> Decision {
-        let decision = decide(&self.request.headers, head, now);
-        if self.is_first_part { decision.of_part() } else { decision }
-    }
-
-    /// Forwards a request for part 1 that only the origin can answer.
-    pub(crate) fn check_parts(&self, head: &Head) -> Result<(), NotServed> {
-        match self.is_first_part && needs_origin_for_part(head) {
-            true => Err(NotServed::Forward(BypassReason::PartNumber)),
-            false => Ok(()),
+        if name.version().is_some() {
+            // The error code of a missing version is the origin's.
+            trust.absence = Nanos(0);
         }
+        let (trust, retention) = CacheControl::of(&request.headers).narrow(trust, retention);
+        let RequestAttributes { part, wants_checksum, .. } = *judged;
+        let query = &asked.query;
+        Ok(Self { request, query, name, retention, trust, part, wants_checksum })
+    }
+
+    /// Status and range for a version. `part` is the requested part, if the request asks for one.
+    pub(crate) fn decide(&self, head: &Head, part: Option<&Part>, now: SystemTime) -> Decision {
+        decide(&self.request.headers, head, now).of_part(part)
     }
 
     /// True for `only-if-cached`: refuse rather than ask the origin.

@@ -19,6 +19,8 @@ use zonal_s3::S3Error;
 use zonal_s3::conditions::{self, ConditionResult, StoredVersion};
 use zonal_s3::range::{self, ResolvedRange};
 
+use crate::part_ranges::{PARTS_COUNT, Part};
+
 /// Outcome of conditions and range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
@@ -28,8 +30,8 @@ pub(crate) enum Decision {
     Whole,
     /// 206 with these bytes.
     Part(Range<u64>),
-    /// 206 with part 1, which is the whole object.
-    OnlyPart,
+    /// 206 with a part of the upload.
+    NumberedPart(Part),
     /// 412. The value is the condition that failed.
     PreconditionFailed(&'static str),
     /// 416. The value is the requested range.
@@ -54,29 +56,12 @@ pub(crate) fn decide(request: &HeaderMap, head: &Head, now: SystemTime) -> Decis
     }
 }
 
-/// True if only the origin can answer a request for part 1. Either the object may have been
-/// uploaded in several parts, or it is empty, for which some servers answer 200 and others 206. The
-/// ETag of an object without parts is an MD5, or another value of 32 hexadecimal digits. The ETag
-/// of a multipart object also has the number of parts.
-pub(crate) fn needs_origin_for_part(head: &Head) -> bool {
-    head.size == 0 || !has_etag_of_one_part(head)
-}
-
-fn has_etag_of_one_part(head: &Head) -> bool {
-    let digits = head.etag.strip_prefix('"').and_then(|etag| etag.strip_suffix('"'));
-    digits.is_some_and(|digits| {
-        digits.len() == MD5_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
-    })
-}
-
-const MD5_DIGITS: usize = 32;
-
 impl Decision {
-    /// The same outcome for a request for the only part.
-    pub(crate) fn of_part(self) -> Self {
-        match self {
-            Self::Whole => Self::OnlyPart,
-            other => other,
+    /// The same outcome for a request for this part. Such a request has no range.
+    pub(crate) fn of_part(self, part: Option<&Part>) -> Self {
+        match (self, part) {
+            (Self::Whole, Some(part)) => Self::NumberedPart(part.clone()),
+            (other, _) => other,
         }
     }
 
@@ -84,7 +69,7 @@ impl Decision {
         match self {
             Self::NotModified => StatusCode::NOT_MODIFIED,
             Self::Whole => StatusCode::OK,
-            Self::Part(_) | Self::OnlyPart => StatusCode::PARTIAL_CONTENT,
+            Self::Part(_) | Self::NumberedPart(_) => StatusCode::PARTIAL_CONTENT,
             Self::PreconditionFailed(_) => StatusCode::PRECONDITION_FAILED,
             Self::Unsatisfiable(_) => StatusCode::RANGE_NOT_SATISFIABLE,
         }
@@ -93,8 +78,8 @@ impl Decision {
     /// Bytes of the object in the response to a GET.
     pub(crate) fn range(&self, head: &Head) -> Range<u64> {
         match self {
-            Self::Whole | Self::OnlyPart => 0..head.size,
-            Self::Part(range) => range.clone(),
+            Self::Whole => 0..head.size,
+            Self::Part(range) | Self::NumberedPart(Part { range, .. }) => range.clone(),
             Self::NotModified | Self::PreconditionFailed(_) | Self::Unsatisfiable(_) => 0..0,
         }
     }
@@ -104,7 +89,7 @@ impl Decision {
         match self {
             Self::PreconditionFailed(condition) => Some(S3Error::precondition_failed(condition)),
             Self::Unsatisfiable(requested) => Some(S3Error::invalid_range(requested, head.size)),
-            Self::NotModified | Self::Whole | Self::Part(_) | Self::OnlyPart => None,
+            Self::NotModified | Self::Whole | Self::Part(_) | Self::NumberedPart(_) => None,
         }
     }
 
@@ -122,7 +107,7 @@ impl Decision {
                 headers.insert(CONTENT_RANGE, text(&format!("bytes */{}", head.size)));
                 return headers;
             }
-            Self::NotModified | Self::Whole | Self::Part(_) | Self::OnlyPart => {}
+            Self::NotModified | Self::Whole | Self::Part(_) | Self::NumberedPart(_) => {}
         }
         headers.insert(ETAG, text(&head.etag));
         if !head.last_modified.is_empty() {
@@ -132,7 +117,11 @@ impl Decision {
             headers.insert(VERSION_ID, text(&head.version_id));
         }
         // An SDK would reject a partial response with the checksum of the whole object.
-        let with_checksum = matches!(self, Self::Whole | Self::OnlyPart) && wants_checksum;
+        let is_whole = match self {
+            Self::NumberedPart(part) => part.count.is_none(),
+            other => *other == Self::Whole,
+        };
+        let with_checksum = is_whole && wants_checksum;
         for (name, value) in &head.headers {
             let handed_on = match self {
                 Self::NotModified => CACHE_CONTROL == **name || EXPIRES == **name,
@@ -151,9 +140,12 @@ impl Decision {
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         let range = self.range(head);
         headers.insert(CONTENT_LENGTH, (range.end - range.start).into());
-        if let Self::Part(_) | Self::OnlyPart = self {
+        if let Self::Part(_) | Self::NumberedPart(_) = self {
             let value = format!("bytes {}-{}/{}", range.start, range.end - 1, head.size);
             headers.insert(CONTENT_RANGE, text(&value));
+        }
+        if let Self::NumberedPart(Part { count: Some(count), .. }) = self {
+            headers.insert(PARTS_COUNT, (*count).into());
         }
         headers
     }

@@ -30,8 +30,8 @@ pub(crate) async fn serve(
     if judged.requester_pays {
         gateway.origins().note_requester_pays(name.bucket());
     }
-    let runtime_config = (runtime_config, gateway.caching());
-    let read = match Read::of(runtime_config, (asked, judged), name, (request, has_body)) {
+    let read = match Read::of((gateway, runtime_config), (asked, judged), name, (request, has_body))
+    {
         Ok(read) => read,
         Err(bypass) => return Ok(Err(bypass)),
     };

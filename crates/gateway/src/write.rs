@@ -49,6 +49,7 @@ use crate::config::Authorization;
 use crate::error;
 use crate::forward::failed;
 use crate::gateway::Gateway;
+use crate::ids;
 use crate::operation::Operation;
 use crate::s3_request::S3Request;
 use crate::target::Target;
@@ -66,18 +67,21 @@ const REMOVALS_AT_ONCE: usize = 64;
 type Frames = mpsc::Sender<Result<Frame<Bytes>, BodyAborted>>;
 type Begun = (response::Parts, Source);
 
-/// Objects that a write changes.
+/// Objects that a write changes. A write changes no bytes of an earlier version, and the version
+/// `null` is confirmed at each read, so only the versions that a request names are among them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     objects: Vec<ObjectName>,
     /// All objects of this bucket change as well.
     bucket: Option<String>,
+    /// The write changes tags, rights or locks of a version. The response tells which one.
+    is_of_metadata: bool,
 }
 
 impl From<Vec<ObjectName>> for Changes {
     fn from(names: Vec<ObjectName>) -> Self {
         let also: Vec<_> = names.iter().filter_map(normalised).collect();
-        Self { objects: names.into_iter().chain(also).collect(), bucket: None }
+        Self { objects: names.into_iter().chain(also).collect(), ..Self::default() }
     }
 }
 
@@ -87,7 +91,12 @@ impl Changes {
         let object = asked.object();
         match api.invalidates {
             Invalidates::Nothing | Invalidates::NamedInBody => Self::default(),
-            Invalidates::Object => object.into_iter().collect::<Vec<_>>().into(),
+            Invalidates::Object => {
+                let version = object.as_ref().zip(asked.query.get("versionId"));
+                let version = version.and_then(|(object, id)| version_of(object, id));
+                let changes: Self = object.into_iter().chain(version).collect::<Vec<_>>().into();
+                Self { is_of_metadata: api.counted == Operation::ChangeObject, ..changes }
+            }
             Invalidates::ObjectAndUpload => {
                 object.into_iter().chain(upload(asked)).collect::<Vec<_>>().into()
             }
@@ -103,12 +112,33 @@ impl Changes {
             }
             Invalidates::Bucket => match &asked.target {
                 Target::Object { bucket, .. } | Target::Bucket(bucket) => {
-                    Self { objects: Vec::new(), bucket: Some(bucket.to_string()) }
+                    Self { bucket: Some(bucket.to_string()), ..Self::default() }
                 }
                 Target::Service => Self::default(),
             },
         }
     }
+}
+
+impl Changes {
+    /// Adds the version whose metadata the write has changed.
+    fn note_version(&mut self, answer: &HeaderMap) {
+        let id = answer.get(VERSION_ID).and_then(|id| id.to_str().ok());
+        let Some(id) = id.filter(|_| self.is_of_metadata) else { return };
+        let versions: Vec<_> =
+            self.objects.iter().filter_map(|object| version_of(object, id)).collect();
+        self.objects.extend(versions);
+        self.objects.sort_unstable();
+        self.objects.dedup();
+    }
+}
+
+const VERSION_ID: &str = "x-amz-version-id";
+
+/// The name of a version, if the ID is one.
+pub(crate) fn version_of(object: &ObjectName, id: &str) -> Option<ObjectName> {
+    let is_id = !id.is_empty() && !ids::is_path_traversal(id);
+    is_id.then(|| object.with_version(id))
 }
 
 /// The object whose name is the upload id, for an origin that keeps uploads beside objects.
@@ -121,11 +151,11 @@ fn upload(asked: &S3Request<'_>) -> Option<ObjectName> {
 /// are `a/b` to it, and `a/` may be `a`, or `a__XLDIR__`. Odd names are never served without asking
 /// the origin, so it is enough to invalidate the plain name.
 fn normalised(name: &ObjectName) -> Option<ObjectName> {
-    if !is_another_to_some(name.as_str()) {
+    if !is_another_to_some(name.without_version()) {
         return None;
     }
     let mut plain: Vec<&str> = Vec::new();
-    for segment in name.as_str().split('/') {
+    for segment in name.without_version().split('/') {
         match segment {
             "" | "." => {}
             ".." => drop(plain.pop()),
@@ -133,7 +163,8 @@ fn normalised(name: &ObjectName) -> Option<ObjectName> {
         }
     }
     let (bucket, key) = plain.split_first().filter(|(_, key)| !key.is_empty())?;
-    Some(ObjectName::new(bucket, &key.join("/")))
+    let plain = ObjectName::new(bucket, &key.join("/"));
+    Some(name.version().map_or(plain.clone(), |id| plain.with_version(id)))
 }
 
 const RENAME_SOURCE: &str = "x-amz-rename-source";
@@ -217,11 +248,16 @@ fn relocated(document: Bytes, location: &str) -> Bytes {
 }
 
 impl Write {
-    async fn run(self, request: Request<BoxBody>, begun: oneshot::Sender<Result<Begun, S3Error>>) {
+    async fn run(
+        mut self,
+        request: Request<BoxBody>,
+        begun: oneshot::Sender<Result<Begun, S3Error>>,
+    ) {
         let (parts, body) = match self.gateway.origins().forward(request).await {
             Ok(response) => response.into_parts(),
             Err(error) => return self.end(Err(failed(error)), begun).await,
         };
+        self.changes.note_version(&parts.headers);
         if body.size_hint().exact().is_some_and(|bytes| bytes <= WHOLE_BYTES_MAX) {
             let whole = body.collect().await.map(|whole| self.located(parts, whole.to_bytes()));
             let broken =

@@ -104,7 +104,7 @@ pub async fn refusals_to_write<P: AsyncFn(&str, &[u8])>(subject: &Subject<'_, P>
 
 impl<P: AsyncFn(&str, &[u8])> Subject<'_, P> {
     fn object(&self, key: &str) -> ObjectName {
-        ObjectName { bucket: self.bucket.to_owned(), key: key.to_owned() }
+        ObjectName::new(self.bucket, key)
     }
 
     async fn head(&self, key: &str) -> ObjectHead {
@@ -219,7 +219,7 @@ impl<P: AsyncFn(&str, &[u8])> Subject<'_, P> {
         let (answer, text) = self.ask(&Method::GET, "dir/none", &[]).await;
         assert_eq!(answer.status(), 404);
         assert!(text.contains("<Code>NoSuchKey</Code>"), "{text}");
-        let elsewhere = ObjectName { bucket: "no-such-bucket".into(), key: "k".into() };
+        let elsewhere = ObjectName::new("no-such-bucket", "k");
         let none = self.origin.head(&elsewhere).await;
         assert!(matches!(none, Err(OriginError::NotFound(_))), "{none:?}");
     }

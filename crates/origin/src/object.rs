@@ -3,13 +3,24 @@
 use http::HeaderMap;
 use http::header::{ETAG, HeaderValue, LAST_MODIFIED};
 
-/// Bucket and key of an object, percent-decoded.
+/// Bucket, key and version of an object, percent-decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectName {
     /// Bucket name.
     pub bucket: String,
     /// Object key: any UTF-8 text.
     pub key: String,
+    /// Version ID; `None`: the current version. `null` is the version that a bucket without
+    /// versioning keeps, and can be overwritten.
+    pub version: Option<String>,
+}
+
+impl ObjectName {
+    /// The current version of an object.
+    #[must_use]
+    pub fn new(bucket: &str, key: &str) -> Self {
+        Self { bucket: bucket.to_owned(), key: key.to_owned(), version: None }
+    }
 }
 
 /// Object metadata, as a HEAD request returns it.
@@ -69,7 +80,7 @@ fn is_handed_on(name: &str) -> bool {
     CONTENT.contains(&name) || (name.starts_with("x-amz-") && is_of_the_object)
 }
 
-const VERSION_ID: &str = "x-amz-version-id";
+pub(crate) const VERSION_ID: &str = "x-amz-version-id";
 
 fn text(value: &HeaderValue) -> Option<String> {
     str::from_utf8(value.as_bytes()).ok().map(str::to_owned)

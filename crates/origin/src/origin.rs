@@ -75,6 +75,11 @@ pub trait ObjectStore: fmt::Debug + Send + Sync + Any {
         false
     }
 
+    /// True if the store can be asked for one version of an object.
+    fn keeps_versions(&self) -> bool {
+        false
+    }
+
     /// True if the store verifies the client's signature of a request marked [`PassThroughSigned`].
     fn verifies_signatures(&self) -> bool {
         false
@@ -131,11 +136,21 @@ impl Origin {
         self.0.is_read_only()
     }
 
+    /// True if the origin can be asked for one version of an object. Whether a bucket keeps versions
+    /// is another question.
+    #[must_use]
+    pub fn keeps_versions(&self) -> bool {
+        self.0.keeps_versions()
+    }
+
     /// HEAD: the metadata of an object. Retried after transient failures.
+    ///
+    /// Requires: the name has no version, or the origin [keeps versions](Self::keeps_versions).
     ///
     /// # Errors
     /// [`OriginError`] states the caller's action for each variant.
     pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
+        assert!(object.version.is_none() || self.keeps_versions());
         self.read(|stats| &stats.heads, || self.0.head(object)).await
     }
 
@@ -143,7 +158,8 @@ impl Origin {
     /// origin sent it). The answer is checked against the request: the body yields exactly these
     /// bytes, or an error. Retried after transient failures, until the first byte has arrived.
     ///
-    /// Requires: the range is not empty.
+    /// Requires: the range is not empty. The name has no version, or the origin
+    /// [keeps versions](Self::keeps_versions).
     ///
     /// # Errors
     /// [`OriginError`] states the caller's action for each variant.
@@ -154,6 +170,7 @@ impl Origin {
         if_match: Option<&str>,
     ) -> Result<OriginBody, OriginError> {
         assert!(range.start < range.end, "an empty range cannot be requested");
+        assert!(object.version.is_none() || self.keeps_versions());
         self.read(|stats| &stats.gets, || self.0.get(object, range, if_match)).await
     }
 

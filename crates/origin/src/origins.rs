@@ -94,6 +94,12 @@ impl Origins {
         self.place(bucket).is_some_and(|place| self.all[place].origin.is_read_only())
     }
 
+    /// True if the bucket's origin can be asked for one version of an object.
+    #[must_use]
+    pub fn keep_versions(&self, bucket: &str) -> bool {
+        self.of(bucket).is_ok_and(|named| named.origin.keeps_versions())
+    }
+
     /// True if the name is reserved by its origin, so that no request for it is sent.
     #[must_use]
     pub fn is_reserved(&self, name: &str) -> bool {

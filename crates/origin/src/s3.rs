@@ -36,17 +36,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use http::{Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use zonal_s3::BoxBody;
-use zonal_s3::sigv4::{Credentials, Signer};
+use zonal_s3::sigv4::{Credentials, Signer, encode_query_value};
 
 use crate::body::OriginBody;
 use crate::ca_roots::roots_for;
 use crate::concurrency::ConcurrencyLimits;
+use crate::error::OriginError;
 use crate::limits::OriginLimits;
-use crate::object::{ObjectHead, ObjectName};
+use crate::object::{ObjectHead, ObjectName, VERSION_ID};
 use crate::origin::{ObjectStore, StoreFuture};
 use crate::reads::Reads;
 use crate::stats::Stats;
@@ -156,6 +157,28 @@ impl S3Origin {
     }
 }
 
+impl S3Origin {
+    /// The URL of an object, or of one of its versions. `None` for a name that no S3 bucket can
+    /// have.
+    fn url_of(&self, object: &ObjectName) -> Option<Uri> {
+        let version = object.version.as_deref();
+        let query = version.map(|id| format!("versionId={}", encode_query_value(id)));
+        self.endpoint.url(&object.bucket, &object.key, query.as_deref())
+    }
+}
+
+/// Checks that an answer is about the version that was asked for. A server that does not know
+/// versions answers with the current object.
+fn check_version(asked: Option<&str>, headers: &HeaderMap) -> Result<(), OriginError> {
+    let told = headers.get(VERSION_ID).map(HeaderValue::as_bytes);
+    match (asked, told) {
+        // S3 leaves the header out where a bucket never had versioning.
+        (None, _) | (Some("null"), None) => Ok(()),
+        (Some(asked), Some(told)) if told == asked.as_bytes() => Ok(()),
+        (Some(_), _) => Err(OriginError::Changed),
+    }
+}
+
 impl ObjectStore for S3Origin {
     fn head<'a>(&'a self, object: &'a ObjectName) -> StoreFuture<'a, ObjectHead> {
         Box::pin(self.head(object))
@@ -190,6 +213,10 @@ impl ObjectStore for S3Origin {
             self.signer.store(other.signer.load_full());
             self.client.store(other.client.load_full());
         }
+    }
+
+    fn keeps_versions(&self) -> bool {
+        true
     }
 
     fn verifies_signatures(&self) -> bool {

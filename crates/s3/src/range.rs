@@ -73,6 +73,19 @@ fn number(digits: &str) -> Option<u64> {
     Some(digits.parse().unwrap_or(u64::MAX))
 }
 
+/// Parses a `Content-Range` of `bytes FIRST-LAST/SIZE` or `bytes FIRST-LAST/*`. Returns the range, end
+/// exclusive, and the size of the object.
+#[must_use]
+pub fn parse_content_range(text: &str) -> Option<(Range<u64>, Option<u64>)> {
+    let (range, size) = text.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last) = (digits(first)?, digits(last)?);
+    let size = if size == "*" { None } else { Some(digits(size)?) };
+    let end = last.checked_add(1)?;
+    let is_sound = first < end && size.is_none_or(|size| end <= size);
+    is_sound.then_some((first..end, size))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -180,7 +193,41 @@ mod tests {
         unit.eq_ignore_ascii_case("bytes") && are_digits && numbers.len() == 2 && spec != "-"
     }
 
+    #[test]
+    fn a_content_range_is_read_strictly() {
+        assert_eq!(parse_content_range("bytes 0-9/100"), Some((0..10, Some(100))));
+        assert_eq!(parse_content_range("bytes 5-5/*"), Some((5..6, None)));
+        for text in [
+            "",
+            "bytes 0-9",
+            "bytes */100",
+            "bytes 9-0/100",
+            "bytes 0-100/100",
+            "bytes -1-9/100",
+            "0-9/100",
+            "bytes 0--1/0",
+            "bytes 0-18446744073709551615/*",
+        ] {
+            assert_eq!(parse_content_range(text), None, "{text:?}");
+        }
+    }
+
     proptest! {
+        /// `+5` was accepted as a number, because Rust's parser accepts it.
+        #[test]
+        fn a_content_range_says_what_is_read_of_it(
+            text in prop_oneof!["bytes [-0-9*/+ ]{0,16}", "bytes [0-9]{1,20}-[0-9]{1,20}/[0-9*]{1,20}", ".*"],
+        ) {
+            if let Some((range, size)) = parse_content_range(&text) {
+                let size = size.map_or("*".to_owned(), |size| size.to_string());
+                let told = format!("bytes {}-{}/{size}", range.start, range.end - 1);
+                // HTTP allows leading zeros.
+                let plain: Vec<_> = text[6..].split(['-', '/']).map(|n| n.trim_start_matches('0')).collect();
+                let again: Vec<_> = told[6..].split(['-', '/']).map(|n| n.trim_start_matches('0')).collect();
+                prop_assert_eq!(plain, again);
+            }
+        }
+
         #[test]
         fn what_is_served_lies_in_the_object_and_was_asked_for(
             header in prop_oneof!["[bB]ytes=[0-9]{0,21}-[0-9]{0,3}", "bytes[= ][-0-9, +a]{0,12}", ".*"],

@@ -51,7 +51,7 @@ const KINDS: [(Speaks, Open); 3] =
     [(Speaks::Google, gcs), (Speaks::Azure, azure), (Speaks::Http, web)];
 
 fn object(key: &str) -> ObjectName {
-    ObjectName { bucket: "shown".into(), key: key.into() }
+    ObjectName::new("shown", key)
 }
 
 /// Sends a client's GET. Returns status, headers and body of the answer.

@@ -63,7 +63,7 @@ impl Drop for Crowded {
 }
 
 fn object() -> ObjectName {
-    ObjectName { bucket: "b".to_owned(), key: "k".to_owned() }
+    ObjectName::new("b", "k")
 }
 
 /// A request body that never yields a byte.

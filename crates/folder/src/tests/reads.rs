@@ -93,7 +93,7 @@ async fn what_is_not_there_is_not_found_by_bucket_or_key() {
         assert_eq!(code(folder.origin.head(&object(key)).await), "NoSuchKey", "{key}");
     }
     for bucket in ["none", "..", "."] {
-        let elsewhere = ObjectName { bucket: bucket.into(), key: "b/dir/k".into() };
+        let elsewhere = ObjectName::new(bucket, "b/dir/k");
         assert_eq!(code(folder.origin.head(&elsewhere).await), "NoSuchBucket", "{bucket}");
     }
 }

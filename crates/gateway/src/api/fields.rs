@@ -114,10 +114,6 @@ pub(super) const CUSTOMER_KEY: &[Field] = &[
         .past_cache(BypassReason::CustomerKey),
 ];
 
-/// Parameters with which a read bypasses the cache, except part 1 of an object without parts.
-pub(super) const PARAMETERS_PAST_CACHE: &[(&str, BypassReason)] =
-    &[("partNumber", BypassReason::PartNumber), ("versionId", BypassReason::VersionId)];
-
 pub(super) const COPY: &[Field] = &[
     Field::copy_source("x-amz-copy-source"),
     Field::opaque("x-amz-copy-source-if-match"),

@@ -136,18 +136,16 @@ fn reads() -> String {
         writeln!(page, "| `{}` | header | {meaning} |", field.name).expect("text can be written");
     }
     for name in read.parameters {
-        let past = fields::PARAMETERS_PAST_CACHE.iter().find(|(known, _)| known == name);
-        let meaning = match past {
-            None => "understood".to_owned(),
-            Some((_, reason)) => {
-                let but = match *name {
-                    "partNumber" => {
-                        "; `partNumber=1` of an object that was not uploaded in parts is understood"
-                    }
-                    _ => "",
-                };
-                format!("past the cache: `{}`{but}", reason.name())
+        let meaning = match *name {
+            "partNumber" => {
+                "understood: a read of the part's range, for which the origin is asked once. Past the \
+                 cache: `part-number` if the origin does not tell it"
             }
+            "versionId" => {
+                "understood where the origin is an S3 endpoint: each version is cached under its ID, \
+                 and `null` is confirmed at each read. Elsewhere past the cache: `version-id`"
+            }
+            _ => "understood",
         };
         writeln!(page, "| `{name}` | parameter | {meaning} |").expect("text can be written");
     }

@@ -125,12 +125,27 @@ fn an_empty_object_is_whole_and_has_no_bytes() {
     assert_eq!(decision.headers(&head, &Overrides::default(), false)[CONTENT_LENGTH], "0");
 }
 
-/// MinIO answers 206 for the first part of an empty object, versitygw 200.
 #[test]
-fn the_origin_answers_for_parts_that_only_it_knows() {
-    let of = |etag: &str, size| needs_origin_for_part(&Head { etag: etag.into(), size, ..head() });
-    assert!(!of("\"5d41402abc4b2a76b9719d911017c592\"", 5));
-    assert!(of("\"5d41402abc4b2a76b9719d911017c592-2\"", 5));
-    assert!(of("\"not-an-md5\"", 5));
-    assert!(of("\"d41d8cd98f00b204e9800998ecf8427e\"", 0), "it is empty");
+fn a_numbered_part_has_the_number_of_parts_and_no_checksum_of_the_whole() {
+    let headers = |part: &Part| {
+        let decision = decide(&request(&[]), &head(), SystemTime::now()).of_part(Some(part));
+        assert_eq!(
+            (decision.status().as_u16(), decision.range(&head())),
+            (206, part.range.clone())
+        );
+        decision.headers(&head(), &Overrides::default(), true)
+    };
+    let second = headers(&Part { range: 60..100, count: Some(2) });
+    assert_eq!(
+        (&second[CONTENT_RANGE], &second[CONTENT_LENGTH]),
+        (&text("bytes 60-99/100"), &text("40"))
+    );
+    assert_eq!(second[PARTS_COUNT], "2");
+    assert!(!second.contains_key("x-amz-checksum-crc32"));
+    let only = headers(&Part { range: 0..100, count: None });
+    assert!(only.contains_key("x-amz-checksum-crc32") && !only.contains_key(PARTS_COUNT));
+    // A condition that fails takes precedence.
+    let decision = decide(&request(&[("if-match", "\"e0\"")]), &head(), SystemTime::now());
+    let part = Part { range: 0..100, count: None };
+    assert_eq!(decision.clone().of_part(Some(&part)), decision);
 }

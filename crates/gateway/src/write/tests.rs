@@ -22,7 +22,9 @@ fn check(method: &str, uri: &str, source: Option<&'static str>, expected: &[&str
 #[test]
 fn a_write_changes_the_object_in_its_path() {
     check("PUT", "/b/a%20k", None, &["b/a k"]);
-    check("DELETE", "/b/k?versionId=1", None, &["b/k"]);
+    check("DELETE", "/b/k?versionId=1", None, &["b/k", "b/k?versionId=1"]);
+    check("PUT", "/b/k?tagging&versionId=1", None, &["b/k", "b/k?versionId=1"]);
+    check("DELETE", "/b/k?versionId=", None, &["b/k"]);
     check("PUT", "/b/k?tagging", None, &["b/k"]);
     check("POST", "/b/k?uploadId=a%2Fb", None, &["b/k", "b/a/b"]);
     check("DELETE", "/b/k?uploadId=a%2Fb", None, &["b/a/b"]);
@@ -36,6 +38,8 @@ fn so_does_it_under_a_name_that_origins_take_for_another() {
     check("PUT", "/b/x/../a/./k", None, &["b/x/../a/./k", "b/a/k"]);
     check("PUT", "/b/a//", None, &["b/a//", "b/a"]);
     check("DELETE", "/b/a/", None, &["b/a/", "b/a"]);
+    let versions = ["b/a//k", "b/a//k?versionId=1", "b/a/k", "b/a/k?versionId=1"];
+    check("DELETE", "/b/a//k?versionId=1", None, &versions);
     check("PUT", "/b/..", None, &["b/.."]);
     check("PUT", "/b/a/k__XLDIR__", None, &["b/a/k__XLDIR__", "b/a/k"]);
 }

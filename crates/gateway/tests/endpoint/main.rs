@@ -20,6 +20,8 @@ mod freshness;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod named_versions;
+#[cfg(test)]
 mod origin_authorization;
 #[cfg(test)]
 mod past_keys;

@@ -8,10 +8,10 @@ use std::ops::Range;
 
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_MATCH, RANGE};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
-use zonal_s3::range::digits;
+use zonal_s3::range::{digits, parse_content_range};
 
-use super::S3Origin;
 use super::error_mapping::no_such_bucket;
+use super::{S3Origin, check_version};
 use crate::body::{OriginBody, RangeHead, Source};
 use crate::error::OriginError;
 use crate::object::ObjectName;
@@ -23,7 +23,7 @@ impl S3Origin {
         range: Range<u64>,
         if_match: Option<&str>,
     ) -> Result<OriginBody, OriginError> {
-        let url = self.endpoint.url(&object.bucket, &object.key, None);
+        let url = self.url_of(object);
         let url = url.ok_or_else(|| no_such_bucket(&object.bucket))?;
         self.must_be_no_api(&object.bucket, &object.key).await?;
         // No origin can have sent an ETag that no header can carry: no version has it.
@@ -41,6 +41,7 @@ impl S3Origin {
                 request.body(()).expect("made of valid parts")
             })
             .await?;
+        check_version(object.version.as_deref(), response.headers())?;
         let head = check(&response, &range, if_match)?;
         let source = Source::Http { body: response.into_body(), stall: self.limits.stall };
         Ok(OriginBody::new(source, head, self.stats.clone(), permit))
@@ -98,58 +99,4 @@ pub(crate) fn check<B>(
 
 pub(super) fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
-}
-
-/// Parses `bytes FIRST-LAST/SIZE` or `bytes FIRST-LAST/*`.
-pub(super) fn parse_content_range(text: &str) -> Option<(Range<u64>, Option<u64>)> {
-    let (range, size) = text.strip_prefix("bytes ")?.split_once('/')?;
-    let (first, last) = range.split_once('-')?;
-    let (first, last) = (digits(first)?, digits(last)?);
-    let size = if size == "*" { None } else { Some(digits(size)?) };
-    let end = last.checked_add(1)?;
-    let is_sound = first < end && size.is_none_or(|size| end <= size);
-    is_sound.then_some((first..end, size))
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn a_content_range_is_read_strictly() {
-        assert_eq!(parse_content_range("bytes 0-9/100"), Some((0..10, Some(100))));
-        assert_eq!(parse_content_range("bytes 5-5/*"), Some((5..6, None)));
-        for text in [
-            "",
-            "bytes 0-9",
-            "bytes */100",
-            "bytes 9-0/100",
-            "bytes 0-100/100",
-            "bytes -1-9/100",
-            "0-9/100",
-            "bytes 0--1/0",
-            "bytes 0-18446744073709551615/*",
-        ] {
-            assert_eq!(parse_content_range(text), None, "{text:?}");
-        }
-    }
-
-    proptest! {
-        /// `+5` was accepted as a number, because Rust's parser accepts it.
-        #[test]
-        fn a_content_range_says_what_is_read_of_it(
-            text in prop_oneof!["bytes [-0-9*/+ ]{0,16}", "bytes [0-9]{1,20}-[0-9]{1,20}/[0-9*]{1,20}", ".*"],
-        ) {
-            if let Some((range, size)) = parse_content_range(&text) {
-                let size = size.map_or("*".to_owned(), |size| size.to_string());
-                let told = format!("bytes {}-{}/{size}", range.start, range.end - 1);
-                // HTTP allows leading zeros.
-                let plain: Vec<_> = text[6..].split(['-', '/']).map(|n| n.trim_start_matches('0')).collect();
-                let again: Vec<_> = told[6..].split(['-', '/']).map(|n| n.trim_start_matches('0')).collect();
-                prop_assert_eq!(plain, again);
-            }
-        }
-    }
 }

@@ -6,11 +6,10 @@ use http::header::{CONTENT_LENGTH, CONTENT_RANGE, IF_MATCH, RANGE};
 use http::{Method, Response, StatusCode, Uri};
 use http_body::Body;
 use hyper::body::Incoming;
-use zonal_s3::range::digits;
+use zonal_s3::range::{digits, parse_content_range};
 
-use super::S3Origin;
 use super::error_mapping::no_such_bucket;
-use super::get::parse_content_range;
+use super::{S3Origin, check_version};
 use crate::error::OriginError;
 use crate::object::{ObjectHead, ObjectName};
 
@@ -21,7 +20,7 @@ const NOT_IMPLEMENTED: u16 = 501;
 
 impl S3Origin {
     pub(crate) async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
-        let url = self.endpoint.url(&object.bucket, &object.key, None);
+        let url = self.url_of(object);
         let url = url.ok_or_else(|| no_such_bucket(&object.bucket))?;
         self.must_be_no_api(&object.bucket, &object.key).await?;
         let _permit = self.reads.placed(self.concurrency.for_head()).await?;
@@ -32,6 +31,7 @@ impl S3Origin {
                 response.status()
             )));
         }
+        check_version(object.version.as_deref(), response.headers())?;
         let length = response.headers().get(CONTENT_LENGTH);
         let size = match length.map(|length| length.to_str().ok().and_then(digits)) {
             Some(Some(size)) => size,

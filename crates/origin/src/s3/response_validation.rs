@@ -11,9 +11,9 @@ use http::header::{
 use http::{HeaderValue, Method, Response, StatusCode, request, response};
 use http_body::Body;
 use zonal_s3::Query;
-use zonal_s3::range::{ResolvedRange, digits, resolve};
+use zonal_s3::range::{ResolvedRange, digits, parse_content_range, resolve};
 
-use super::get::{parse_content_range, text};
+use super::get::text;
 use crate::error::OriginError;
 
 /// Conditional headers of a read, one of which makes 304 a possible answer.

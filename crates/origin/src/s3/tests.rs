@@ -49,7 +49,7 @@ fn origin(server: &Server) -> Origin {
 }
 
 fn object() -> ObjectName {
-    ObjectName { bucket: "b".into(), key: "dir/a key".into() }
+    ObjectName::new("b", "dir/a key")
 }
 
 /// An answer with this status line, these headers and this body; then the connection is closed.

@@ -27,7 +27,7 @@ pub fn parse_target(uri: &Uri) -> Result<(ObjectName, Query<'_>), OriginError> {
     let path =
         path.ok_or_else(|| responses::invalid_argument("the key is not UTF-8".to_owned()))?;
     let (bucket, key) = path.split_once('/').unwrap_or((&path, ""));
-    let object = ObjectName { bucket: bucket.to_owned(), key: key.to_owned() };
+    let object = ObjectName::new(bucket, key);
     Ok((object, Query::parse(uri.query())?.filtered(says_what)))
 }
 

@@ -36,7 +36,7 @@ async fn get(
 }
 
 fn object(key: &str) -> ObjectName {
-    ObjectName { bucket: "bucket".into(), key: key.into() }
+    ObjectName::new("bucket", key)
 }
 
 #[tokio::test]

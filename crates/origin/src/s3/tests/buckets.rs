@@ -90,7 +90,7 @@ async fn below_the_name_of_an_api_a_read_needs_proof_too() {
     for name in NAMES_OF_APIS {
         let api = Server::start([(); 6].map(|()| none())).await;
         let origin = unproven(&api);
-        let object = ObjectName { bucket: name.to_owned(), key: "v3/export-iam".to_owned() };
+        let object = ObjectName::new(name, "v3/export-iam");
         let path = format!("/{name}/v3/export-iam");
         assert!(matches!(ask(&origin, Method::GET, &path).await, Err(OriginError::NotFound(_))));
         assert!(matches!(origin.head(&object).await, Err(OriginError::NotFound(_))));

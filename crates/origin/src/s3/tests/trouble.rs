@@ -190,7 +190,7 @@ async fn a_header_that_is_signed_in_two_ways_is_no_word_about_our_keys() {
     let origin = origin(&server);
     let write = |value: &[u8]| {
         let request = Request::builder().method(Method::PUT).uri("/b/k");
-        let request = request.header("x-amz-meta-a", http::HeaderValue::from_bytes(value).unwrap());
+        let request = request.header("x-amz-meta-a", HeaderValue::from_bytes(value).unwrap());
         origin.forward(request.body(full_body("")).unwrap())
     };
     for value in [&b"a\tb"[..], b"a\xC2\xA0b", b"a\xE3\x80\x80b"] {
