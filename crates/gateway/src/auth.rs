@@ -12,6 +12,7 @@ mod keys;
 mod signed_request;
 
 pub(crate) use error::AuthError;
+pub(crate) use keys::AccessKey;
 pub use keys::AccessKeys;
 pub(crate) use signed_request::PARAMETERS as PRESIGN_PARAMETERS;
 
@@ -29,7 +30,6 @@ use zonal_s3::sigv4::{
 
 use self::error::Mismatch;
 use self::signed_request::{SignatureSource, SignedRequest, single};
-use crate::access::AccessRules;
 
 /// SigV4 verifier for one region.
 pub(crate) struct Verifier {
@@ -40,8 +40,8 @@ pub(crate) struct Verifier {
 /// An authenticated request.
 #[derive(Clone, Debug)]
 pub(crate) struct Signed {
-    /// Access rules of its key.
-    pub(crate) rules: Arc<AccessRules>,
+    /// Its access key.
+    pub(crate) key: Arc<AccessKey>,
     /// The signed payload.
     pub(crate) payload: Payload,
 }
@@ -91,7 +91,7 @@ impl Verifier {
             return Err(AuthError::Token);
         }
         let unknown = || AuthError::UnknownKey(claim.access_key.to_owned());
-        let (secret, rules) = keys.get(claim.access_key).ok_or_else(unknown)?;
+        let access_key = keys.get(claim.access_key).ok_or_else(unknown)?;
         let payload_hash = payload_hash(request, query, claim.place)?;
         let (signed, are_there) = signed_headers(request, claim.signed_headers, claim.place)?;
         nothing_is_taken_away(headers, claim.signed_headers)?;
@@ -107,7 +107,7 @@ impl Verifier {
         let day = &claim.date[..signed_request::DAY_CHARS];
         let scope = Scope { date: day, region: &self.region, service: "s3" };
         let string_to_sign = sigv4::string_to_sign(claim.date, &scope, &canonical_request);
-        let key = self.signing_keys.key(secret, &scope);
+        let key = self.signing_keys.key(&access_key.secret, &scope);
         let signature = Signature::parse(claim.signature).filter(|_| are_there);
         let signature = signature.filter(|signature| key.verify(&string_to_sign, signature));
         let Some(signature) = signature else {
@@ -129,7 +129,7 @@ impl Verifier {
         } else {
             Payload::Sha256(payload_hash.to_owned())
         };
-        Ok(Signed { rules: rules.clone(), payload })
+        Ok(Signed { key: access_key.clone(), payload })
     }
 }
 

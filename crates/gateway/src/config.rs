@@ -97,13 +97,20 @@ pub enum Caching {
 /// Limits of one gateway. Each one is a bound; none can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum of open connections, over all listeners. One more is answered 503 and closed. 4096:
-    /// an idle connection takes about 20 KiB, so 80 MiB at most.
+    /// Maximum of open connections, over all listeners. One more takes the place of the one that has
+    /// waited longest for a request. If none waits, it is answered 503 and closed. 4096: an idle
+    /// connection takes about 20 KiB, so 80 MiB at most.
     pub connections_max: usize,
+    /// Maximum of open connections of one client address (in IPv6 of one network of 64 bits), by the
+    /// same rule. 2048: one client leaves half to others.
+    pub connections_per_address: usize,
     /// Maximum of writes that are forwarded at once: this many with a body, and this many without.
     /// Further writes wait for `wait`. A write continues when its client disconnects, so the
     /// connections do not bound them. 256: the origin's own limit of forwarded requests.
     pub writes_max: usize,
+    /// Maximum of these of one client address, and of one access key. Further ones wait for `wait`.
+    /// 128: one client leaves half to others.
+    pub writes_per_client: usize,
     /// Longest wait of a request for a permit before it is answered 503. 10 s: a sixth of the time
     /// that S3's own clients wait for a response, so that they receive it.
     pub wait: Duration,
@@ -129,7 +136,9 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: 4096,
+            connections_per_address: 2048,
             writes_max: 256,
+            writes_per_client: 128,
             wait: Duration::from_secs(10),
             idle: Duration::from_secs(75),
             head: Duration::from_secs(10),

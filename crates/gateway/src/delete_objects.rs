@@ -18,6 +18,7 @@ use zonal_s3::{BoxBody, full_body};
 
 use crate::access::{self, AccessRules};
 use crate::answer::Answer;
+use crate::concurrency_limits::Requester;
 use crate::error;
 use crate::forward::PAYLOAD_HASH;
 use crate::gateway::Gateway;
@@ -49,7 +50,9 @@ pub(crate) async fn delete_objects(
     if BODY_BYTES_MAX < bytes {
         return Err(S3Error::message_too_long(BODY_BYTES_MAX));
     }
-    let place = gateway.places().for_document(bytes).await?;
+    let requester = parts.extensions.get::<Requester>().cloned();
+    let place = gateway.places().for_document(requester, bytes).await;
+    let place = place.inspect_err(|_| gateway.stats().writes_refused.add(1))?;
     let late = |_| S3Error::new(http::StatusCode::BAD_REQUEST, "RequestTimeout", LATE);
     let whole = timeout(gateway.config().limits.upload, read_whole(body, bytes)).await;
     let document = whole.map_err(late)??;

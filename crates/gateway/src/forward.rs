@@ -23,6 +23,7 @@ use crate::answer::Answer;
 use crate::auth::Payload;
 use crate::body::Source;
 use crate::bypass::Bypass;
+use crate::concurrency_limits::Requester;
 use crate::error;
 use crate::gateway::Gateway;
 use crate::request_id::RequestId;
@@ -34,6 +35,10 @@ pub(crate) async fn forward(
     request: Request<BoxBody>,
     bypass: Bypass,
 ) -> Result<Answer, S3Error> {
+    let _place = match request.body().is_end_stream() {
+        true => None,
+        false => Some(gateway.place_for(&request).await?),
+    };
     // Boxed while it runs: a connection keeps room for the largest future of its requests, also
     // while it is idle.
     let response = Box::pin(gateway.origins().forward(request)).await.map_err(failed)?;
@@ -49,11 +54,12 @@ pub(crate) fn handed_on(response: Response<BoxBody>, bypass: Bypass) -> Answer {
 /// The rewritten request for the origin.
 pub(crate) fn outgoing(
     gateway: &Gateway,
-    id: RequestId,
+    (id, requester): (RequestId, Requester),
     mut request: Parts,
     body: Incoming,
     payload: Payload,
 ) -> Request<BoxBody> {
+    request.extensions.insert(requester);
     request.extensions.insert(zonal_origin::RequestId(id.as_str().into()));
     // A presigned URL can state the hash in its query. The verified value counts, wherever it was.
     let stated = HeaderValue::from_str(payload.stated()).expect("a hash or one of S3's words");
@@ -68,10 +74,11 @@ pub(crate) fn outgoing(
 /// The request for the origin as its client signed it.
 pub(crate) fn as_signed(
     gateway: &Gateway,
-    bucket: &str,
+    (bucket, requester): (&str, Requester),
     mut request: Parts,
     body: Incoming,
 ) -> Request<BoxBody> {
+    request.extensions.insert(requester);
     request.extensions.insert(PassThroughSigned { bucket: bucket.into() });
     let upload = Upload::new(body, gateway.config().limits.upload, gateway.stats().clone());
     Request::from_parts(request, upload.boxed_unsync())

@@ -5,36 +5,37 @@
 //! 3. Carry out the operation: each has its own file. Forwarded ones share `forward` and `write`.
 //! 4. Build the response: request id, `X-Cache`, the XML of a refusal.
 
-use std::net::SocketAddr;
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use http::header::{CONNECTION, ETAG, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Uri};
 use hyper::body::{Body, Incoming};
-use tokio::sync::Semaphore;
 use zonal_host::{Client, ObjectName};
 use zonal_origin::{OfUpload, Origins};
-use zonal_s3::S3Error;
 use zonal_s3::full_body;
-use zonal_s3::sigv4::Timestamp;
+use zonal_s3::{BoxBody, S3Error};
 
-use crate::access::{self, AccessRules};
+use crate::access;
 use crate::access_log::{PendingEntry, REASON};
+use crate::admission::Admitted;
 use crate::answer::{Answer, named};
-use crate::api::{ApiOperation, Cached, Handling, JudgeError, MatchedOperation, RequestAttributes};
-use crate::auth::{Payload, Signed, Verifier};
+use crate::api::{Cached, Handling};
+use crate::auth::Verifier;
 use crate::body::ResponseBody;
 use crate::bypass::{BypassReason, Warnings};
 use crate::cache_control::CacheControl;
-use crate::concurrency_limits::ConcurrencyLimits;
-use crate::config::{Authorization, Caching, Config, RuntimeConfig, WouldRefuse};
+use crate::concurrency_limits::{ConcurrencyLimits, Requester, WritePermit};
+use crate::config::{Authorization, Caching, Config, RuntimeConfig};
+use crate::connections::Connections;
 use crate::copy_source::BadCopySource;
 use crate::delete_objects::delete_objects;
 use crate::error;
+use crate::fair_semaphore::ClientId;
 use crate::forward::{self, forward};
 use crate::framing::{self, After};
 use crate::list_buckets::list_buckets;
@@ -68,7 +69,7 @@ struct GatewayState {
     verifier: Verifier,
     stats: Arc<Stats>,
     request_ids: RequestIds,
-    connections: Arc<Semaphore>,
+    connections: Arc<Connections>,
     places: ConcurrencyLimits,
     owners: OwnerCache,
     part_ranges: PartRanges,
@@ -86,7 +87,7 @@ impl Gateway {
     ) -> Self {
         let runtime_config = ArcSwap::from_pointee(runtime_config);
         let verifier = Verifier::new(config.region.clone());
-        let connections = Arc::new(Semaphore::new(config.limits.connections_max));
+        let connections = Connections::new(&config.limits);
         let places = ConcurrencyLimits::new(&config.limits);
         let mut stats = Stats::default();
         if let Some(log) = &config.access_log {
@@ -168,6 +169,11 @@ impl Gateway {
         &self.shared.origins
     }
 
+    /// Verifier of signatures.
+    pub(crate) fn verifier(&self) -> &Verifier {
+        &self.shared.verifier
+    }
+
     /// Confirmed owners of buckets.
     pub(crate) fn owners(&self) -> &OwnerCache {
         &self.shared.owners
@@ -190,14 +196,23 @@ impl Gateway {
         }
     }
 
-    /// Permits for client connections.
-    pub(crate) fn connections(&self) -> &Arc<Semaphore> {
+    /// Open client connections.
+    pub(crate) fn connections(&self) -> &Arc<Connections> {
         &self.shared.connections
     }
 
     /// Concurrency limits of writes and documents.
     pub(crate) fn places(&self) -> &ConcurrencyLimits {
         &self.shared.places
+    }
+
+    /// Permit for a write, or for another request with a body.
+    pub(crate) fn place_for<'a>(
+        &'a self,
+        request: &Request<BoxBody>,
+    ) -> impl Future<Output = Result<WritePermit, S3Error>> + use<'a> {
+        let place = self.places().for_write(request);
+        async move { place.await.inspect_err(|_| self.stats().writes_refused.add(1)) }
     }
 
     pub(crate) fn next_request_id(&self) -> RequestId {
@@ -218,7 +233,7 @@ impl Gateway {
         let framing = framing::check(&request.headers, exchange.stated_length);
         let is_last = framing != Ok(After::Others);
         let (operation, result) = match framing {
-            Ok(_) => self.handle(id, &uri, request, body).await,
+            Ok(_) => self.handle((id, client.ip()), &uri, request, body).await,
             Err(error) => (Operation::Other, Err(error)),
         };
         let answer = result.unwrap_or_else(Answer::from);
@@ -236,7 +251,7 @@ impl Gateway {
 
     async fn handle(
         &self,
-        id: RequestId,
+        (id, client): (RequestId, IpAddr),
         uri: &Uri,
         request: Parts,
         body: Incoming,
@@ -245,7 +260,7 @@ impl Gateway {
         match S3Request::of(&runtime_config.domains, uri, &request) {
             Ok(asked) => (
                 asked.operation(),
-                self.carry_out(id, (&runtime_config, &asked), request, body).await,
+                self.carry_out((id, client), (&runtime_config, &asked), request, body).await,
             ),
             Err(error) => (Operation::Other, Err(error)),
         }
@@ -253,18 +268,19 @@ impl Gateway {
 
     async fn carry_out(
         &self,
-        id: RequestId,
+        (id, client): (RequestId, IpAddr),
         (runtime_config, asked): (&RuntimeConfig, &S3Request<'_>),
         request: Parts,
         body: Incoming,
     ) -> Result<Answer, S3Error> {
         if self.config().authorization == Authorization::Origin {
-            return origin_authorization::carry_out(self, (runtime_config, asked), request, body)
-                .await;
+            let (settings, request) = ((runtime_config, asked), (request, body));
+            return origin_authorization::carry_out(self, settings, request, client).await;
         }
         let object = asked.object();
         let admitted = self.authorize(runtime_config, asked, object.as_ref(), &request)?;
-        let Admitted { api, judged, rules, payload } = admitted;
+        let Admitted { api, judged, key, payload } = admitted;
+        let rules = &key.rules;
         self.check_origins(asked, &judged, &request)?;
         if let Some(bad) = judged.bad_source {
             return Box::pin(self.refuse_source(asked, bad)).await;
@@ -285,16 +301,17 @@ impl Gateway {
         }
         let sees_all = runtime_config.access.are_one() && rules.are_one();
         if api.handling == Handling::Gather && !(self.origins().is_one() && sees_all) {
-            return list_buckets(self, asked, [&runtime_config.access, &rules], id).await;
+            return list_buckets(self, asked, [&runtime_config.access, rules], id).await;
         }
         let location = write::location(self, asked, &request.headers);
         let mut request = asked.rewritten(&api, &judged, request);
         if let Some(id) = asked.query.get("uploadId")
-            && ![&runtime_config.access, &*rules].into_iter().all(access::may_do_all)
+            && ![&runtime_config.access, rules].into_iter().all(access::may_do_all)
         {
             request.extensions.insert(OfUpload { id: id.into() });
         }
-        let outgoing = forward::outgoing(self, id, request, body, payload);
+        let clients = vec![ClientId::Address(client.into()), ClientId::Key(key.name.clone())];
+        let outgoing = forward::outgoing(self, (id, Requester(clients)), request, body, payload);
         match api.handling {
             Handling::Serve | Handling::Gather | Handling::Forward => {
                 let mut answer = forward(self, outgoing, bypass).await?;
@@ -310,110 +327,9 @@ impl Gateway {
                 write(self, outgoing, (changes, location), None).await
             }
             Handling::DeleteObjects => {
-                delete_objects(self, asked, [&runtime_config.access, &rules], outgoing).await
+                delete_objects(self, asked, [&runtime_config.access, rules], outgoing).await
             }
         }
-    }
-
-    /// Authenticates and authorizes a request. Unknown keys, unknown operations and missing rights
-    /// are refused at this one point, before anything is done.
-    fn authorize(
-        &self,
-        runtime_config: &RuntimeConfig,
-        asked: &S3Request<'_>,
-        object: Option<&ObjectName>,
-        request: &Parts,
-    ) -> Result<Admitted, S3Error> {
-        let now = Timestamp::from_system_time(SystemTime::now());
-        let signed =
-            self.shared.verifier.verify(&runtime_config.access_keys, request, &asked.query, now);
-        let admitted = signed.map_err(S3Error::from).and_then(|Signed { rules, payload }| {
-            let (api, judged) = self.judge(runtime_config, asked, request)?;
-            for rules in [&runtime_config.access, &*rules] {
-                access::check(rules, (&api, asked), object, &judged)?;
-            }
-            Ok(Admitted { api, judged, rules, payload })
-        });
-        admitted.inspect_err(|error| self.stats().count_refusal(error.code))
-    }
-
-    /// Matches the request with its operation, and checks its parameters and headers.
-    ///
-    /// # Errors
-    /// A part of the request is unknown or ambiguous.
-    pub(crate) fn judge(
-        &self,
-        runtime_config: &RuntimeConfig,
-        asked: &S3Request<'_>,
-        request: &Parts,
-    ) -> Result<(MatchedOperation, RequestAttributes), S3Error> {
-        let judge = |api: &ApiOperation| {
-            api.judge(&asked.query, &request.headers, &runtime_config.vendor_headers)
-        };
-        let judged = match asked.api {
-            Some(api) => judge(api).map(|judged| (MatchedOperation::Row(api), judged)),
-            None if ApiOperation::has_method(request.method.as_str()) => {
-                Err(JudgeError::Unknown(error::unknown_operation()))
-            }
-            None => return Err(S3Error::method_not_allowed()),
-        };
-        let refused = match judged {
-            Ok(judged) => return Ok(judged),
-            Err(JudgeError::Refused(error)) => return Err(error),
-            Err(JudgeError::Unknown(error)) => error,
-        };
-        if self.config().would_refuse == WouldRefuse::Refuse {
-            return Err(refused);
-        }
-        let loosened = match asked.api {
-            Some(api) => Some(api.loosened()),
-            None => ApiOperation::unknown(request.method.as_str(), &asked.target),
-        };
-        let Some(loosened) = loosened else { return Err(refused) };
-        let judged = judge(&loosened)?;
-        self.stats().would_refuse.add(1);
-        tracing::warn!(
-            method = %request.method,
-            path = asked.path,
-            operation = loosened.name,
-            what = refused.details.first().map(|(_, name)| name.as_str()),
-            "unknown request forwarded: Zonal will refuse it when endpoint.would-refuse is no \
-             longer log"
-        );
-        Ok((MatchedOperation::Changed(loosened.into()), judged))
-    }
-
-    /// Checks that the origins can carry out the request: reserved names are not buckets, the
-    /// bucket has an origin, a read-only origin takes no writes, and a copy stays within one
-    /// origin.
-    pub(crate) fn check_origins(
-        &self,
-        asked: &S3Request<'_>,
-        judged: &RequestAttributes,
-        request: &Parts,
-    ) -> Result<(), S3Error> {
-        let origins = self.origins();
-        let source = judged.source.as_ref().map(|source| source.object.bucket());
-        if asked.target.bucket().into_iter().chain(source).any(|name| origins.is_reserved(name)) {
-            return Err(error::reserved_name());
-        }
-        if origins.is_one() {
-            return Ok(());
-        }
-        let bucket = match &asked.target {
-            Target::Object { bucket, .. } | Target::Bucket(bucket) => bucket,
-            Target::Service if asked.operation() == Operation::ListBuckets => return Ok(()),
-            Target::Service => return Err(S3Error::not_implemented(NOT_OF_ONE)),
-        };
-        if !origins.has(bucket) {
-            return Err(S3Error::no_such_bucket());
-        }
-        // Checked before any invalidation, so that cached objects of a read-only bucket stay.
-        if !request.method.is_safe() && origins.is_read_only(bucket) {
-            return Err(error::read_only());
-        }
-        let is_here = |source| origins.are_together(bucket, source);
-        if source.is_none_or(is_here) { Ok(()) } else { Err(S3Error::not_implemented(NO_COPY)) }
     }
 
     /// Refuses an invalid copy source. A missing target bucket takes precedence, so the origin is
@@ -482,19 +398,5 @@ impl Gateway {
     }
 }
 
-/// A request that passed authentication and authorization.
-struct Admitted {
-    api: MatchedOperation,
-    judged: RequestAttributes,
-    /// Access rules of its key.
-    rules: Arc<AccessRules>,
-    /// The signed payload.
-    payload: Payload,
-}
-
-pub(crate) const NOT_OF_ONE: &str =
-    "This endpoint has several origins: the request must name a bucket.";
-const NO_COPY: &str = "The source and the target of this copy are in different origins: read the \
-                       source and write the target.";
 const X_CACHE: HeaderName = HeaderName::from_static("x-cache");
 const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");

@@ -1,10 +1,11 @@
 //! S3 endpoint: an HTTP/1.1 server, strict signature verification, and one file for each operation.
 //!
 //! Uses: `host`, `origin`, `s3`, `base`. Knows nothing of: devices, zones, chunks, policies,
-//! configuration files. Read in this order: `server`, `socket`, `gateway`, `domains`, `target`,
-//! `auth`, `api`, `copy_source`, `access`, `operation`, `access_log`; then the paths: `get_object`,
-//! `head_object`, `list_buckets`, `forward`, `write`, `delete_objects`, `as_signed`; then their
-//! rules: `representation`, `part_ranges`, `prefix`, `cache_control`.
+//! configuration files. Read in this order: `server`, `connections`, `socket`, `gateway`,
+//! `admission`, `domains`, `target`, `auth`, `api`, `copy_source`, `access`, `operation`,
+//! `access_log`; then the paths: `get_object`, `head_object`, `list_buckets`, `forward`, `write`,
+//! `delete_objects`, `as_signed`; then their rules: `representation`, `part_ranges`, `prefix`,
+//! `cache_control`.
 //!
 //! Invariants:
 //!
@@ -18,6 +19,7 @@
 
 mod access;
 mod access_log;
+mod admission;
 mod answer;
 mod api;
 mod auth;
@@ -27,10 +29,12 @@ mod bypass;
 mod cache_control;
 mod concurrency_limits;
 mod config;
+mod connections;
 mod copy_source;
 mod delete_objects;
 mod domains;
 mod error;
+mod fair_semaphore;
 mod forward;
 mod framing;
 mod gateway;

@@ -31,16 +31,19 @@ use zonal_s3::S3Error;
 use zonal_s3::{BoxBody, conditions, full_body};
 
 use crate::access::{self, is_another_to_some};
+use crate::admission::NOT_OF_ONE;
 use crate::answer::Answer;
 use crate::api::{Cached, Handling, RequestAttributes, may_be_a_vendors};
 use crate::auth::nothing_is_added;
 use crate::bypass::{Bypass, BypassReason};
+use crate::concurrency_limits::Requester;
 use crate::config::RuntimeConfig;
 use crate::copy_source::{BadCopySource, CopySource};
 use crate::delete_objects::delete_objects;
 use crate::error;
+use crate::fair_semaphore::ClientId;
 use crate::forward::{self, failed, forward};
-use crate::gateway::{Gateway, NOT_OF_ONE};
+use crate::gateway::Gateway;
 use crate::get_object::{OPENS_MAX, answered};
 use crate::operation::Operation;
 use crate::read::{NotServed, Read, unserved};
@@ -54,8 +57,8 @@ use crate::write::{Changes, write};
 pub(crate) async fn carry_out(
     gateway: &Gateway,
     (runtime_config, asked): (&RuntimeConfig, &S3Request<'_>),
-    request: Parts,
-    body: Incoming,
+    (request, body): (Parts, Incoming),
+    client: IpAddr,
 ) -> Result<Answer, S3Error> {
     let object = asked.object();
     let judged = is_ours(gateway, runtime_config, &request).and_then(|()| {
@@ -102,7 +105,9 @@ pub(crate) async fn carry_out(
         }
         _ => BypassReason::Operation.into(),
     };
-    let outgoing = forward::as_signed(gateway, bucket, request, body);
+    // The key proves nothing before the origin has checked it.
+    let requester = Requester(vec![ClientId::Address(client.into())]);
+    let outgoing = forward::as_signed(gateway, (bucket, requester), request, body);
     match api.handling {
         Handling::Serve | Handling::Gather | Handling::Forward => {
             let answer = forward(gateway, outgoing, bypass).await?;

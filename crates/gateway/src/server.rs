@@ -1,6 +1,7 @@
 //! HTTP server: accepts connections and serves them until shutdown.
 //!
-//! 1. Accept. Connections beyond the limit get a 503 and are closed.
+//! 1. Accept. A connection beyond a limit takes the place of one that waits for a request; if none
+//!    does, it gets a 503 and is closed.
 //! 2. Serve each connection in a task of its own, with a TLS handshake first if there is a
 //!    certificate. A panic ends only its own connection.
 //! 3. Graceful shutdown: no new connections, no new requests on open ones; running requests may
@@ -21,13 +22,14 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::select;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use zonal_host::contained;
 use zonal_s3::S3Error;
 
 use crate::config::Limits;
+use crate::connections::{Admitted, ConnectionRefused, Place};
 use crate::gateway::Gateway;
 use crate::socket::{Activity, ExchangeGuard, Socket, TimeoutDetector, Timeouts};
 
@@ -72,13 +74,15 @@ pub async fn serve(listener: TcpListener, gateway: Gateway, shutdown: impl Futur
             }
             Some(Ok((stream, client))) => {
                 gateway.stats().connections_accepted.add(1);
-                match gateway.connections().clone().try_acquire_owned() {
-                    Ok(place) => {
+                let activity = Arc::<Activity>::default();
+                match gateway.connections().admit(client.ip(), activity.clone()) {
+                    Ok(Admitted { place, has_evicted }) => {
+                        gateway.stats().connections_evicted.add(u64::from(has_evicted));
                         let gateway = gateway.clone();
-                        let connection = Connection { gateway, client, _place: place };
+                        let connection = Connection { gateway, client, activity, place };
                         connections.spawn(contained(connection.serve(stream, stopping.clone())));
                     }
-                    Err(_) => refuse(stream, &gateway),
+                    Err(refused) => refuse(stream, &gateway, refused),
                 }
             }
         }
@@ -100,7 +104,8 @@ async fn drain(mut connections: JoinSet<()>, gateway: &Gateway) {
 struct Connection {
     gateway: Gateway,
     client: SocketAddr,
-    _place: OwnedSemaphorePermit,
+    activity: Arc<Activity>,
+    place: Place,
 }
 
 impl Connection {
@@ -116,6 +121,7 @@ impl Connection {
         let secured = select! {
             secured = handshake => secured,
             _ = stopping.changed() => return,
+            () = self.place.evicted() => return,
         };
         match secured {
             Ok(Ok(stream)) => self.converse(stream, stopping).await,
@@ -130,11 +136,11 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let gateway = &self.gateway;
-        let notes = Arc::new(Activity::default());
+        let notes = &self.activity;
         let mut watch = TimeoutDetector::new(notes.clone(), patience(&gateway.config().limits));
         let socket = Socket::new(stream, notes.clone());
         let service = service_fn(|request| {
-            let exchange = (self.client, ExchangeGuard::begin(&notes));
+            let exchange = (self.client, ExchangeGuard::begin(notes));
             async move { Ok::<_, Infallible>(gateway.respond(request, exchange).await) }
         });
         let connection = http1::Builder::new()
@@ -145,9 +151,18 @@ impl Connection {
             .serve_connection(TokioIo::new(socket), service);
         let mut connection = pin!(connection);
         let mut stop = pin!(stopping.changed());
+        let mut evicted = pin!(self.place.evicted());
         let mut asked_to_stop = false;
         poll_fn(|cx| {
             if !asked_to_stop && stop.as_mut().poll(cx).is_ready() {
+                asked_to_stop = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            if !asked_to_stop && evicted.as_mut().poll(cx).is_ready() {
+                if notes.waits_since().is_some() {
+                    return Poll::Ready(());
+                }
+                // A request has arrived in the meantime.
                 asked_to_stop = true;
                 connection.as_mut().graceful_shutdown();
             }
@@ -174,9 +189,11 @@ const fn patience(limits: &Limits) -> Timeouts {
 }
 
 /// Answers 503 to a connection beyond the limit, if few such answers are running.
-fn refuse(stream: TcpStream, gateway: &Gateway) {
+fn refuse(stream: TcpStream, gateway: &Gateway, refused: ConnectionRefused) {
     let stats = gateway.stats();
     stats.connections_refused.add(1);
+    let is_of_address = refused == ConnectionRefused::OfAddress;
+    stats.connections_refused_by_address.add(u64::from(is_of_address));
     stats.connections_closed.add(1);
     // A client that starts a TLS handshake could not read a plain response.
     if gateway.runtime_config().certificate.is_some() {

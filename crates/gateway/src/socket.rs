@@ -16,8 +16,8 @@ mod stated_length;
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -41,9 +41,11 @@ pub(crate) struct Timeouts {
     pub(crate) farewell: Duration,
 }
 
-/// Activity of a connection. Only the connection's own task writes and reads it. Atomic, because
-/// that task may move to another thread.
-#[derive(Debug, Default)]
+/// Activity of a connection. Only the connection's own task writes it. [`Connections`] reads it to
+/// find the connection that has waited longest for a request.
+///
+/// [`Connections`]: crate::connections::Connections
+#[derive(Debug)]
 pub(crate) struct Activity {
     /// Starts plus ends of exchanges (a request and its response): odd while one is running.
     exchanges: AtomicU32,
@@ -57,7 +59,35 @@ pub(crate) struct Activity {
     write_waits: AtomicBool,
     /// True after the gateway has closed its side.
     is_closed: AtomicBool,
+    /// Start of the wait that [`TimeoutDetector`] saw last, as [`milliseconds`].
+    waiting_since: AtomicU64,
 }
+
+impl Default for Activity {
+    /// The activity of a connection that was opened now.
+    fn default() -> Self {
+        Self {
+            exchanges: AtomicU32::new(0),
+            read_in: AtomicU32::new(0),
+            stated_length: AtomicU8::new(0),
+            writes: AtomicU32::new(0),
+            write_waits: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            waiting_since: AtomicU64::new(milliseconds(Instant::now())),
+        }
+    }
+}
+
+/// A time as milliseconds since the first call.
+fn milliseconds(now: Instant) -> u64 {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    let since = now.saturating_duration_since(*FIRST.get_or_init(|| now));
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Time for a request head before its connection may be closed for another one: 1 s. It is one or
+/// two packets.
+const HEAD_MILLISECONDS: u64 = 1000;
 
 /// A request and its response. It ends when this is dropped, together with the response body.
 #[derive(Debug)]
@@ -264,6 +294,7 @@ impl TimeoutDetector {
         };
         if self.waiting != waiting {
             (self.waiting, self.since) = (waiting, Instant::now());
+            self.notes.waiting_since.store(milliseconds(self.since), Ordering::Relaxed);
         }
         let deadline = self.since + patience;
         if deadline < self.timer.deadline() {
@@ -280,6 +311,19 @@ impl TimeoutDetector {
 }
 
 impl Activity {
+    /// Start of the wait for a request, in milliseconds of an arbitrary clock. `None` while a request
+    /// runs, or its head is arriving in time.
+    pub(crate) fn waits_since(&self) -> Option<u64> {
+        let since = self.waiting_since.load(Ordering::Relaxed);
+        let waited = || milliseconds(Instant::now()).saturating_sub(since);
+        let may_end = match self.waiting() {
+            Waiting::Request(_) | Waiting::Farewell => true,
+            Waiting::RestOfHead(_) => HEAD_MILLISECONDS <= waited(),
+            Waiting::Nothing | Waiting::Write(_) => false,
+        };
+        may_end.then_some(since)
+    }
+
     fn waiting(&self) -> Waiting {
         let exchanges = self.exchanges.load(Ordering::Relaxed);
         if self.is_closed.load(Ordering::Relaxed) {

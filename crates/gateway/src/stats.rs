@@ -78,6 +78,13 @@ pub struct Stats {
     pub connections_accepted: Counter,
     /// Connections beyond the limit, answered 503 and closed. Divide by `connections_accepted`.
     pub connections_refused: Counter,
+    /// Connections beyond the limit of their address, answered 503 and closed. Part of
+    /// `connections_refused`.
+    pub connections_refused_by_address: Counter,
+    /// Connections that waited for a request, closed to make room for others.
+    pub connections_evicted: Counter,
+    /// Writes and other requests with a body that got no permit in time, answered 503.
+    pub writes_refused: Counter,
     /// Connections that timed out: the client was silent or stopped reading for too long.
     pub connections_timed_out: Counter,
     /// Requests with something unknown that were forwarded because `would-refuse` is `log`.

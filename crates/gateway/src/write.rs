@@ -44,9 +44,9 @@ use crate::answer::Answer;
 use crate::api::{ApiOperation, Invalidates};
 use crate::body::{BodyAborted, Source};
 use crate::bypass::BypassReason;
-use crate::concurrency_limits::Permit;
 use crate::config::Authorization;
 use crate::error;
+use crate::fair_semaphore::FairPermit;
 use crate::forward::failed;
 use crate::gateway::Gateway;
 use crate::ids;
@@ -190,10 +190,10 @@ pub(crate) async fn write(
     gateway: &Gateway,
     request: Request<BoxBody>,
     (changes, location): (Changes, Option<String>),
-    document: Option<Permit>,
+    document: Option<FairPermit>,
 ) -> Result<Answer, S3Error> {
-    let place = gateway.places().for_write(request.body()).await?;
     let is_judged = request.extensions().get::<PassThroughSigned>().is_none();
+    let place = gateway.place_for(&request).await?;
     if is_judged {
         forget(gateway, &changes).await?;
     }

@@ -30,7 +30,11 @@ pub(crate) fn raise(config: &mut Config) {
          connections are accepted. Raise the hard limit (LimitNOFILE, ulimit -Hn), or lower \
          limits.connections"
     );
-    config.limits.connections_max = usize::try_from(connections).unwrap_or(usize::MAX);
+    let limits = &mut config.limits;
+    // One address keeps the same share of fewer connections.
+    let of_address = limits.connections_per_address as u64 * connections / wanted;
+    limits.connections_per_address = usize::try_from(of_address).unwrap_or(usize::MAX).max(1);
+    limits.connections_max = usize::try_from(connections).unwrap_or(usize::MAX);
 }
 
 /// Connections that leave `others` of `allowed` descriptors, or at least half of them. A fifth of the

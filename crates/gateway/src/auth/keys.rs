@@ -9,27 +9,35 @@ use crate::access::AccessRules;
 /// Access keys with their secrets and access rules.
 #[derive(Clone, Default)]
 pub struct AccessKeys {
-    keys: BTreeMap<String, Key>,
+    keys: BTreeMap<String, Arc<AccessKey>>,
 }
 
-#[derive(Clone)]
-struct Key {
-    secret: String,
-    rules: Arc<AccessRules>,
+/// An access key with its secret and access rules.
+pub(crate) struct AccessKey {
+    pub(crate) name: Arc<str>,
+    pub(super) secret: String,
+    pub(crate) rules: AccessRules,
+}
+
+impl fmt::Debug for AccessKey {
+    /// Prints the name, never the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
 }
 
 impl AccessKeys {
     /// Adds a key. A later key with the same name replaces it.
     #[must_use]
     pub fn with(mut self, access_key: &str, secret_key: &str, rules: AccessRules) -> Self {
-        let key = Key { secret: secret_key.to_owned(), rules: Arc::new(rules) };
-        self.keys.insert(access_key.to_owned(), key);
+        let (name, secret) = (access_key.into(), secret_key.to_owned());
+        self.keys.insert(access_key.to_owned(), Arc::new(AccessKey { name, secret, rules }));
         self
     }
 
-    /// The secret and the access rules of a key.
-    pub(super) fn get(&self, access_key: &str) -> Option<(&str, &Arc<AccessRules>)> {
-        self.keys.get(access_key).map(|key| (key.secret.as_str(), &key.rules))
+    /// The key with this name.
+    pub(super) fn get(&self, access_key: &str) -> Option<&Arc<AccessKey>> {
+        self.keys.get(access_key)
     }
 }
 

@@ -7,7 +7,7 @@ use zonal_s3::S3Error;
 use zonal_s3::sigv4::{Credentials, EMPTY_SHA256, Signer};
 
 use super::*;
-use crate::access::Access;
+use crate::access::{Access, AccessRules};
 
 const ACCESS_KEY: &str = "AKIAIOSFODNN7EXAMPLE";
 const SECRET_KEY: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";

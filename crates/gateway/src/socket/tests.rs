@@ -53,6 +53,23 @@ impl Server {
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_a_wait_for_a_request_may_end_for_another_connection() {
+    let (mut server, mut client) = connection();
+    let opened = server.notes.waits_since().expect("it was never used");
+    sleep(Duration::from_millis(20)).await;
+    assert_eq!(server.notes.waits_since(), Some(opened));
+    client.write_all(b"GET").await.unwrap();
+    let head = async |socket: &mut Socket<DuplexStream>| socket.read_u8().await.unwrap();
+    assert!(server.watched(head).await.is_some());
+    let turn = timeout(Duration::ZERO, server.watched(Socket::read_u8)).await;
+    drop(turn);
+    let exchange = ExchangeGuard::begin(&server.notes);
+    assert_eq!(server.notes.waits_since(), None, "a request is running");
+    drop(exchange);
+    assert!(opened <= server.notes.waits_since().expect("it waits for the next"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_that_asks_nothing_is_given_up_after_the_idle_limit() {
     let (mut server, _client) = connection();
     assert_eq!(server.patience().await, 60);

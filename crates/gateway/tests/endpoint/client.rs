@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use http::request::Parts;
 use http::{Method, Request, Uri};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use zonal_s3::sigv4::{Credentials, Signer, Timestamp, UNSIGNED_PAYLOAD};
 
 pub(crate) const ACCESS_KEY: &str = "AKIATEST";
@@ -158,6 +158,13 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) async fn open(to: SocketAddr) -> Self {
         Self { stream: TcpStream::connect(to).await.unwrap(), unread: Vec::new() }
+    }
+
+    /// Connects from an address of the loopback network.
+    pub(crate) async fn open_from(from: [u8; 4], to: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from((from, 0))).unwrap();
+        Self { stream: socket.connect(to).await.unwrap(), unread: Vec::new() }
     }
 
     pub(crate) async fn send(&mut self, wire: &[u8]) {

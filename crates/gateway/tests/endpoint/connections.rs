@@ -13,16 +13,22 @@ use crate::world::{World, eventually, pattern};
 const SHORT: Duration = Duration::from_millis(100);
 const MIB: usize = 1 << 20;
 
+/// A client that has begun to download a large object and reads no more.
+async fn stopped_reader(world: &World) -> Connection {
+    let mut connection = Connection::open(world.address).await;
+    connection.send(&Ask::new("GET", "/b/big").signed()).await;
+    assert_eq!(connection.head().await.unwrap().status, 200);
+    connection
+}
+
 #[tokio::test]
-async fn one_connection_too_many_is_told_so() {
+async fn one_connection_too_many_is_told_so_while_all_others_are_busy() {
     let limits = Limits { connections_max: 2, ..Limits::default() };
     let world = World::with_limits(Freshness::Immutable, limits).await;
     world.put("k", "hello");
-    let mut first = Connection::open(world.address).await;
-    let mut second = Connection::open(world.address).await;
-    for connection in [&mut first, &mut second] {
-        assert_eq!(connection.ask(Ask::new("GET", "/b/k")).await.status, 200);
-    }
+    world.put("big", pattern(24 * MIB, 0));
+    let first = stopped_reader(&world).await;
+    let _second = stopped_reader(&world).await;
     let mut third = Connection::open(world.address).await;
     third.send(&Ask::new("GET", "/b/k").signed()).await;
     let refused = third.answer(&Method::GET).await.unwrap();
@@ -33,6 +39,85 @@ async fn one_connection_too_many_is_told_so() {
     eventually("a place is free", || stats.connections_open() == 1).await;
     assert_eq!(get(world.address, "/b/k").await.text(), "hello");
     assert_eq!(stats.connections_refused.get(), 1);
+}
+
+/// As many silent clients as connections locked everybody else out for 75 s.
+#[tokio::test]
+async fn silent_clients_lock_nobody_out() {
+    let limits = Limits { connections_max: 8, ..Limits::default() };
+    let world = World::with_limits(Freshness::Immutable, limits).await;
+    world.put("k", "hello");
+    world.put("big", pattern(24 * MIB, 0));
+    let mut busy = stopped_reader(&world).await;
+    let mut silent = Vec::new();
+    for n in 0..7_u64 {
+        let mut connection = Connection::open(world.address).await;
+        if n % 2 == 0 {
+            // It was of use once, and is kept for later.
+            assert_eq!(connection.ask(Ask::new("GET", "/b/k")).await.text(), "hello");
+        }
+        let opened = || world.gateway.stats().connections_accepted.get() == 2 + n;
+        eventually("it is accepted", opened).await;
+        // The order of waits counts in milliseconds.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        silent.push(connection);
+    }
+    let mut newcomers = Vec::new();
+    for _ in 0..3 {
+        let mut newcomer = Connection::open(world.address).await;
+        assert_eq!(newcomer.ask(Ask::new("GET", "/b/k")).await.text(), "hello");
+        newcomers.push(newcomer);
+    }
+    for evicted in silent.drain(..3) {
+        assert_eq!(evicted.until_closed().await, "");
+    }
+    for mut kept in silent {
+        assert_eq!(kept.ask(Ask::new("GET", "/b/k")).await.text(), "hello");
+    }
+    let stats = world.gateway.stats();
+    assert_eq!((stats.connections_evicted.get(), stats.connections_refused.get()), (3, 0));
+    assert!(busy.read_more().await, "a running response goes on");
+}
+
+#[tokio::test]
+async fn one_address_leaves_connections_to_others() {
+    let limits = Limits { connections_per_address: 2, ..Limits::default() };
+    let world = World::with_limits(Freshness::Immutable, limits).await;
+    world.put("k", "hello");
+    world.put("big", pattern(24 * MIB, 0));
+    let mut other = Connection::open_from([127, 0, 0, 2], world.address).await;
+    assert_eq!(other.ask(Ask::new("GET", "/b/k")).await.text(), "hello");
+    let _busy = stopped_reader(&world).await;
+    let idle = Connection::open(world.address).await;
+    // The third connection of this address takes the place of its idle one.
+    let _second_busy = stopped_reader(&world).await;
+    assert_eq!(idle.until_closed().await, "");
+    let mut refused = Connection::open(world.address).await;
+    refused.send(&Ask::new("GET", "/b/k").signed()).await;
+    assert_eq!(refused.answer(&Method::GET).await.unwrap().status, 503);
+    assert_eq!(other.ask(Ask::new("GET", "/b/k")).await.text(), "hello");
+    assert_eq!(world.gateway.stats().connections_refused_by_address.get(), 1);
+}
+
+/// Clients that break off in any phase leave no place behind.
+#[tokio::test]
+async fn places_come_back_however_a_connection_ends() {
+    let limits = Limits { connections_max: 4, ..Limits::default() };
+    let world = World::with_limits(Freshness::Immutable, limits).await;
+    world.put("k", "hello");
+    world.put("big", pattern(24 * MIB, 0));
+    for _ in 0..5 {
+        let silent = Connection::open(world.address).await;
+        let mut begun = Connection::open(world.address).await;
+        begun.send(b"GET /b/k HTTP/1.1\r\nhost: a\r\n").await;
+        let busy = stopped_reader(&world).await;
+        drop((silent, begun, busy));
+        let stats = world.gateway.stats();
+        eventually("all are closed", || stats.connections_open() == 0).await;
+    }
+    let _all = [stopped_reader(&world).await, stopped_reader(&world).await];
+    let _more = [stopped_reader(&world).await, stopped_reader(&world).await];
+    assert_eq!(world.gateway.stats().connections_refused.get(), 0);
 }
 
 #[tokio::test]

@@ -5,10 +5,10 @@ use std::time::Duration;
 use http::Method;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use zonal_gateway::Limits;
+use zonal_gateway::{Access, AccessKeys, AccessRules, Limits};
 use zonal_host::Freshness;
 
-use crate::client::{Ask, Connection, ask, get};
+use crate::client::{ACCESS_KEY, Ask, Connection, SECRET_KEY, ask, get};
 use crate::world::{REVALIDATE, World, eventually, pattern, slowness};
 
 const MIB: usize = 1 << 20;
@@ -78,6 +78,79 @@ async fn slow_uploads_hold_up_nothing_but_uploads() {
     assert_eq!(put().await.status, 200);
 }
 
+/// A second access key, with the same secret.
+const OTHER: &str = "OTHER";
+
+fn two_keys(world: &World) {
+    world.change_terms(|terms| {
+        let everything = || AccessRules::all(Access::ReadWrite);
+        terms.access_keys = AccessKeys::default().with(ACCESS_KEY, SECRET_KEY, everything()).with(
+            OTHER,
+            SECRET_KEY,
+            everything(),
+        );
+    });
+}
+
+/// A slow upload under this key and from this address, whose last byte is missing.
+async fn slow_upload(world: &World, from: [u8; 4], key: &'static str, n: u64) -> Connection {
+    let before = world.gateway.stats().removals.get();
+    let mut slow = Connection::open_from(from, world.address).await;
+    let ask = Ask::new("PUT", &format!("/b/slow{n}")).signed_by(key).signed_with(SECRET_KEY);
+    let wire = ask.body("0123456789").signed();
+    slow.send(&wire[..wire.len() - 1]).await;
+    eventually("it has a permit", || world.gateway.stats().removals.get() == before + 1).await;
+    slow
+}
+
+/// 300 uploads at a byte per second held all permits.
+#[tokio::test]
+async fn slow_uploads_of_one_client_leave_permits_to_others() {
+    let limits = Limits { writes_max: 4, writes_per_client: 2, wait: SHORT, ..Limits::default() };
+    let world = World::with_limits(Freshness::Immutable, limits).await;
+    two_keys(&world);
+    let (here, there, elsewhere) = ([127, 0, 0, 1], [127, 0, 0, 2], [127, 0, 0, 3]);
+    let put = |from: [u8; 4], key: &'static str| {
+        let address = world.address;
+        async move {
+            let ask = Ask::new("PUT", "/b/k").signed_by(key).signed_with(SECRET_KEY).body("x");
+            Connection::open_from(from, address).await.ask(ask).await.status
+        }
+    };
+    let mut slow = vec![slow_upload(&world, here, ACCESS_KEY, 0).await];
+    slow.push(slow_upload(&world, there, ACCESS_KEY, 1).await);
+    assert_eq!(put(elsewhere, ACCESS_KEY).await, 503, "the key has its share");
+    assert_eq!(put(elsewhere, OTHER).await, 200);
+    slow.push(slow_upload(&world, here, OTHER, 2).await);
+    assert_eq!(put(here, OTHER).await, 503, "the address has its share");
+    assert_eq!(put(elsewhere, OTHER).await, 200);
+    let parts = Ask::new("PUT", "/b/k?partNumber=1&uploadId=1").body("x");
+    assert_eq!(ask(world.address, parts).await.status, 503, "parts count as well");
+    assert_eq!(world.gateway.stats().writes_refused.get(), 3);
+    drop(slow);
+    eventually("uploads have ended", || world.gateway.stats().connections_open() == 0).await;
+    while put(here, ACCESS_KEY).await != 200 {}
+}
+
+/// Uploads that wait for a permit held connections, until reads found none.
+#[tokio::test]
+async fn uploads_leave_half_of_the_connections_to_reads() {
+    let limits = Limits { connections_max: 4, writes_max: 1, ..Limits::default() };
+    let world = World::with_limits(Freshness::Immutable, limits).await;
+    world.put("k", "hello");
+    let _slow = slow_upload(&world, [127, 0, 0, 1], ACCESS_KEY, 0).await;
+    let (began_at, mut uploads) = (std::time::Instant::now(), JoinSet::new());
+    for _ in 0..2 {
+        let address = world.address;
+        uploads.spawn(async move { ask(address, Ask::new("PUT", "/b/k").body("x")).await });
+    }
+    // One of them waits, the other finds the queue full.
+    let refused = uploads.join_next().await.unwrap().unwrap();
+    assert_eq!((refused.status, refused.code().as_str()), (503, "SlowDown"));
+    assert!(began_at.elapsed() < Limits::default().wait, "at once");
+    assert_eq!(get(world.address, "/b/k").await.text(), "hello");
+}
+
 /// A byte now and then kept an upload alive for ever, because each silence was short.
 #[tokio::test]
 async fn an_upload_that_trickles_is_given_up() {
@@ -124,15 +197,16 @@ async fn documents_that_are_read_whole_are_bounded_together() {
     let world = World::with_limits(Freshness::Immutable, limits).await;
     let document = |bytes: usize| Ask::new("POST", "/b?delete=").body(vec![b' '; bytes]);
     let mut unfinished = Vec::new();
-    for _ in 0..40 {
-        let wire = document(2 * MIB).signed();
-        let mut connection = Connection::open(world.address).await;
+    two_keys(&world);
+    for (from, key) in [([127, 0, 0, 1], ACCESS_KEY), ([127, 0, 0, 2], OTHER)].repeat(20) {
+        let wire = document(2 * MIB).signed_by(key).signed_with(SECRET_KEY).signed();
+        let mut connection = Connection::open_from(from, world.address).await;
         connection.send(&wire[..wire.len() - 2 * MIB]).await;
         unfinished.push(connection);
     }
     let stats = world.gateway.stats();
     let answered = || stats.requests().map(|(_, _, n)| n).sum::<u64>();
-    eventually("those beyond 64 MiB are refused", || answered() == 40 - 32).await;
+    eventually("those beyond 32 MiB of a client are refused", || answered() == 40 - 32).await;
     let mut answers = JoinSet::new();
     for mut connection in unfinished {
         answers.spawn(async move { connection.answer(&Method::POST).await });

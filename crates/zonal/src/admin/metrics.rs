@@ -212,6 +212,19 @@ const GATEWAY: &[Metric<GatewayStats>] = &[
     counter("zonal_config_reloads_refused_total", "Configuration reloads that were refused", |s| {
         s.terms_refused.get()
     }),
+    counter(
+        "zonal_gateway_connections_refused_by_address_total",
+        "Connections refused because their address has too many",
+        |s| s.connections_refused_by_address.get(),
+    ),
+    counter(
+        "zonal_gateway_connections_evicted_total",
+        "Idle connections closed to make room for others",
+        |s| s.connections_evicted.get(),
+    ),
+    counter("zonal_gateway_writes_refused_total", "Writes that got no permit in time", |s| {
+        s.writes_refused.get()
+    }),
     counter("zonal_gateway_connections_timed_out_total", "Connections closed by a timeout", |s| {
         s.connections_timed_out.get()
     }),

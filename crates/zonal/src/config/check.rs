@@ -382,7 +382,12 @@ fn access(access: &raw::Access) -> Checked<AccessRules> {
 fn limits(limits: &raw::Limits) -> Checked<zonal_gateway::Limits> {
     Ok(zonal_gateway::Limits {
         connections_max: count("limits.connections", limits.connections)?,
+        connections_per_address: count(
+            "limits.connections-per-address",
+            limits.connections_per_address,
+        )?,
         writes_max: count("limits.writes", limits.writes)?,
+        writes_per_client: count("limits.writes-per-client", limits.writes_per_client)?,
         idle: time("limits.idle", &limits.idle)?,
         head: time("limits.head", &limits.head)?,
         write: time("limits.write", &limits.write)?,

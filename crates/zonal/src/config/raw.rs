@@ -4,11 +4,15 @@
 //! environment variables. Every key is optional here; `config/zonal.toml`, which is compiled in,
 //! has a default for each.
 
+mod limits;
+
 use std::path::PathBuf;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
+
+pub(crate) use limits::Limits;
 
 /// A configuration file, or the merge of several layers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -244,33 +248,6 @@ pub(crate) struct OriginFlags {
     pub(crate) specs: Vec<String>,
     #[command(flatten)]
     pub(crate) each: Origin,
-}
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-#[command(next_help_heading = "Limits")]
-pub(crate) struct Limits {
-    /// Maximum number of open client connections
-    #[arg(long = "limits-connections", value_name = "N", env = "ZONAL_LIMITS_CONNECTIONS")]
-    pub(crate) connections: Option<u32>,
-    /// Maximum number of concurrent forwarded writes
-    #[arg(long = "limits-writes", value_name = "N", env = "ZONAL_LIMITS_WRITES")]
-    pub(crate) writes: Option<u32>,
-    /// Keep-alive timeout: silence between two requests on a connection
-    #[arg(long = "limits-idle", value_name = "TIME", env = "ZONAL_LIMITS_IDLE")]
-    pub(crate) idle: Option<String>,
-    /// Header timeout: from the first byte of a request to the end of its head
-    #[arg(long = "limits-head", value_name = "TIME", env = "ZONAL_LIMITS_HEAD")]
-    pub(crate) head: Option<String>,
-    /// Write timeout: a client reads nothing of its response
-    #[arg(long = "limits-write", value_name = "TIME", env = "ZONAL_LIMITS_WRITE")]
-    pub(crate) write: Option<String>,
-    /// Upload timeout: a client sends nothing of its request body
-    #[arg(long = "limits-upload", value_name = "TIME", env = "ZONAL_LIMITS_UPLOAD")]
-    pub(crate) upload: Option<String>,
-    /// Shutdown grace period: from SIGTERM until unfinished requests are cut
-    #[arg(long = "limits-drain", value_name = "TIME", env = "ZONAL_LIMITS_DRAIN")]
-    pub(crate) drain: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
