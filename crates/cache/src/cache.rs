@@ -41,6 +41,8 @@ pub struct Settings {
     pub chunk: Bytes,
     /// Maximum number of object heads (metadata) in memory.
     pub heads: usize,
+    /// Maximum memory of these, in bytes.
+    pub head_bytes: Bytes,
     /// Share of the device that may be pinned, in percent: 75 at most.
     pub pinned_percent: u32,
     /// True when no rule pins anything at the start: pins that recovery finds are released.
@@ -62,12 +64,16 @@ impl Settings {
     /// Default number of heads in memory: about 50 MB when every object has a few headers.
     pub const HEADS: usize = 100_000;
 
+    /// Default memory for heads: 100 MiB, a kilobyte for each. Objects with much metadata get fewer.
+    pub const HEAD_BYTES: Bytes = Bytes::mib(100);
+
     /// Default settings for a device.
     #[must_use]
     pub fn for_device(geometry: &Geometry) -> Self {
         Self {
             chunk: Self::CHUNK,
             heads: Self::HEADS,
+            head_bytes: Self::HEAD_BYTES,
             pinned_percent: 0,
             forgets_pins: false,
             prefetch: Bytes(0),
@@ -246,7 +252,10 @@ impl Cache {
             throttle: RefCell::new(AdmissionThrottle::new(settings.log.backlog_max)),
             started_at: ports.clock.now(),
             regained,
-            heads: RefCell::new(Heads::new(settings.heads)),
+            heads: RefCell::new(Heads::new(
+                settings.heads,
+                zonal_base::index(settings.head_bytes.0),
+            )),
             placement_epochs: RefCell::default(),
             chunks: RefCell::new(Arc::new(ChunkRules::all(None))),
             piece_max,

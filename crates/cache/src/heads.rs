@@ -30,6 +30,8 @@ pub(crate) struct KnownHead {
     pub(crate) is_stored: Cell<bool>,
     /// When a refreshed head was last written; 0: never.
     pub(crate) refreshed_at: Cell<Nanos>,
+    /// Memory that the head takes.
+    bytes: usize,
     /// CLOCK reference bit: the head was requested since the hand last passed.
     touched: Cell<bool>,
 }
@@ -37,6 +39,7 @@ pub(crate) struct KnownHead {
 impl KnownHead {
     pub(crate) fn new(name: ObjectName, head: Arc<Head>, state: HeadState) -> Rc<Self> {
         Rc::new(Self {
+            bytes: bytes_of(&name, &head),
             name,
             head,
             validated_at: Cell::new(state.validated_at),
@@ -65,11 +68,16 @@ pub(crate) struct Heads {
     known: PrehashedMap<u64, (ObjectKey, Rc<KnownHead>)>,
     hand: VecDeque<u64>,
     limit: usize,
+    /// Memory of the heads in `known`, in bytes.
+    bytes: usize,
+    bytes_max: usize,
 }
 
 impl Heads {
-    pub(crate) fn new(limit: usize) -> Self {
-        Self { known: PrehashedMap::default(), hand: VecDeque::new(), limit }
+    /// Keeps at most `limit` heads that take at most `bytes_max` bytes.
+    pub(crate) fn new(limit: usize, bytes_max: usize) -> Self {
+        let (known, hand) = (PrehashedMap::default(), VecDeque::new());
+        Self { known, hand, limit, bytes: 0, bytes_max }
     }
 
     pub(crate) fn get(&self, key: ObjectKey) -> Option<Rc<KnownHead>> {
@@ -100,14 +108,16 @@ impl Heads {
 
     pub(crate) fn insert(&mut self, key: ObjectKey, head: Rc<KnownHead>) {
         let hash = chunk_id(key.record());
-        if self.known.insert(hash, (key, head)).is_none() {
-            self.hand.push_back(hash);
+        self.bytes += head.bytes;
+        match self.known.insert(hash, (key, head)) {
+            None => self.hand.push_back(hash),
+            Some((_, replaced)) => self.bytes -= replaced.bytes,
         }
-        while self.limit < self.hand.len() {
+        while self.limit < self.hand.len() || self.bytes_max < self.bytes {
             let Some(hash) = self.hand.pop_front() else { return };
             match self.known.get(&hash) {
                 Some((_, head)) if head.touched.replace(false) => self.hand.push_back(hash),
-                _ => drop(self.known.remove(&hash)),
+                _ => self.remove_by_hash(hash),
             }
         }
     }
@@ -120,6 +130,71 @@ impl Heads {
 
     /// Removes a head. Its hash stays in the CLOCK queue until the hand reaches it.
     pub(crate) fn remove_by_hash(&mut self, hash: u64) {
-        self.known.remove(&hash);
+        if let Some((_, removed)) = self.known.remove(&hash) {
+            self.bytes -= removed.bytes;
+        }
+    }
+}
+
+/// Memory that a head takes: its texts, and for each text a pointer and what the allocator adds.
+fn bytes_of(name: &ObjectName, head: &Head) -> usize {
+    const TEXT: usize = 32;
+    let of_headers = head.headers.iter().map(|(name, value)| name.len() + value.len() + 2 * TEXT);
+    let texts = [name.as_str(), &head.etag, &head.version_id, &head.last_modified];
+    size_of::<KnownHead>()
+        + size_of::<Head>()
+        + texts.map(|text| text.len() + TEXT).into_iter().sum::<usize>()
+        + of_headers.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::boxed::Box;
+    use alloc::string::ToString;
+
+    use super::*;
+
+    fn head(n: u128, value_bytes: usize) -> (ObjectKey, Rc<KnownHead>) {
+        let name = ObjectName::new("b", &n.to_string());
+        let value: Box<[u8]> = alloc::vec![b'x'; value_bytes].into();
+        let head = Head {
+            size: 1,
+            etag: "\"e\"".into(),
+            version_id: "".into(),
+            last_modified: "".into(),
+            headers: Vec::from([("x-amz-meta-a".into(), value)]),
+            salt: 0,
+            chunk: None,
+        };
+        let state = HeadState { validated_at: Nanos(0), generation: 0, is_untrusted: false };
+        // The index takes its hash from the upper bits of a key.
+        (ObjectKey(n << 64), KnownHead::new(name, Arc::new(head), state))
+    }
+
+    #[test]
+    fn heads_are_bounded_in_number_and_in_bytes() {
+        let mut heads = Heads::new(100, 100_000);
+        for n in 0..1000 {
+            let (key, head) = head(n, 0);
+            heads.insert(key, head);
+        }
+        assert_eq!(heads.known.len(), 100);
+        for n in 0..1000 {
+            let (key, head) = head(n, 10_000);
+            heads.insert(key, head);
+            assert!(heads.bytes <= 100_000);
+        }
+        assert!((5..10).contains(&heads.known.len()), "{}", heads.known.len());
+        let sum = |heads: &Heads| heads.all().iter().map(|(_, head)| head.bytes).sum::<usize>();
+        assert_eq!(heads.bytes, sum(&heads));
+        for (key, _) in heads.all() {
+            let (_, smaller) = head(key.0 >> 64, 10);
+            heads.insert(key, smaller);
+        }
+        assert_eq!(heads.bytes, sum(&heads));
+        for (key, _) in heads.all() {
+            heads.remove(key);
+        }
+        assert_eq!((heads.bytes, heads.known.len()), (0, 0));
     }
 }

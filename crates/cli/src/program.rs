@@ -1,6 +1,10 @@
 //! Program entry point: parses the command line, runs the command, returns the exit code.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -40,9 +44,29 @@ pub fn run<Line: Parser>(
         }
         Err(error) => Failure::Request(one_line(&error)),
     };
-    eprintln!("{program}: {failed}");
-    failed.exit_code()
+    let (code, line) = (failed.exit_code(), format!("{program}: {failed}\n"));
+    print_last(move || {
+        // A closed pipe is no reason to fail otherwise.
+        let _ = io::stderr().write_all(line.as_bytes());
+    });
+    code
 }
+
+/// Prints in a thread, and waits at most [`LAST_WORDS_MAX`] for it: the reader of a full pipe may have
+/// stopped, and the program ends all the same.
+fn print_last(print: impl FnOnce() + Send + 'static) {
+    let (printed, is_printed) = mpsc::channel();
+    let printing = thread::Builder::new().spawn(move || {
+        print();
+        let _ = printed.send(());
+    });
+    if printing.is_ok() {
+        let _ = is_printed.recv_timeout(LAST_WORDS_MAX);
+    }
+}
+
+/// Longest wait for the last line on standard error.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
 
 /// The text of a `clap` error on one line, without the usage that `--help` shows.
 fn one_line(error: &clap::Error) -> String {

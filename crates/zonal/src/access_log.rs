@@ -5,10 +5,13 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 use serde::Serialize;
 use zonal_cli::Failure;
 use zonal_gateway::{AccessEntry, AccessEvent, AccessEvents, AccessLog};
@@ -85,8 +88,19 @@ fn open(to: &AccessTo) -> io::Result<Box<dyn Write + Send>> {
     }
 }
 
+/// Opens the file. A named pipe that nobody reads is an error: the open would wait for a reader.
 fn append_to(path: &Path) -> io::Result<File> {
-    File::options().create(true).append(true).open(path)
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
+    let file = File::options().create(true).append(true).custom_flags(flags).open(path);
+    let file = file.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NXIO) => {
+            io::Error::other("nobody reads this named pipe: start its reader first")
+        }
+        _ => error,
+    })?;
+    // Writes wait for the reader, in a thread of their own.
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
 /// Serialized lines that are not written yet.

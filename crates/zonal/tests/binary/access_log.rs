@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
@@ -118,6 +119,16 @@ fn a_file_that_cannot_be_written_is_refused_at_the_start() {
     let place = TestFolder::new();
     let words = ["serve", "--access-log", "none/access.json"];
     check_failure(place.path(), &words, (2, "log.access: none/access.json: No such file"));
+}
+
+/// Regression: the open waited for a reader, and Zonal neither served nor stopped.
+#[test]
+fn a_named_pipe_that_nobody_reads_is_refused_at_the_start() {
+    let place = TestFolder::new();
+    let pipe = place.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let words = ["serve", "--access-log", "pipe"];
+    check_failure(place.path(), &words, (2, "log.access: pipe: nobody reads this named pipe"));
 }
 
 #[test]

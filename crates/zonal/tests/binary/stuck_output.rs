@@ -52,6 +52,26 @@ fn fill(mut pipe: &PipeWriter) {
     fcntl_setfl(pipe, OFlags::empty()).unwrap();
 }
 
+/// Regression: a start that failed did not end while nobody read its last line.
+#[test]
+fn a_start_that_fails_ends_though_nobody_reads_why() {
+    let place = TestFolder::new();
+    let (unread, stderr) = std::io::pipe().unwrap();
+    fill(&stderr);
+    let mut command = serve(&place, &["--freshness", "never"]);
+    let mut child = command.stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
+    let begin = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if PATIENCE <= begin.elapsed() {
+            child.kill().unwrap();
+            panic!("it waits for its reader");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    drop(unread);
+}
+
 /// Regression: SIGTERM did not end a Zonal whose access log was stuck.
 #[test]
 fn an_access_log_that_nobody_reads_loses_lines_and_stops_nothing() {
