@@ -40,6 +40,8 @@ pub(crate) enum Fault {
     LowerLimits(u32),
     /// The device completes no command until the next life.
     Gone,
+    /// The next reads, as many as this, exceed their deadline. The data are intact.
+    LateReads(u32),
 }
 
 impl Fault {
@@ -51,6 +53,7 @@ impl Fault {
                 | Self::Unreadable(_)
                 | Self::UnreadableWhileOn(_)
                 | Self::SlowDie(..)
+                | Self::LateReads(_)
         )
     }
 
@@ -125,6 +128,7 @@ impl Drive {
                 | Fault::LoseCommand
                 | Fault::SlowDie(..)
                 | Fault::LowerLimits(_)
+                | Fault::LateReads(_)
                 | Fault::Gone => (),
             },
             (Device::Zoned(drive), fault) => match fault {
@@ -140,7 +144,7 @@ impl Drive {
                 }
                 Fault::SlowDie(die, times) => drive.slow_down_die(die, times),
                 Fault::LowerLimits(limit) => drive.lower_limits(limit, limit),
-                Fault::Gone => (),
+                Fault::LateReads(_) | Fault::Gone => (),
             },
             (Device::Conventional(drive), fault) => match fault {
                 Fault::FlipBit(lba, bit) => drive.flip_bit(lba, bit),
@@ -153,7 +157,11 @@ impl Drive {
                 }
                 Fault::SlowDie(die, times) => drive.slow_down_die(die, times),
                 // A conventional drive has no zones.
-                Fault::ReadOnly(_) | Fault::Offline(_) | Fault::LowerLimits(_) | Fault::Gone => (),
+                Fault::ReadOnly(_)
+                | Fault::Offline(_)
+                | Fault::LowerLimits(_)
+                | Fault::LateReads(_)
+                | Fault::Gone => (),
             },
         }
         self.is_worn |=

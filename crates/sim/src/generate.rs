@@ -261,7 +261,11 @@ impl Drawn<'_> {
             1 => Shutdown::Crash(Crash::Process, Nanos(rng.below(CRASH_WITHIN))),
             _ => Shutdown::Crash(Crash::Power, Nanos(rng.below(CRASH_WITHIN))),
         };
-        Life { chance: rng.next_u64(), steps, shutdown }
+        let chance = rng.next_u64();
+        if self.faults == Faults::None {
+            late_reads(&mut steps, &mut Rng::new(mix64(chance)));
+        }
+        Life { chance, steps, shutdown }
     }
 
     /// Adds sequential readers, and writers to the objects that they read. The random stream is
@@ -362,6 +366,19 @@ impl Drawn<'_> {
             6..8 => Fault::LowerLimits(narrow(rng.below(4) + 1)),
             _ => Fault::FailNextWrite(zone),
         }
+    }
+}
+
+/// Adds late reads to one life in three. At a time they are fewer than the tries of a reclaim.
+fn late_reads(steps: &mut Vec<Step>, rng: &mut Rng) {
+    if !rng.one_in(3) {
+        return;
+    }
+    let mut at = Nanos(0);
+    for _ in 0..=rng.below(24) {
+        at += pause(rng, Nanos::millis(20));
+        let fault = Fault::LateReads(narrow(rng.below(3) + 1));
+        steps.push(Step { actor: Actor::Fate, at, deed: Op::Fault(fault) });
     }
 }
 

@@ -256,6 +256,7 @@ impl fmt::Display for Fault {
             Self::SlowDie(die, times) => write!(f, "make die {die} {times} times slower"),
             Self::LowerLimits(limit) => write!(f, "allow {limit} open and active zones only"),
             Self::Gone => f.write_str("take the device away"),
+            Self::LateReads(count) => write!(f, "answer the next {count} reads too late"),
         }
     }
 }

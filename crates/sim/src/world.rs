@@ -1,7 +1,7 @@
 //! Event loop of the simulated host: when no task is ready, virtual time moves to the next event.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use zonal_base::{Blocks, Nanos, PoolClass, Rng, Ticket, mix64};
@@ -32,6 +32,10 @@ pub(crate) struct World {
     rng: Rng,
     /// Commands in flight, with the time of their submission.
     in_flight: BTreeMap<Ticket, Nanos>,
+    /// Reads in flight.
+    reads: BTreeSet<Ticket>,
+    /// Reads whose answer is still to come too late.
+    late_reads: u32,
     is_gone: bool,
     /// The device is isolated. The shard's next life may use it again.
     pub(crate) is_isolated: Rc<Cell<bool>>,
@@ -117,6 +121,8 @@ impl World {
             history,
             rng: Rng::new(chance),
             in_flight: BTreeMap::new(),
+            reads: BTreeSet::new(),
+            late_reads: 0,
             is_gone: false,
             is_isolated: Rc::default(),
             trace,
@@ -177,6 +183,9 @@ impl World {
         }
         while let Some((ticket, completion)) = outside.device.poll(self.now) {
             self.in_flight.remove(&ticket);
+            let is_late = self.reads.remove(&ticket) && 0 < self.late_reads && completion.is_ok();
+            self.late_reads -= u32::from(is_late);
+            let completion = if is_late { Err(DeviceError::TimedOut) } else { completion };
             self.trace.completion(self.now, ticket, &completion);
             self.note(ticket.0, completion.is_ok());
             self.judge(&completion, outside.device.device().is_worn)?;
@@ -206,18 +215,28 @@ impl World {
                 continue;
             }
             self.trace.command(self.now, (ticket, &command), device.geometry());
+            let is_read = matches!(command, Command::Read { .. });
             if let Err(command) = device.submit(self.now, ticket, command) {
                 self.trace.note(self.now, "device", format_args!("#{} comes later", ticket.0));
                 self.ports.device.put_back(ticket, command);
                 return false;
             }
             self.in_flight.insert(ticket, self.now);
+            if is_read {
+                self.reads.insert(ticket);
+            }
         }
         moved
     }
 
     fn inflict(&mut self, device: &mut DeadlineDevice<&mut Drive>, fault: Fault) {
         if self.is_gone {
+            return;
+        }
+        // Late answers lose nothing and weaken no check: the data are intact.
+        if let Fault::LateReads(count) = fault {
+            self.trace.note(self.now, "fate", format_args!("{fault}"));
+            self.late_reads = self.late_reads.max(count);
             return;
         }
         let is_idle = device.under_way() == 0;
@@ -265,6 +284,7 @@ impl World {
     fn go_on_without(&mut self, device: &mut DeadlineDevice<&mut Drive>) {
         self.is_gone = true;
         self.in_flight.clear();
+        self.reads.clear();
         device.isolate();
     }
 

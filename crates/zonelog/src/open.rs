@@ -20,7 +20,7 @@ use crate::format::mark::ZoneMark;
 use crate::format::segment::Header;
 use crate::log::Ports;
 use crate::recover::recover;
-use crate::scan::Scanner;
+use crate::scan::{Scanner, is_of_blocks};
 use crate::state::State;
 use crate::{Identity, Log, Recovered, Settings, SettingsError};
 
@@ -324,7 +324,7 @@ impl Scanner<'_> {
                         Ok(Answer::Read(buffer)) => {
                             FirstBlock::read(&buffer.bytes()[..BLOCK_BYTES], self.ports.checksum)
                         }
-                        Err(error @ DeviceError::DeviceGone) => return Err(error),
+                        Err(error) if !is_of_blocks(error) => return Err(error),
                         // Without a first block nothing leads to the zone's records.
                         _ => FirstBlock::Torn,
                     },

@@ -278,7 +278,7 @@ impl Scanner<'_> {
                             return Ok(SegmentState::Torn);
                         }
                     }
-                    Err(error @ DeviceError::DeviceGone) => return Err(error),
+                    Err(error) if !is_of_blocks(error) => return Err(error),
                     _ => return Ok(SegmentState::Unreadable),
                 }
             }
@@ -301,7 +301,7 @@ impl Scanner<'_> {
                 Ok(Answer::Read(buffer)) => {
                     bytes.extend_from_slice(&buffer.bytes()[..index(piece.bytes().0)]);
                 }
-                Err(error @ DeviceError::DeviceGone) => return Err(error),
+                Err(error) if !is_of_blocks(error) => return Err(error),
                 _ => return Ok(None),
             }
             done += piece;
@@ -320,6 +320,12 @@ impl Scanner<'_> {
         let lba = self.geometry.zone_start(zone) + at;
         self.ports.device.call(Command::Read { lba, blocks, buffer })
     }
+}
+
+/// True if a failed read says something about its blocks. A read that is late, or whose device is
+/// gone, does not: a zone that reclaim took for unreadable would be reset with all that it holds.
+pub(crate) const fn is_of_blocks(error: DeviceError) -> bool {
+    !matches!(error, DeviceError::DeviceGone | DeviceError::TimedOut)
 }
 
 impl Walk {
