@@ -32,7 +32,8 @@ use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use zonal_host::{ObjectName, RemoveError};
+use zonal_base::Nanos;
+use zonal_host::{Freshness, FreshnessPolicy, ObjectName, OriginUse, RemoveError, RetentionClass};
 use zonal_origin::PassThroughSigned;
 use zonal_s3::BoxBody;
 use zonal_s3::S3Error;
@@ -120,7 +121,34 @@ impl Changes {
     }
 }
 
+/// Lookup in the cache only.
+const KNOWN: FreshnessPolicy = FreshnessPolicy {
+    head: Freshness::Immutable,
+    absence: Nanos(0),
+    stale_if_error: Nanos(0),
+    stale_while_revalidate: Nanos(0),
+    asking: OriginUse::Forbidden,
+};
+
 impl Changes {
+    /// Bucket of the changes.
+    fn bucket_name(&self) -> Option<&str> {
+        self.bucket.as_deref().or(self.objects.first().map(ObjectName::bucket))
+    }
+
+    /// Adds the version whose metadata the write will change, if it names none, as far as the cache
+    /// knows it. Some servers do not tell it in their answer.
+    async fn add_current_version(&mut self, gateway: &Gateway) {
+        let [object] = &self.objects[..] else { return };
+        if !self.is_of_metadata {
+            return;
+        }
+        // Its pin is lost, but it is removed in any case.
+        let known = gateway.client().open(object, KNOWN, RetentionClass::Usual).await;
+        let version = known.ok().and_then(|known| version_of(object, &known.head.version_id));
+        self.objects.extend(version);
+    }
+
     /// Adds the version whose metadata the write has changed.
     fn note_version(&mut self, answer: &HeaderMap) {
         let id = answer.get(VERSION_ID).and_then(|id| id.to_str().ok());
@@ -189,11 +217,16 @@ fn renamed(asked: &S3Request<'_>, source: &str) -> Vec<ObjectName> {
 pub(crate) async fn write(
     gateway: &Gateway,
     request: Request<BoxBody>,
-    (changes, location): (Changes, Option<String>),
+    (mut changes, location): (Changes, Option<String>),
     document: Option<FairPermit>,
 ) -> Result<Answer, S3Error> {
     let is_judged = request.extensions().get::<PassThroughSigned>().is_none();
     let place = gateway.place_for(&request).await?;
+    // A write that would not be sent removes nothing.
+    if let Some(bucket) = changes.bucket_name() {
+        gateway.origins().check_circuit(bucket).map_err(failed)?;
+    }
+    changes.add_current_version(gateway).await;
     if is_judged {
         forget(gateway, &changes).await?;
     }

@@ -233,6 +233,11 @@ impl Origin {
         }
     }
 
+    /// Checks that the circuit breaker lets requests through.
+    pub(crate) fn check_circuit(&self) -> Result<(), OriginError> {
+        self.admit().map(drop)
+    }
+
     fn admit(&self) -> Result<Attempt, OriginError> {
         self.circuit().admit().inspect_err(|_| self.stats().circuit_refusals.add(1))
     }

@@ -100,6 +100,17 @@ impl Origins {
         self.of(bucket).is_ok_and(|named| named.origin.keeps_versions())
     }
 
+    /// Checks that the circuit breaker of the bucket's origin lets requests through.
+    ///
+    /// # Errors
+    /// The origin answers nothing. The refusal is counted as that of a request.
+    pub fn check_circuit(&self, bucket: &str) -> Result<(), OriginError> {
+        match self.of(bucket) {
+            Ok(named) => named.origin.check_circuit().map_err(|error| error.at(&named.name)),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// True if the name is reserved by its origin, so that no request for it is sent.
     #[must_use]
     pub fn is_reserved(&self, name: &str) -> bool {

@@ -28,6 +28,8 @@ struct State {
     tags: usize,
     /// Ignores version IDs, as a server without versions may.
     is_unversioned: bool,
+    /// Does not say which version it has tagged.
+    is_silent_on_tagging: bool,
     /// Methods and targets of the requests.
     asked: Vec<String>,
 }
@@ -71,7 +73,11 @@ impl Store {
         let current = state.current.clone();
         if method == "PUT" {
             state.tags += 1;
-            return vec![send("200 OK", &format!("x-amz-version-id: {current}\r\n"), b"", method)];
+            let told = match state.is_silent_on_tagging {
+                true => String::new(),
+                false => format!("x-amz-version-id: {current}\r\n"),
+            };
+            return vec![send("200 OK", &told, b"", method)];
         }
         let id = parameter("versionId").filter(|_| !state.is_unversioned);
         let id = id.unwrap_or(&current).to_owned();
@@ -218,9 +224,14 @@ async fn changed_tags_show_in_the_version_that_has_them() {
         answer.header("x-amz-tagging-count").to_owned()
     };
     assert_eq!(tags().await, "0");
-    let tagging = Ask::new("PUT", "/b/k?tagging").body("<Tagging/>");
-    assert_eq!(ask(world.address, tagging).await.status, 200);
+    let tagging = || Ask::new("PUT", "/b/k?tagging").body("<Tagging/>");
+    assert_eq!(ask(world.address, tagging()).await.status, 200);
     assert_eq!(tags().await, "1");
+    // versitygw's answer does not name the version.
+    store.set(|state| state.is_silent_on_tagging = true);
+    is(&get(world.address, "/b/k").await, 200, "MISS");
+    assert_eq!(ask(world.address, tagging()).await.status, 200);
+    assert_eq!(tags().await, "2");
 }
 
 #[tokio::test]

@@ -195,6 +195,8 @@ fn a_stopped_origin_is_waited_for_once_and_noticed_when_it_continues() {
     for _ in 0..20 {
         assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 503);
         assert_eq!(zonal.s3().put("/bucket/b", b"new").unwrap().status, 503);
+        // A write that is refused without being sent leaves the cached object.
+        assert_eq!(zonal.s3().put("/bucket/stale/a", b"new").unwrap().status, 503);
         let stale = zonal.s3().get("/bucket/stale/a").unwrap();
         assert_eq!((stale.status, stale.header("x-cache")), (200, "STALE"));
     }
