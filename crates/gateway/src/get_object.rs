@@ -101,7 +101,9 @@ async fn get_part(
 ) -> Result<(Opened, Option<Part>, Result<StripedRead, ReadError>), NotServed> {
     let client = gateway.client();
     let opened = client.open(&read.name, trust, read.retention).await?;
-    let part = part_ranges::find(gateway, read, &opened.head, number).await?;
+    let Some(part) = part_ranges::find(gateway, read, &opened.head, number).await? else {
+        return Ok((opened, None, Err(ReadError::Changed)));
+    };
     let range = decide(&asked, &opened.head, now).of_part(Some(&part)).range(&opened.head);
     let reading = read_opened(gateway, read, &opened, range).await?;
     Ok((opened, Some(part), reading))

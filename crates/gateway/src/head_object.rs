@@ -1,9 +1,12 @@
-//! HeadObject: GetObject without the body. The version is opened once.
+//! HeadObject: GetObject without the body.
 
 use std::time::SystemTime;
 
+use zonal_host::Freshness;
+
 use crate::answer::Answer;
 use crate::body::Source;
+use crate::bypass::BypassReason;
 use crate::gateway::Gateway;
 use crate::part_ranges;
 use crate::read::{NotServed, Read, outcome_of_head};
@@ -11,10 +14,16 @@ use crate::representation::Overrides;
 
 pub(crate) async fn head_object(gateway: &Gateway, read: &Read<'_>) -> Result<Answer, NotServed> {
     let overrides = Overrides::of(read.query)?;
-    let opened = gateway.client().open(&read.name, read.trust, read.retention).await?;
-    let part = match read.part {
-        Some(number) => Some(part_ranges::find(gateway, read, &opened.head, number).await?),
-        None => None,
+    let mut trust = read.trust;
+    let (opened, part) = loop {
+        let opened = gateway.client().open(&read.name, trust, read.retention).await?;
+        let Some(number) = read.part else { break (opened, None) };
+        match part_ranges::find(gateway, read, &opened.head, number).await? {
+            Some(part) => break (opened, Some(part)),
+            // The cached head is outdated, whatever the freshness rule says.
+            None if trust.head != Freshness::Revalidate => trust = Freshness::Revalidate.into(),
+            None => return Err(NotServed::Forward(BypassReason::Changed)),
+        }
     };
     let decision = read.decide(&opened.head, part.as_ref(), SystemTime::now());
     let headers = decision.headers(&opened.head, &overrides, read.wants_checksum);

@@ -84,7 +84,8 @@ fn has_etag_of_one_part(head: &Head) -> bool {
 
 const MD5_DIGITS: usize = 32;
 
-/// Part `number` of the version with this head, as it is known or as the origin tells.
+/// Part `number` of the version with this head, as it is known or as the origin tells. `None`: the
+/// origin has another version now, so the head is outdated.
 ///
 /// # Errors
 /// The read is forwarded if the origin does not tell the range: there is no such part, the object
@@ -94,9 +95,9 @@ pub(crate) async fn find(
     read: &Read<'_>,
     head: &Head,
     number: u16,
-) -> Result<Part, NotServed> {
+) -> Result<Option<Part>, NotServed> {
     if let Some(known) = gateway.part_ranges().of(&read.name, head, number) {
-        return Ok(known);
+        return Ok(Some(known));
     }
     if read.takes_only_what_is_cached() {
         return Err(error::not_cached().into());
@@ -116,13 +117,18 @@ pub(crate) async fn find(
     }
     let question = question.body(full_body("")).expect("what is encoded is legal in a path");
     let answer = Box::pin(gateway.origins().forward(question)).await.map_err(failed)?;
+    let is_other = |etag: &HeaderValue| etag.as_bytes() != head.etag.as_bytes();
     let part = match answer.status() {
+        StatusCode::PRECONDITION_FAILED | StatusCode::NOT_FOUND => return Ok(None),
+        status if status.is_success() && answer.headers().get(ETAG).is_some_and(is_other) => {
+            return Ok(None);
+        }
         StatusCode::PARTIAL_CONTENT => told(answer.headers(), head),
         _ => None,
     };
     let part = part.ok_or(NotServed::Forward(BypassReason::PartNumber))?;
     gateway.part_ranges().note(object, head, number, &part);
-    Ok(part)
+    Ok(Some(part))
 }
 
 /// The part that the headers of an answer describe, if they are about the version with this head.

@@ -85,9 +85,10 @@ fn milliseconds(now: Instant) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Time for a request head before its connection may be closed for another one: 1 s. It is one or
-/// two packets.
-const HEAD_MILLISECONDS: u64 = 1000;
+/// Time for a request head before its connection may be closed for another one: 100 ms. It is one
+/// or two packets, sent together. A flood of unfinished heads takes all connections only if it opens
+/// as many within this time.
+const HEAD_MILLISECONDS: u64 = 100;
 
 /// A request and its response. It ends when this is dropped, together with the response body.
 #[derive(Debug)]

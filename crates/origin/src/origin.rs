@@ -183,8 +183,8 @@ impl Origin {
     /// marked [`PassThroughSigned`] is neither signed nor verified here.
     ///
     /// # Errors
-    /// The circuit is open, no answer came, the answer concerns Zonal's credentials or configuration instead of the
-    /// request, or the request's body failed.
+    /// The circuit is open, no answer came, the answer concerns Zonal's credentials or configuration
+    /// instead of the request, or the request's body failed.
     pub async fn forward(
         &self,
         request: Request<BoxBody>,

@@ -354,3 +354,22 @@ async fn parts_of_a_new_version_are_asked_for_anew() {
     is(&answer, 206, "MISS");
     assert!(answer.body == object(2)[part(2)]);
 }
+
+/// Under `immutable` a part came from the old version, the next one from the new version, and the
+/// first one from the old version again.
+#[tokio::test]
+async fn once_a_part_shows_that_the_object_was_overwritten_all_parts_are_new() {
+    for method in ["GET", "HEAD"] {
+        let store = Store::default();
+        store.put("v1", Some(object(1)));
+        let world = store.world(Freshness::Immutable).await;
+        assert!(get(world.address, "/b/k?partNumber=1").await.body == object(1)[part(1)]);
+        world.settle().await;
+        store.put("v2", Some(object(2)));
+        assert!(get(world.address, "/b/k?partNumber=1").await.body == object(1)[part(1)]);
+        let second = ask(world.address, Ask::new(method, "/b/k?partNumber=2")).await;
+        assert_eq!((second.status, second.header("x-amz-version-id")), (206, "v2"), "{method}");
+        assert!(get(world.address, "/b/k?partNumber=1").await.body == object(2)[part(1)]);
+        assert!(get(world.address, "/b/k").await.body == object(2));
+    }
+}
