@@ -167,7 +167,9 @@ def idle(scene):
     _, spec = made_up(1000)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     count = min(IDLE, hard - 256)
-    with scene.running(spec, "--limits-connections", count) as (endpoint, process):
+    # All come from one address.
+    limits = ["--limits-connections", count, "--limits-connections-per-address", count]
+    with scene.running(spec, *limits) as (endpoint, process):
         [ask] = requests(endpoint, ["small"])
         with contextlib.ExitStack() as stack:
             for client in connections(endpoint, count):

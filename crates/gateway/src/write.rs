@@ -221,11 +221,11 @@ pub(crate) async fn write(
     document: Option<FairPermit>,
 ) -> Result<Answer, S3Error> {
     let is_judged = request.extensions().get::<PassThroughSigned>().is_none();
-    let place = gateway.place_for(&request).await?;
-    // A write that would not be sent removes nothing.
+    // A write that would not be sent waits for no permit, and removes nothing.
     if let Some(bucket) = changes.bucket_name() {
         gateway.origins().check_circuit(bucket).map_err(failed)?;
     }
+    let place = gateway.place_for(&request).await?;
     changes.add_current_version(gateway).await;
     if is_judged {
         forget(gateway, &changes).await?;
