@@ -57,6 +57,9 @@ pub(crate) struct Activity {
     writes: AtomicU32,
     /// True while the last write is blocked.
     write_waits: AtomicBool,
+    /// True while written bytes may be in a buffer of this process: after a write, until a flush
+    /// has completed. An exchange ends before that, when the server has the whole response.
+    is_unflushed: AtomicBool,
     /// True after the gateway has closed its side.
     is_closed: AtomicBool,
     /// Start of the wait that [`TimeoutDetector`] saw last, as [`milliseconds`].
@@ -72,6 +75,7 @@ impl Default for Activity {
             stated_length: AtomicU8::new(0),
             writes: AtomicU32::new(0),
             write_waits: AtomicBool::new(false),
+            is_unflushed: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
             waiting_since: AtomicU64::new(milliseconds(Instant::now())),
         }
@@ -139,6 +143,7 @@ impl<S> Socket<S> {
             return Poll::Ready(TURN_BYTES - self.sent);
         }
         self.sent = 0;
+        self.notes.is_unflushed.store(true, Ordering::Relaxed);
         let _ = pin!(yield_now()).poll(cx);
         Poll::Pending
     }
@@ -155,6 +160,7 @@ impl<S> Socket<S> {
 
     fn note_write(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         self.notes.write_waits.store(written.is_pending(), Ordering::Relaxed);
+        self.notes.is_unflushed.store(true, Ordering::Relaxed);
         if let Poll::Ready(outcome) = &written {
             self.notes.writes.fetch_add(1, Ordering::Relaxed);
             self.sent += outcome.as_ref().map_or(0, |bytes| *bytes);
@@ -218,7 +224,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        if flushed.is_ready() {
+            self.notes.is_unflushed.store(false, Ordering::Relaxed);
+        }
+        flushed
     }
 
     /// Closes our side, then discards input until the client closes its own. A socket that is
@@ -313,13 +323,15 @@ impl TimeoutDetector {
 
 impl Activity {
     /// Start of the wait for a request, in milliseconds of an arbitrary clock. `None` while a request
-    /// runs, or its head is arriving in time.
+    /// runs, its response is not completely sent, or its head is arriving in time.
     pub(crate) fn waits_since(&self) -> Option<u64> {
         let since = self.waiting_since.load(Ordering::Relaxed);
         let waited = || milliseconds(Instant::now()).saturating_sub(since);
+        let is_sent = !self.is_unflushed.load(Ordering::Relaxed);
         let may_end = match self.waiting() {
-            Waiting::Request(_) | Waiting::Farewell => true,
-            Waiting::RestOfHead(_) => HEAD_MILLISECONDS <= waited(),
+            Waiting::Farewell => true,
+            Waiting::Request(_) => is_sent,
+            Waiting::RestOfHead(_) => is_sent && HEAD_MILLISECONDS <= waited(),
             Waiting::Nothing | Waiting::Write(_) => false,
         };
         may_end.then_some(since)

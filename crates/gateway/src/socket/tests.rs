@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufWriter, DuplexStream, duplex};
 use tokio::time::{sleep, timeout};
 
 use super::*;
@@ -67,6 +67,50 @@ async fn only_a_wait_for_a_request_may_end_for_another_connection() {
     assert_eq!(server.notes.waits_since(), None, "a request is running");
     drop(exchange);
     assert!(opened <= server.notes.waits_since().expect("it waits for the next"));
+}
+
+/// A TLS stream buffers as this one does. A response in its buffer was cut for another connection.
+#[tokio::test(start_paused = true)]
+async fn a_response_runs_until_its_last_byte_is_sent() {
+    let (ours, mut client) = duplex(16);
+    let notes = Arc::<Activity>::default();
+    let mut socket = Socket::new(BufWriter::new(ours), notes.clone());
+    let exchange = ExchangeGuard::begin(&notes);
+    socket.write_all(&[0; 32]).await.unwrap();
+    drop(exchange);
+    assert_eq!(notes.waits_since(), None, "the response is in the buffer");
+    assert!(timeout(Duration::ZERO, socket.flush()).await.is_err());
+    assert_eq!(notes.waits_since(), None, "half of the response is sent");
+    client.read_exact(&mut [0; 16]).await.unwrap();
+    socket.flush().await.unwrap();
+    assert!(notes.waits_since().is_some());
+}
+
+/// A response that yielded before its last piece was cut for another connection.
+#[tokio::test(start_paused = true)]
+async fn a_response_that_yields_is_running() {
+    let (mut server, _client) = connection();
+    server.socket.sent = TURN_BYTES;
+    let yielded =
+        poll_fn(|cx| Poll::Ready(Pin::new(&mut server.socket).poll_write(cx, b"x").is_pending()));
+    assert!(yielded.await);
+    assert_eq!(server.notes.waits_since(), None);
+    server.socket.write_all(b"x").await.unwrap();
+    server.socket.flush().await.unwrap();
+    assert!(server.notes.waits_since().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unfinished_head_is_kept_for_100_ms() {
+    let (mut server, mut client) = connection();
+    sleep(Duration::from_secs(50)).await;
+    client.write_all(b"G").await.unwrap();
+    assert!(server.watched(Socket::read_u8).await.is_some());
+    let rest = timeout(Duration::from_millis(90), server.watched(Socket::read_u8));
+    assert!(rest.await.is_err());
+    assert_eq!(server.notes.waits_since(), None, "it may arrive in time");
+    sleep(Duration::from_millis(10)).await;
+    assert!(server.notes.waits_since().is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -80,6 +80,22 @@ async fn silent_clients_lock_nobody_out() {
 }
 
 #[tokio::test]
+async fn a_running_upload_is_never_closed_for_another_connection() {
+    let limits = Limits { connections_max: 1, ..Limits::default() };
+    let world = World::with_limits(Freshness::Immutable, limits).await;
+    let wire = Ask::new("PUT", "/b/k").body("0123456789").signed();
+    let mut slow = Connection::open(world.address).await;
+    slow.send(&wire[..wire.len() - 1]).await;
+    eventually("it has begun", || world.gateway.stats().removals.get() == 1).await;
+    for _ in 0..3 {
+        assert_eq!(get(world.address, "/b/k").await.status, 503);
+    }
+    slow.send(&wire[wire.len() - 1..]).await;
+    assert_eq!(slow.answer(&Method::PUT).await.unwrap().status, 200);
+    assert_eq!(world.gateway.stats().connections_evicted.get(), 0);
+}
+
+#[tokio::test]
 async fn one_address_leaves_connections_to_others() {
     let limits = Limits { connections_per_address: 2, ..Limits::default() };
     let world = World::with_limits(Freshness::Immutable, limits).await;

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use zonal_gateway::{Certificate, CertificateError};
+use zonal_gateway::{Certificate, CertificateError, Limits};
 use zonal_host::Freshness;
 
 use crate::client::{Ask, Connection};
@@ -95,6 +95,25 @@ async fn who_speaks_plain_http_to_https_is_let_go() {
     eventually("the handshake fails", || stats.handshakes_failed.get() == 1).await;
     let answer = tokio::spawn(async move { connection.answer(&Method::GET).await }).await;
     assert!(!matches!(answer, Ok(Some(answer)) if answer.status == 200));
+}
+
+/// Clients that never finish the handshake locked others out.
+#[tokio::test]
+async fn an_unfinished_handshake_makes_room() {
+    let limits = Limits { connections_max: 2, ..Limits::default() };
+    let world = World::with_limits(Freshness::Immutable, limits).await;
+    world.put("k", "hello");
+    let pem = certificate_of("gateway");
+    world.change_terms(|runtime_config| runtime_config.certificate = Some(load(&pem)));
+    let stats = world.gateway.stats();
+    let oldest = Connection::open(world.address).await;
+    let other = Connection::open(world.address).await;
+    eventually("both are accepted", || stats.connections_accepted.get() == 2).await;
+    assert_eq!(fetch(connect(&world, &pem).await.unwrap(), "/b/k").await, b"hello");
+    assert_eq!(oldest.until_closed().await, "");
+    assert_eq!((stats.connections_evicted.get(), stats.connections_refused.get()), (1, 0));
+    drop(other);
+    eventually("all are closed", || stats.connections_open() == 0).await;
 }
 
 #[test]
