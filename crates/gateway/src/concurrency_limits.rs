@@ -40,10 +40,10 @@ pub(crate) struct ConcurrencyLimits {
     uploads: FairSemaphore,
     /// Permits for writes without a body.
     asks: FairSemaphore,
-    /// Places for requests that hold one of these permits or wait for it.
-    queue: Arc<Semaphore>,
     /// Permits for bytes of documents, one per byte.
     documents: FairSemaphore,
+    /// Places for requests that hold one of these permits or wait for it.
+    queue: Arc<Semaphore>,
     /// Permits for answers 503 to connections beyond the limit.
     refusals: Arc<Semaphore>,
     wait: Duration,
@@ -52,6 +52,14 @@ pub(crate) struct ConcurrencyLimits {
 /// Permit for a write. Dropping it releases it.
 #[derive(Debug)]
 pub(crate) struct WritePermit {
+    _permit: FairPermit,
+    /// `None` if the permit for the write's document holds it.
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+/// Permit for a document in memory. Dropping it releases it.
+#[derive(Debug)]
+pub(crate) struct DocumentPermit {
     _permit: FairPermit,
     _place: OwnedSemaphorePermit,
 }
@@ -63,22 +71,28 @@ impl ConcurrencyLimits {
         Self {
             uploads: writes(),
             asks: writes(),
-            queue: so_many(limits.connections_max.div_ceil(2)),
             documents: FairSemaphore::new(DOCUMENT_BYTES_MAX, DOCUMENT_BYTES_PER_CLIENT),
+            queue: so_many(limits.connections_max.div_ceil(2)),
             // Each refusal holds a file descriptor, of which a low limit of connections has few.
             refusals: so_many(REFUSALS_AT_ONCE.min(limits.connections_max.div_ceil(8))),
             wait: limits.wait,
         }
     }
 
-    /// Permit for a write, or for another request with a body, to be held until it has ended.
+    /// Permit for a write, or for another request with a body, to be held until it has ended. A
+    /// write with a document already has a place in the queue: taking a second one would count its
+    /// connection twice.
     ///
     /// The future holds no part of the request, because its body is not `Sync`.
     pub(crate) fn for_write<'a>(
         &'a self,
         request: &Request<BoxBody>,
+        document: Option<&DocumentPermit>,
     ) -> impl Future<Output = Result<WritePermit, S3Error>> + use<'a> {
-        let place = self.queue.clone().try_acquire_owned().map_err(|_| S3Error::slow_down());
+        let place = match document {
+            Some(_) => Ok(None),
+            None => self.place_in_queue().map(Some),
+        };
         let permits = if request.body().is_end_stream() { &self.asks } else { &self.uploads };
         let clients = request.extensions().get::<Requester>().cloned();
         async move {
@@ -88,14 +102,20 @@ impl ConcurrencyLimits {
         }
     }
 
-    /// Permits for a document of this size, to be held while the document or its names are in
-    /// memory.
+    /// Permit for a document of this size, to be held while the document arrives, and while it or
+    /// its names are in memory.
     pub(crate) async fn for_document(
         &self,
         requester: Option<Requester>,
         bytes: usize,
-    ) -> Result<FairPermit, S3Error> {
-        self.take(&self.documents, requester, bytes).await
+    ) -> Result<DocumentPermit, S3Error> {
+        let place = self.place_in_queue()?;
+        let permit = self.take(&self.documents, requester, bytes).await?;
+        Ok(DocumentPermit { _permit: permit, _place: place })
+    }
+
+    fn place_in_queue(&self) -> Result<OwnedSemaphorePermit, S3Error> {
+        self.queue.clone().try_acquire_owned().map_err(|_| S3Error::slow_down())
     }
 
     /// Permit for an answer to a connection beyond the limit, if few are running.

@@ -37,7 +37,7 @@ pub(crate) async fn forward(
 ) -> Result<Answer, S3Error> {
     let _place = match request.body().is_end_stream() {
         true => None,
-        false => Some(gateway.place_for(&request).await?),
+        false => Some(gateway.place_for(&request, None).await?),
     };
     // Boxed while it runs: a connection keeps room for the largest future of its requests, also
     // while it is idle.

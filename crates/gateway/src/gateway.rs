@@ -29,7 +29,7 @@ use crate::auth::Verifier;
 use crate::body::ResponseBody;
 use crate::bypass::{BypassReason, Warnings};
 use crate::cache_control::CacheControl;
-use crate::concurrency_limits::{ConcurrencyLimits, Requester, WritePermit};
+use crate::concurrency_limits::{ConcurrencyLimits, DocumentPermit, Requester, WritePermit};
 use crate::config::{Authorization, Caching, Config, RuntimeConfig};
 use crate::connections::Connections;
 use crate::copy_source::BadCopySource;
@@ -210,8 +210,9 @@ impl Gateway {
     pub(crate) fn place_for<'a>(
         &'a self,
         request: &Request<BoxBody>,
+        document: Option<&DocumentPermit>,
     ) -> impl Future<Output = Result<WritePermit, S3Error>> + use<'a> {
-        let place = self.places().for_write(request);
+        let place = self.places().for_write(request, document);
         async move { place.await.inspect_err(|_| self.stats().writes_refused.add(1)) }
     }
 

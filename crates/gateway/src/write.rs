@@ -45,9 +45,9 @@ use crate::answer::Answer;
 use crate::api::{ApiOperation, Invalidates};
 use crate::body::{BodyAborted, Source};
 use crate::bypass::BypassReason;
+use crate::concurrency_limits::DocumentPermit;
 use crate::config::Authorization;
 use crate::error;
-use crate::fair_semaphore::FairPermit;
 use crate::forward::failed;
 use crate::gateway::Gateway;
 use crate::ids;
@@ -213,19 +213,19 @@ fn renamed(asked: &S3Request<'_>, source: &str) -> Vec<ObjectName> {
 }
 
 /// Forwards a request that makes `changes`. `location` is the client's URL of the object in the
-/// path. `document` holds the memory permit of a request body from which `changes` come.
+/// path. `document` holds the permit of a request body from which `changes` come.
 pub(crate) async fn write(
     gateway: &Gateway,
     request: Request<BoxBody>,
     (mut changes, location): (Changes, Option<String>),
-    document: Option<FairPermit>,
+    document: Option<DocumentPermit>,
 ) -> Result<Answer, S3Error> {
     let is_judged = request.extensions().get::<PassThroughSigned>().is_none();
     // A write that would not be sent waits for no permit, and removes nothing.
     if let Some(bucket) = changes.bucket_name() {
         gateway.origins().check_circuit(bucket).map_err(failed)?;
     }
-    let place = gateway.place_for(&request).await?;
+    let place = gateway.place_for(&request, document.as_ref()).await?;
     changes.add_current_version(gateway).await;
     if is_judged {
         forget(gateway, &changes).await?;

@@ -151,6 +151,52 @@ async fn uploads_leave_half_of_the_connections_to_reads() {
     assert_eq!(get(world.address, "/b/k").await.text(), "hello");
 }
 
+/// Lists of objects to delete that arrived slowly held connections, until reads found none.
+#[tokio::test]
+async fn slow_documents_leave_half_of_the_connections_to_reads() {
+    let limits = Limits { connections_max: 4, ..Limits::default() };
+    let world = World::with_limits(Freshness::Immutable, limits).await;
+    world.put("k", "hello");
+    let document = || Ask::new("POST", "/b?delete=").body(vec![b' '; 100]);
+    let stats = world.gateway.stats();
+    let mut slow = Vec::new();
+    for _ in 0..3 {
+        let mut connection = Connection::open(world.address).await;
+        let wire = document().signed();
+        connection.send(&wire[..wire.len() - 1]).await;
+        slow.push(connection);
+    }
+    eventually("the third is refused", || stats.writes_refused.get() == 1).await;
+    assert_eq!(get(world.address, "/b/k").await.text(), "hello");
+    drop(slow);
+    eventually("their places are free", || stats.connections_open() == 0).await;
+    assert_eq!(ask(world.address, document()).await.code(), "MalformedXML");
+}
+
+/// A client that disconnects while it waits for a permit leaves no place in the queue behind.
+#[tokio::test]
+async fn a_client_that_goes_away_while_it_waits_leaves_no_place_behind() {
+    let limits = Limits { connections_max: 4, writes_max: 1, ..Limits::default() };
+    let world = World::with_limits(Freshness::Immutable, limits).await;
+    let _slow = slow_upload(&world, [127, 0, 0, 1], ACCESS_KEY, 0).await;
+    let stats = world.gateway.stats();
+    let wire = || Ask::new("PUT", "/b/k").body("x").signed();
+    // The queue has two places. One of two clients waits in the second, the other is refused.
+    let mut both = Vec::new();
+    for _ in 0..2 {
+        let mut connection = Connection::open(world.address).await;
+        connection.send(&wire()).await;
+        both.push(connection);
+    }
+    eventually("one is refused", || stats.writes_refused.get() == 1).await;
+    drop(both);
+    eventually("both have gone", || stats.connections_open() == 1).await;
+    let mut next = Connection::open(world.address).await;
+    next.send(&wire()).await;
+    let at_once = timeout(SHORT * slowness().await, next.answer(&Method::PUT)).await;
+    assert!(at_once.is_err(), "it waits in the place that came back");
+}
+
 /// A byte now and then kept an upload alive for ever, because each silence was short.
 #[tokio::test]
 async fn an_upload_that_trickles_is_given_up() {
