@@ -83,6 +83,15 @@ impl Freshness {
 }
 
 impl FreshnessPolicy {
+    /// Any cached head will do, and the origin is not asked.
+    pub const CACHED: Self = Self {
+        head: Freshness::Immutable,
+        absence: Nanos(0),
+        stale_if_error: Nanos(0),
+        stale_while_revalidate: Nanos(0),
+        asking: OriginUse::Forbidden,
+    };
+
     /// True when a head that the origin confirmed at `validated_at` may be served at `now`, if the
     /// origin fails.
     pub(crate) fn holds_in_trouble(self, validated_at: Nanos, now: Nanos) -> bool {

@@ -329,10 +329,11 @@ impl Activity {
         let waited = || milliseconds(Instant::now()).saturating_sub(since);
         let is_sent = !self.is_unflushed.load(Ordering::Relaxed);
         let may_end = match self.waiting() {
-            Waiting::Farewell => true,
             Waiting::Request(_) => is_sent,
             Waiting::RestOfHead(_) => is_sent && HEAD_MILLISECONDS <= waited(),
-            Waiting::Nothing | Waiting::Write(_) => false,
+            // A client in its farewell may still have to read why its upload was refused. That wait
+            // is short.
+            Waiting::Nothing | Waiting::Write(_) | Waiting::Farewell => false,
         };
         may_end.then_some(since)
     }

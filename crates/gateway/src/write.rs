@@ -32,8 +32,7 @@ use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use zonal_base::Nanos;
-use zonal_host::{Freshness, FreshnessPolicy, ObjectName, OriginUse, RemoveError, RetentionClass};
+use zonal_host::{FreshnessPolicy, ObjectName, RemoveError, RetentionClass};
 use zonal_origin::PassThroughSigned;
 use zonal_s3::BoxBody;
 use zonal_s3::S3Error;
@@ -121,15 +120,6 @@ impl Changes {
     }
 }
 
-/// Lookup in the cache only.
-const KNOWN: FreshnessPolicy = FreshnessPolicy {
-    head: Freshness::Immutable,
-    absence: Nanos(0),
-    stale_if_error: Nanos(0),
-    stale_while_revalidate: Nanos(0),
-    asking: OriginUse::Forbidden,
-};
-
 impl Changes {
     /// Bucket of the changes.
     fn bucket_name(&self) -> Option<&str> {
@@ -144,7 +134,8 @@ impl Changes {
             return;
         }
         // Its pin is lost, but it is removed in any case.
-        let known = gateway.client().open(object, KNOWN, RetentionClass::Usual).await;
+        let known =
+            gateway.client().open(object, FreshnessPolicy::CACHED, RetentionClass::Usual).await;
         let version = known.ok().and_then(|known| version_of(object, &known.head.version_id));
         self.objects.extend(version);
     }

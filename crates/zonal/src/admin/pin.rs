@@ -5,23 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
-use zonal_base::Nanos;
 use zonal_gateway::{Keep, RuntimeConfig};
-use zonal_host::{Client, Freshness, FreshnessPolicy, ObjectName, OriginUse, RetentionClass};
+use zonal_host::{Client, FreshnessPolicy, ObjectName, RetentionClass};
 
 use super::Phase;
 use super::listed_objects::{ListedObjects, Next};
 use super::report::{is_serving, tell};
 use crate::unpinning::{UnpinLine, UnpinResult, UnpinTotals};
-
-/// Lookup in the cache only, without an origin request.
-const KNOWN: FreshnessPolicy = FreshnessPolicy {
-    head: Freshness::Immutable,
-    absence: Nanos(0),
-    stale_if_error: Nanos(0),
-    stale_while_revalidate: Nanos(0),
-    asking: OriginUse::Forbidden,
-};
 
 /// Re-pins after a start: marks the data on flash of every object in the pins file, one after the
 /// other. Recovery cannot tell records that were pinned only after they were written.
@@ -87,7 +77,9 @@ async fn release_one(
 /// Sets the retention class of an object's cached data. Returns the number of bytes on flash that
 /// were pinned and no longer are.
 async fn set_retention(client: &Client, object: &ObjectName, retention: RetentionClass) -> u64 {
-    let Ok(opened) = client.open(object, KNOWN, retention).await else { return 0 };
+    let Ok(opened) = client.open(object, FreshnessPolicy::CACHED, retention).await else {
+        return 0;
+    };
     let (head, all) = (&opened.head, 0..opened.head.size);
     let pinned = async || {
         let located = client.locate(object, head, all.clone()).await;
