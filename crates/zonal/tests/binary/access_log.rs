@@ -139,7 +139,7 @@ fn what_is_lost_is_counted_and_told_and_no_request_fails() {
     let zonal = place.start(&["--access-log", "/dev/full"]);
     assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 200);
     zonal.await_metric("zonal_gateway_access_lines_lost_total", 1);
-    assert!(zonal.log().contains("access log: write failed"), "{}", zonal.log());
+    zonal.await_log("access log: write failed");
     assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 200);
     zonal.await_metric("zonal_gateway_access_lines_lost_total", 2);
     zonal.stop();

@@ -24,6 +24,6 @@ fn the_soft_limit_is_raised_and_a_hard_one_that_is_too_low_is_told() {
 
     let connections = u32::try_from(hard).unwrap_or(u32::MAX).to_string();
     let zonal = place.start(&["--limits-connections", &connections]);
-    assert!(zonal.log().contains("file descriptor limit too low"), "{}", zonal.log());
+    zonal.await_log("file descriptor limit too low");
     zonal.stop();
 }

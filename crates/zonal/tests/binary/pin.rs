@@ -115,7 +115,7 @@ fn what_is_not_pinned_has_its_reason() {
         table.contains(&format!(" of {:.1} MiB allowed, ", most as f64 / 1048576.0)),
         "{table}"
     );
-    assert!(zonal.log().contains(&format!("pinned_max_bytes={most}")), "{}", zonal.log());
+    zonal.await_log(&format!("pinned_max_bytes={most}"));
 
     let prefixes = (0..65).map(|n| format!("bucket/{n}\t*\n")).collect::<String>();
     fs::write(place.path().join("list"), prefixes).unwrap();

@@ -41,7 +41,7 @@ fn off_reads_go_to_the_origin_and_what_is_written_meanwhile_is_not_served_stale(
     let readiness = zonal.admin("/readyz");
     let body: Value = serde_json::from_slice(&readiness.body).unwrap();
     assert_eq!((readiness.status, &body["cache_off"]), (200, &Value::Bool(true)), "{body}");
-    assert!(zonal.log().contains("cache switched off"));
+    zonal.await_log("cache switched off");
 
     let fetched = zonal.metric("zonal_cache_pieces_total");
     check(&zonal, "kept", "BYPASS", &old);
@@ -61,7 +61,7 @@ fn off_reads_go_to_the_origin_and_what_is_written_meanwhile_is_not_served_stale(
     check(&zonal, "written", "MISS", &new);
     assert_eq!(zonal.s3().get("/bucket/removed").unwrap().status, 404);
     assert_eq!(zonal.metric("zonal_gateway_cache_off"), 0);
-    assert!(zonal.log().contains("cache switched on"));
+    zonal.await_log("cache switched on");
 
     assert_eq!(said(&zonal, "off"), "the cache is off\n");
     zonal.kill();
