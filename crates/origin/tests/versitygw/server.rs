@@ -6,12 +6,20 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::Request;
+use http::uri::Scheme;
 use tokio::process::{Child, Command};
-use zonal_origin::{Origin, OriginLimits, S3Origin};
+use zonal_origin::{HttpClient, Origin, OriginLimits, S3Origin};
 use zonal_s3::sigv4::Credentials;
 
 pub(crate) const ACCESS_KEY: &str = "testak";
 pub(crate) const SECRET_KEY: &str = "testsecret123";
+
+/// Time limit for a start.
+const START: Duration = Duration::from_secs(30);
+/// A server whose port was taken is started again, up to so many times in all.
+const STARTS_MAX: usize = 5;
 
 /// A running server with its own folder. Dropping it stops the server and removes the folder.
 pub(crate) struct VersityGw {
@@ -54,26 +62,8 @@ impl VersityGw {
         for sub in ["root", "versions", "attributes", "users"] {
             std::fs::create_dir_all(folder.join(sub)).unwrap();
         }
-        let address = format!("127.0.0.1:{}", port());
-        let process = Command::new(binary)
-            .env("ROOT_ACCESS_KEY", ACCESS_KEY)
-            .env("ROOT_SECRET_KEY", SECRET_KEY)
-            .arg("--iam-dir")
-            .arg(folder.join("users"))
-            .args(["--port", &address, "posix", "--sidecar"])
-            .arg(folder.join("attributes"))
-            .arg("--versioning-dir")
-            .arg(folder.join("versions"))
-            .arg(folder.join("root"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let url = format!("http://{address}");
-        let server = Self { folder, url, _process: process };
-        wait_until_it_listens(&address).await;
-        Some(server)
+        let (url, process) = run(&binary, &folder).await;
+        Some(Self { folder, url, _process: process })
     }
 
     /// Adds a user without permissions.
@@ -118,11 +108,51 @@ fn port() -> u16 {
     }
 }
 
-async fn wait_until_it_listens(address: &str) {
-    let listens = async {
-        while tokio::net::TcpStream::connect(address).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+/// Starts the server on a port of its own, and waits until it answers there. Another process can
+/// take the port between the check and the start: then the server ends, and the next port is tried.
+async fn run(binary: &Path, folder: &Path) -> (String, Child) {
+    for _ in 0..STARTS_MAX {
+        let port = port();
+        let mut process = command(binary, folder, port).spawn().unwrap();
+        let url = format!("http://127.0.0.1:{port}");
+        let is_up = wait_until_it_answers(&mut process, &url);
+        if tokio::time::timeout(START, is_up).await.expect("versitygw answers or ends") {
+            return (url, process);
         }
-    };
-    tokio::time::timeout(Duration::from_secs(30), listens).await.expect("versitygw starts in 30 s");
+    }
+    panic!("versitygw ended {STARTS_MAX} times before it answered");
+}
+
+fn command(binary: &Path, folder: &Path, port: u16) -> Command {
+    let mut command = Command::new(binary);
+    command
+        .env("ROOT_ACCESS_KEY", ACCESS_KEY)
+        .env("ROOT_SECRET_KEY", SECRET_KEY)
+        .arg("--iam-dir")
+        .arg(folder.join("users"))
+        .args(["--port", &format!("127.0.0.1:{port}"), "posix", "--sidecar"])
+        .arg(folder.join("attributes"))
+        .arg("--versioning-dir")
+        .arg(folder.join("versions"))
+        .arg(folder.join("root"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true);
+    command
+}
+
+/// Returns `false` if the process ended. An accepted connection proves nothing: another process may
+/// have listened on the port for a moment.
+async fn wait_until_it_answers(process: &mut Child, url: &str) -> bool {
+    let client = HttpClient::open(&Scheme::HTTP, &OriginLimits::default()).unwrap();
+    loop {
+        let answer = client.send(Request::get(url).body(Bytes::new()).unwrap()).await;
+        if process.try_wait().unwrap().is_some() {
+            return false;
+        }
+        if answer.is_ok() {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
