@@ -168,7 +168,7 @@ def idle(scene):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     count = min(IDLE, hard - 256)
     # All come from one address.
-    limits = ["--limits-connections", count, "--limits-connections-per-address", count]
+    limits = ["--limits-connections", count, "--limits-connections-per-address", "100%"]
     with scene.running(spec, *limits) as (endpoint, process):
         [ask] = requests(endpoint, ["small"])
         with contextlib.ExitStack() as stack:

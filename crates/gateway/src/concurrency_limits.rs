@@ -11,12 +11,10 @@ use std::time::Duration;
 use http::Request;
 use http_body::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
 use zonal_s3::BoxBody;
-use zonal_s3::S3Error;
 
 use crate::config::Limits;
-use crate::fair_semaphore::{ClientId, FairPermit, FairSemaphore};
+use crate::fair_semaphore::{ClientId, FairPermit, FairSemaphore, PermitRefused};
 
 /// Memory for documents that are read whole before they are processed: 64 MiB. With the names in
 /// them that is 200 MiB of memory at most. Documents of a thousand short keys fit in by the
@@ -88,7 +86,7 @@ impl ConcurrencyLimits {
         &'a self,
         request: &Request<BoxBody>,
         document: Option<&DocumentPermit>,
-    ) -> impl Future<Output = Result<WritePermit, S3Error>> + use<'a> {
+    ) -> impl Future<Output = Result<WritePermit, PermitRefused>> + use<'a> {
         let place = match document {
             Some(_) => Ok(None),
             None => self.place_in_queue().map(Some),
@@ -108,14 +106,14 @@ impl ConcurrencyLimits {
         &self,
         requester: Option<Requester>,
         bytes: usize,
-    ) -> Result<DocumentPermit, S3Error> {
+    ) -> Result<DocumentPermit, PermitRefused> {
         let place = self.place_in_queue()?;
         let permit = self.take(&self.documents, requester, bytes).await?;
         Ok(DocumentPermit { _permit: permit, _place: place })
     }
 
-    fn place_in_queue(&self) -> Result<OwnedSemaphorePermit, S3Error> {
-        self.queue.clone().try_acquire_owned().map_err(|_| S3Error::slow_down())
+    fn place_in_queue(&self) -> Result<OwnedSemaphorePermit, PermitRefused> {
+        self.queue.clone().try_acquire_owned().map_err(|_| PermitRefused::OfAll)
     }
 
     /// Permit for an answer to a connection beyond the limit, if few are running.
@@ -128,11 +126,10 @@ impl ConcurrencyLimits {
         permits: &FairSemaphore,
         requester: Option<Requester>,
         count: usize,
-    ) -> Result<FairPermit, S3Error> {
-        let count = u32::try_from(count).map_err(|_| S3Error::slow_down())?;
+    ) -> Result<FairPermit, PermitRefused> {
+        let count = u32::try_from(count).map_err(|_| PermitRefused::OfClient)?;
         let clients = requester.map_or_else(Vec::new, |Requester(clients)| clients);
-        let permit = timeout(self.wait, permits.acquire(&clients, count)).await;
-        permit.map_err(|_| S3Error::slow_down())
+        permits.acquire(&clients, count, self.wait).await
     }
 
     /// Waits until no write is running.

@@ -97,9 +97,10 @@ pub enum Caching {
 /// Limits of one gateway. Each one is a bound; none can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum of open connections, over all listeners. One more takes the place of the one that has
-    /// waited longest for a request. If none waits, it is answered 503 and closed. 4096: an idle
-    /// connection takes about 20 KiB, so 80 MiB at most.
+    /// Maximum of open connections, over all listeners. One more takes the place of one that waits
+    /// for a request: of the address with most connections, the one that has waited longest. If none
+    /// waits, it is answered 503 and closed. 4096: an idle connection takes about 20 KiB, so 80 MiB
+    /// at most.
     pub connections_max: usize,
     /// Maximum of open connections of one client address (in IPv6 of one network of 64 bits), by the
     /// same rule. 2048: one client leaves half to others.

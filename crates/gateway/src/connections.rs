@@ -1,13 +1,16 @@
 //! Open connections: their limit, and the limit of each client address.
 //!
-//! 1. A newcomer beyond a limit takes the place of the connection that has waited longest for a
-//!    request: never used, between two requests, or with an unfinished handshake or request head.
-//!    Beyond the limit of an address, that is a connection of the same address.
+//! 1. A newcomer beyond a limit takes the place of a connection that waits for a request: never
+//!    used, between two requests, or with an unfinished handshake or request head. The address with
+//!    most connections loses one, the one that has waited longest. Beyond the limit of an address,
+//!    that is a connection of the same address.
 //! 2. If no connection waits for a request, the newcomer is refused.
 //!
-//! So silent clients lock nobody out, and a running request is never ended for another client. The
-//! search for the longest wait visits all connections, but only for newcomers beyond a limit.
+//! So silent clients lock nobody out, and a running request is never ended for another client. A
+//! few addresses that open connections without end close only their own. The search visits all
+//! connections, but only for newcomers beyond a limit.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -133,15 +136,19 @@ impl Connections {
 }
 
 impl Table {
-    /// Closes the connection that has waited longest for a request, of those that fit. False if
-    /// none waits.
+    /// Closes the connection that has waited longest for a request, of those that fit and of the
+    /// address with most connections. False if none waits.
     fn evict(&mut self, fits: impl Fn(&OpenConnection) -> bool) -> bool {
         if self.closing == CLOSING_MAX {
             return false;
         }
         let waiting = self.open.iter().filter(|(_, one)| !one.is_closing && fits(one));
-        let waiting = waiting.filter_map(|(id, one)| Some((one.activity.waits_since()?, *id)));
-        let Some((_, id)) = waiting.min() else { return false };
+        let waiting = waiting.filter_map(|(id, one)| {
+            let waits_since = one.activity.waits_since()?;
+            let of_address = self.by_address.get(&one.address).copied().unwrap_or(0);
+            Some((Reverse(of_address), waits_since, *id))
+        });
+        let Some((.., id)) = waiting.min() else { return false };
         let Some(oldest) = self.open.get_mut(&id) else { return false };
         oldest.is_closing = true;
         oldest.evicted.notify_one();
@@ -222,6 +229,22 @@ mod tests {
         assert_eq!(counts(all.table()), (1, 0));
         drop(newcomer);
         assert!(all.table().by_address.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_address_with_most_connections_makes_room() {
+        let all = connections(4, 4);
+        let places = open(&all, [1, 2, 2, 2]).await;
+        assert!(all.admit(address(3), Arc::default()).unwrap().has_evicted);
+        assert!(!is_evicted(&places[0]).await && is_evicted(&places[1]).await);
+        // What has a running request is not counted as waiting, but as a connection.
+        let activity = Arc::<Activity>::default();
+        let all = connections(4, 4);
+        let _busy = all.admit(address(1), activity.clone()).unwrap();
+        let _exchange = ExchangeGuard::begin(&activity);
+        let places = open(&all, [2, 3, 1]).await;
+        assert!(all.admit(address(4), Arc::default()).unwrap().has_evicted);
+        assert!(!is_evicted(&places[0]).await && is_evicted(&places[2]).await);
     }
 
     #[tokio::test(start_paused = true)]

@@ -52,7 +52,7 @@ pub(crate) async fn delete_objects(
     }
     let requester = parts.extensions.get::<Requester>().cloned();
     let place = gateway.places().for_document(requester, bytes).await;
-    let place = place.inspect_err(|_| gateway.stats().writes_refused.add(1))?;
+    let place = place.map_err(|refused| gateway.refuse_write(refused))?;
     let late = |_| S3Error::new(http::StatusCode::BAD_REQUEST, "RequestTimeout", LATE);
     let whole = timeout(gateway.config().limits.upload, read_whole(body, bytes)).await;
     let document = whole.map_err(late)??;

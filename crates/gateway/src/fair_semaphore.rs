@@ -5,8 +5,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
 
 use crate::connections::ClientAddress;
 
@@ -36,6 +38,15 @@ pub(crate) struct FairPermit {
     _permit: OwnedSemaphorePermit,
 }
 
+/// Why a request got no permit in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PermitRefused {
+    /// One of its clients holds its whole share.
+    OfClient,
+    /// All permits are held.
+    OfAll,
+}
+
 impl FairSemaphore {
     /// Requires: no request takes more permits than `share`.
     pub(crate) fn new(permits_max: usize, share: usize) -> Self {
@@ -43,13 +54,22 @@ impl FairSemaphore {
         Self { permits, permits_max, share: share.min(permits_max), shares: Mutex::default() }
     }
 
-    /// Waits for permits, within the share of each of `clients`.
-    pub(crate) async fn acquire(&self, clients: &[ClientId], count: u32) -> FairPermit {
+    /// Waits for permits, within the share of each of `clients`, for this time at most.
+    pub(crate) async fn acquire(
+        &self,
+        clients: &[ClientId],
+        count: u32,
+        wait: Duration,
+    ) -> Result<FairPermit, PermitRefused> {
+        let deadline = Instant::now() + wait;
         let mut shares = Vec::with_capacity(clients.len());
         for client in clients {
-            shares.push(taken(self.share_of(client), count).await);
+            let share = timeout_at(deadline, taken(self.share_of(client), count)).await;
+            shares.push(share.map_err(|_| PermitRefused::OfClient)?);
         }
-        FairPermit { _shares: shares, _permit: taken(self.permits.clone(), count).await }
+        let permit = timeout_at(deadline, taken(self.permits.clone(), count)).await;
+        let permit = permit.map_err(|_| PermitRefused::OfAll)?;
+        Ok(FairPermit { _shares: shares, _permit: permit })
     }
 
     /// Waits until nobody holds a permit.
@@ -79,18 +99,17 @@ async fn taken(semaphore: Arc<Semaphore>, count: u32) -> OwnedSemaphorePermit {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use tokio::time::timeout;
-
     use super::*;
 
     fn key(name: &str) -> [ClientId; 1] {
         [ClientId::Key(name.into())]
     }
 
-    async fn at_once(semaphore: &FairSemaphore, clients: &[ClientId]) -> Option<FairPermit> {
-        timeout(Duration::ZERO, semaphore.acquire(clients, 1)).await.ok()
+    async fn at_once(
+        semaphore: &FairSemaphore,
+        clients: &[ClientId],
+    ) -> Result<FairPermit, PermitRefused> {
+        semaphore.acquire(clients, 1, Duration::ZERO).await
     }
 
     #[tokio::test]
@@ -100,11 +119,11 @@ mod tests {
         for name in ["a", "a", "b"] {
             held.push(at_once(&semaphore, &key(name)).await.unwrap());
         }
-        assert!(at_once(&semaphore, &key("a")).await.is_none(), "its share is used up");
+        assert_eq!(at_once(&semaphore, &key("a")).await.unwrap_err(), PermitRefused::OfClient);
         held.push(at_once(&semaphore, &key("b")).await.unwrap());
-        assert!(at_once(&semaphore, &key("c")).await.is_none(), "all permits are");
+        assert_eq!(at_once(&semaphore, &key("c")).await.unwrap_err(), PermitRefused::OfAll);
         held.remove(0);
-        assert!(at_once(&semaphore, &key("c")).await.is_some());
+        assert!(at_once(&semaphore, &key("c")).await.is_ok());
         drop(held);
         semaphore.all_released().await;
     }
@@ -115,11 +134,12 @@ mod tests {
         let semaphore = Arc::new(FairSemaphore::new(2, 1));
         let held = at_once(&semaphore, &key("a")).await.unwrap();
         let waiter = semaphore.clone();
-        let waiting = tokio::spawn(async move { waiter.acquire(&key("a"), 1).await });
+        let long = Duration::from_secs(60);
+        let waiting = tokio::spawn(async move { waiter.acquire(&key("a"), 1, long).await });
         tokio::task::yield_now().await;
         drop(at_once(&semaphore, &key("b")).await.unwrap());
         drop(held);
-        drop(waiting.await.unwrap());
+        waiting.await.unwrap().unwrap();
     }
 
     #[tokio::test]
@@ -128,9 +148,9 @@ mod tests {
         let address = |last| ClientId::Address(std::net::IpAddr::from([10, 0, 0, last]).into());
         let [a] = key("a");
         let held = at_once(&semaphore, &[address(1), a.clone()]).await.unwrap();
-        assert!(at_once(&semaphore, &[address(2), a]).await.is_none());
-        assert!(at_once(&semaphore, &[address(1)]).await.is_none());
-        assert!(at_once(&semaphore, &[address(2)]).await.is_some());
+        assert!(at_once(&semaphore, &[address(2), a]).await.is_err());
+        assert!(at_once(&semaphore, &[address(1)]).await.is_err());
+        assert!(at_once(&semaphore, &[address(2)]).await.is_ok());
         drop(held);
     }
 

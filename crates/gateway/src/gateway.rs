@@ -35,7 +35,7 @@ use crate::connections::Connections;
 use crate::copy_source::BadCopySource;
 use crate::delete_objects::delete_objects;
 use crate::error;
-use crate::fair_semaphore::ClientId;
+use crate::fair_semaphore::{ClientId, PermitRefused};
 use crate::forward::{self, forward};
 use crate::framing::{self, After};
 use crate::list_buckets::list_buckets;
@@ -206,14 +206,29 @@ impl Gateway {
         &self.shared.places
     }
 
-    /// Permit for a write, or for another request with a body.
+    /// Permit for a write, or for another request with a body. A request that would not be sent,
+    /// because its origin answers nothing, waits for no permit.
     pub(crate) fn place_for<'a>(
         &'a self,
         request: &Request<BoxBody>,
         document: Option<&DocumentPermit>,
     ) -> impl Future<Output = Result<WritePermit, S3Error>> + use<'a> {
+        let target = Target::parse(request.uri().path());
+        let bucket = target.as_ref().ok().and_then(Target::bucket);
+        let circuit = bucket.map_or(Ok(()), |bucket| self.origins().check_circuit(bucket));
         let place = self.places().for_write(request, document);
-        async move { place.await.inspect_err(|_| self.stats().writes_refused.add(1)) }
+        async move {
+            circuit.map_err(forward::failed)?;
+            place.await.map_err(|refused| self.refuse_write(refused))
+        }
+    }
+
+    /// The answer to a write without a permit, which is counted.
+    pub(crate) fn refuse_write(&self, refused: PermitRefused) -> S3Error {
+        self.stats().writes_refused.add(1);
+        let is_of_client = refused == PermitRefused::OfClient;
+        self.stats().writes_refused_by_client.add(is_of_client.into());
+        S3Error::slow_down()
     }
 
     pub(crate) fn next_request_id(&self) -> RequestId {

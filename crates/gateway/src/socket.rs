@@ -42,7 +42,7 @@ pub(crate) struct Timeouts {
 }
 
 /// Activity of a connection. Only the connection's own task writes it. [`Connections`] reads it to
-/// find the connection that has waited longest for a request.
+/// find connections that wait for a request.
 ///
 /// [`Connections`]: crate::connections::Connections
 #[derive(Debug)]

@@ -85,6 +85,8 @@ pub struct Stats {
     pub connections_evicted: Counter,
     /// Writes and other requests with a body that got no permit in time, answered 503.
     pub writes_refused: Counter,
+    /// Those of them whose address or access key had its share. Part of `writes_refused`.
+    pub writes_refused_by_client: Counter,
     /// Connections that timed out: the client was silent or stopped reading for too long.
     pub connections_timed_out: Counter,
     /// Requests with something unknown that were forwarded because `would-refuse` is `log`.

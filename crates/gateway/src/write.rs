@@ -121,11 +121,6 @@ impl Changes {
 }
 
 impl Changes {
-    /// Bucket of the changes.
-    fn bucket_name(&self) -> Option<&str> {
-        self.bucket.as_deref().or(self.objects.first().map(ObjectName::bucket))
-    }
-
     /// Adds the version whose metadata the write will change, if it names none, as far as the cache
     /// knows it. Some servers do not tell it in their answer.
     async fn add_current_version(&mut self, gateway: &Gateway) {
@@ -212,10 +207,7 @@ pub(crate) async fn write(
     document: Option<DocumentPermit>,
 ) -> Result<Answer, S3Error> {
     let is_judged = request.extensions().get::<PassThroughSigned>().is_none();
-    // A write that would not be sent waits for no permit, and removes nothing.
-    if let Some(bucket) = changes.bucket_name() {
-        gateway.origins().check_circuit(bucket).map_err(failed)?;
-    }
+    // A write that would not be sent, or has no permit, removes nothing.
     let place = gateway.place_for(&request, document.as_ref()).await?;
     changes.add_current_version(gateway).await;
     if is_judged {

@@ -3,7 +3,7 @@
 mod rig;
 
 use zonal_base::{Bytes, Nanos};
-use zonal_cache::MISSED_MAX;
+use zonal_cache::{Freshness, MISSED_MAX};
 
 use rig::{OBJECT_BYTES, Rig, secs};
 
@@ -203,4 +203,26 @@ fn a_slow_origin_delays_no_hit() {
 fn removals_that_a_device_missed_are_replayed_soon() {
     let took = Rig::new(1).replay(MISSED_MAX);
     assert!(took < Nanos::millis(200), "{took:?}");
+}
+
+/// Regression: a head that was confirmed while the clock was ahead became fresh when the clock
+/// reached that time. Its age is unknown, also after another restart.
+#[test]
+fn a_head_confirmed_by_a_clock_that_was_ahead_never_becomes_fresh() {
+    let ttl = Freshness::Ttl(secs(3600));
+    let mut rig = Rig::new(1);
+    rig.pass(secs(50_000));
+    assert!(rig.is_served("k", ttl));
+    let ahead = rig.now;
+    let mut rig = rig.restarted_at(secs(100));
+    rig.origin.is_down = true;
+    let asked = rig.origin.heads_asked;
+    assert!(!rig.is_served("k", ttl), "its age is unknown");
+    assert_eq!(rig.origin.heads_asked, asked + 1);
+    let mut rig = rig.restarted_at(ahead + secs(60));
+    assert!(!rig.is_served("k", ttl), "the clock has reached that time");
+    rig.origin.is_down = false;
+    assert!(rig.is_served("k", ttl));
+    rig.origin.is_down = true;
+    assert!(rig.is_served("k", ttl), "confirmed just now");
 }

@@ -11,8 +11,8 @@ use bytes::Bytes as Frame;
 use zonal_base::{Blocks, Bytes, Checksum, Nanos, PoolClass, Ticket, index};
 use zonal_cache::{
     Cache, Consumer, Fetch, Fetched, Freshness, Gone, Head, InvalidationTarget, ObjectName,
-    OriginHead, PendingInvalidations, Piece, Ports, ReadError, ReadHints, RetentionClass, Settings,
-    StreamId,
+    OriginFault, OriginHead, PendingInvalidations, Piece, Ports, ReadError, ReadHints,
+    RetentionClass, Settings, StreamId,
 };
 use zonal_device::ram::{RamDevice, RamOptions};
 use zonal_device::{DeviceKind, Geometry, ZonedDevice};
@@ -24,6 +24,18 @@ const CRC: Checksum = Checksum(crc32c::crc32c_append);
 
 /// Size of every object in bytes. Their contents differ.
 pub(crate) const OBJECT_BYTES: u64 = 32 << 20;
+
+const GEOMETRY: Geometry = Geometry {
+    kind: DeviceKind::Zoned,
+    zone_count: 32,
+    zone_size: Blocks(1024),
+    zone_capacity: Blocks(1024),
+    max_open_zones: None,
+    max_active_zones: None,
+};
+
+const RAM: RamOptions =
+    RamOptions { seed: 0, queue_depth: 256, latency: Nanos::micros(100), latency_spread: Nanos(0) };
 
 /// Rate of each body: 64 KiB every 100 µs, faster than any reader.
 const FRAME_BYTES: u64 = 64 << 10;
@@ -57,9 +69,13 @@ pub(crate) struct Rig {
 pub(crate) struct Origin {
     /// Connection slots: bodies sent at once; more requests wait in line.
     places: usize,
+    /// True while it answers 503 to each HEAD.
+    pub(crate) is_down: bool,
     pub(crate) bodies: BTreeMap<StreamId, (ObjectName, Range<u64>)>,
     line: VecDeque<(Ticket, ObjectName, Range<u64>)>,
     answers: VecDeque<(Nanos, Ticket, Fetched)>,
+    /// Number of HEAD requests.
+    pub(crate) heads_asked: u64,
     /// Number of range requests.
     pub(crate) asked: u64,
     pub(crate) sent_bytes: u64,
@@ -68,7 +84,12 @@ pub(crate) struct Origin {
 impl Origin {
     fn start(&mut self, now: Nanos, ticket: Ticket, fetch: Fetch) {
         match fetch {
+            Fetch::Head { .. } if self.is_down => {
+                self.heads_asked += 1;
+                self.answer(now, ticket, Fetched::Failed(OriginFault::Unreachable));
+            }
             Fetch::Head { .. } => {
+                self.heads_asked += 1;
                 let etag = "\"v1\"".into();
                 let head = OriginHead { size: OBJECT_BYTES, etag, ..OriginHead::default() };
                 self.answer(now, ticket, Fetched::Head(head));
@@ -134,20 +155,41 @@ impl Rig {
 
     /// Like [`Rig::new`], with a limit on the write backlog.
     pub(crate) fn with_backlog(places: usize, backlog_max: Bytes) -> Self {
-        let geometry = Geometry {
-            kind: DeviceKind::Zoned,
-            zone_count: 32,
-            zone_size: Blocks(1024),
-            zone_capacity: Blocks(1024),
-            max_open_zones: None,
-            max_active_zones: None,
+        let origin = Origin {
+            places,
+            is_down: false,
+            bodies: BTreeMap::new(),
+            line: VecDeque::new(),
+            answers: VecDeque::new(),
+            heads_asked: 0,
+            asked: 0,
+            sent_bytes: 0,
         };
+        Self::start((RamDevice::new(GEOMETRY, RAM), origin), backlog_max, secs(1))
+    }
+
+    /// Starts a cache on the same device, at a time of the clock that may be earlier.
+    #[must_use]
+    pub(crate) fn restarted_at(mut self, now: Nanos) -> Self {
+        self.assert_at_rest();
+        // The device has to forget when its last writes ended: that is later than `now`.
+        let mut device = RamDevice::new(GEOMETRY, RAM);
+        device.revert(&self.device.image());
+        Self::start((device, self.origin), Bytes::mib(32), now)
+    }
+
+    fn start(
+        (mut device, mut origin): (RamDevice, Origin),
+        backlog_max: Bytes,
+        now: Nanos,
+    ) -> Self {
         let executor = Executor::new(1 << 16);
-        let now = Nanos::secs(1);
         executor.advance(now);
         let classes = [
             PoolClass { blocks: Blocks(2), count: 64 },
             PoolClass { blocks: Blocks(64), count: 256 },
+            // For recovery, which reads whole segments.
+            PoolClass { blocks: Blocks(512), count: 4 },
         ];
         let ports = Ports {
             device: Port::new(),
@@ -158,23 +200,13 @@ impl Rig {
             checksum: CRC,
             generations: Generations::default(),
         };
-        let mut origin = Origin {
-            places,
-            bodies: BTreeMap::new(),
-            line: VecDeque::new(),
-            answers: VecDeque::new(),
-            asked: 0,
-            sent_bytes: 0,
-        };
-        let options = RamOptions { latency: Nanos::micros(100), ..RamOptions::default() };
-        let mut device = RamDevice::new(geometry, options);
         let identity = Identity { log: [7; 16], shard: 0, shard_count: 1 };
-        let mut settings = Settings::for_device(&geometry);
+        let mut settings = Settings::for_device(&GEOMETRY);
         let policy: zonal_policy::Spec = "zone-fifo".parse().expect("a policy of ours");
-        let rules = policy.rules(&settings.layout(&geometry), Bytes(0));
+        let rules = policy.rules(&settings.layout(&GEOMETRY), Bytes(0));
         settings.log.backlog_max = backlog_max;
         let mode = (rules, OpenMode::Recover);
-        let start = Cache::start(ports.clone(), geometry, settings, identity, mode);
+        let start = Cache::start(ports.clone(), GEOMETRY, settings, identity, mode);
         let started = Rc::new(RefCell::new(None));
         let slot = started.clone();
         executor.spawner().spawn(async move { *slot.borrow_mut() = Some(start.await) });
@@ -251,6 +283,18 @@ impl Rig {
             });
         }
         answered
+    }
+
+    /// Opens an object under this rule. Returns whether it is served.
+    pub(crate) fn is_served(&mut self, key: &str, freshness: Freshness) -> bool {
+        let (cache, object) = (self.cache.clone(), ObjectName::new("b", key));
+        let opened = Rc::new(Cell::new(None));
+        let slot = opened.clone();
+        self.executor.spawner().spawn(async move {
+            slot.set(Some(cache.open(&object, freshness, RetentionClass::Usual).await.is_ok()));
+        });
+        self.run(self.now + secs(600), || opened.get().is_some());
+        opened.get().expect("it is answered")
     }
 
     /// Replays removals that were recorded while a device was away. Returns the device's time.

@@ -126,7 +126,8 @@ async fn slow_uploads_of_one_client_leave_permits_to_others() {
     assert_eq!(put(elsewhere, OTHER).await, 200);
     let parts = Ask::new("PUT", "/b/k?partNumber=1&uploadId=1").body("x");
     assert_eq!(ask(world.address, parts).await.status, 503, "parts count as well");
-    assert_eq!(world.gateway.stats().writes_refused.get(), 3);
+    let stats = world.gateway.stats();
+    assert_eq!((stats.writes_refused.get(), stats.writes_refused_by_client.get()), (3, 3));
     drop(slow);
     eventually("uploads have ended", || world.gateway.stats().connections_open() == 0).await;
     while put(here, ACCESS_KEY).await != 200 {}

@@ -225,6 +225,11 @@ const GATEWAY: &[Metric<GatewayStats>] = &[
     counter("zonal_gateway_writes_refused_total", "Writes that got no permit in time", |s| {
         s.writes_refused.get()
     }),
+    counter(
+        "zonal_gateway_writes_refused_by_client_total",
+        "Writes whose address or access key had its share of permits",
+        |s| s.writes_refused_by_client.get(),
+    ),
     counter("zonal_gateway_connections_timed_out_total", "Connections closed by a timeout", |s| {
         s.connections_timed_out.get()
     }),

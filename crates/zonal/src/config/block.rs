@@ -10,7 +10,7 @@ use zonal_block::{Export, MapMemory};
 use zonal_hostdev::DeviceSpec;
 
 use super::admin_access::host_names;
-use super::check::{Checked, address, given, parsed, text};
+use super::check::{Checked, address, given, parsed, percent, text};
 use super::error_position::placed;
 use super::layers::{gathered, table};
 use super::{ConfigError, Log, log, variables};
@@ -210,7 +210,11 @@ fn check(file: &File) -> Checked<BlockConfig> {
         data_dir: given("data-dir", data_dir)?.into(),
         devices: devices(block)?,
         exports: exports(block.exports.as_deref().unwrap_or_default())?,
-        spare_percent: spare(given("block.spare", &block.spare)?)?,
+        spare_percent: percent(
+            "block.spare",
+            given("block.spare", &block.spare)?,
+            SPARE_PERCENT_MAX,
+        )?,
         memory: memory(&block.memory)?,
         map_memory: map_memory(&block.map_memory)?,
         socket: Some(text(&nbd.socket)).filter(|path| !path.is_empty()).map(PathBuf::from),
@@ -271,13 +275,6 @@ fn export(text: &str) -> Result<Export, String> {
     Ok(Export { name, tenant, blocks: size.blocks_ceil() })
 }
 
-fn spare(text: &str) -> Checked<u8> {
-    let percent = text.strip_suffix('%').and_then(|number| number.trim().parse().ok());
-    percent.filter(|percent| (1..=90).contains(percent)).ok_or_else(|| {
-        ConfigError::new("block.spare", format!("{text:?}: write 1% to 90%, such as 10%"))
-    })
-}
-
 fn map_memory(value: &Option<String>) -> Checked<MapMemory> {
     match given("block.map-memory", value)? {
         "all" => Ok(MapMemory::Whole),
@@ -305,6 +302,9 @@ fn connections(value: &Option<String>) -> Checked<usize> {
 
 /// Largest configurable number of connections. Each may need 32 MiB of memory and more.
 const CONNECTIONS_MAX: usize = 4096;
+
+/// With more spare space, exports would get too little of the device.
+const SPARE_PERCENT_MAX: u8 = 90;
 
 #[cfg(test)]
 mod tests {

@@ -144,6 +144,20 @@ pub(super) fn count(key: &'static str, value: Option<u32>) -> Checked<usize> {
     }
 }
 
+/// Parses a share of something: a whole percentage from 1% to this maximum.
+pub(super) fn percent(key: &'static str, text: &str, max: u8) -> Checked<u8> {
+    let percent = text.strip_suffix('%').and_then(|number| number.parse().ok());
+    percent.filter(|percent| (1..=max).contains(percent)).ok_or_else(|| {
+        ConfigError::new(key, format!("{text:?}: write a share from 1% to {max}%, such as 10%"))
+    })
+}
+
+/// Parses a share of a limit; at least one.
+fn share(key: &'static str, value: &Option<String>, of: usize) -> Checked<usize> {
+    let percent = percent(key, given(key, value)?, 100)?;
+    Ok((of * usize::from(percent) / 100).max(1))
+}
+
 /// Secret of a section: the value itself, or the first line of a file.
 pub(super) fn secret(
     (key, value): (&'static str, &Option<String>),
@@ -380,14 +394,21 @@ fn access(access: &raw::Access) -> Checked<AccessRules> {
 }
 
 fn limits(limits: &raw::Limits) -> Checked<zonal_gateway::Limits> {
+    let connections_max = count("limits.connections", limits.connections)?;
+    let writes_max = count("limits.writes", limits.writes)?;
     Ok(zonal_gateway::Limits {
-        connections_max: count("limits.connections", limits.connections)?,
-        connections_per_address: count(
+        connections_max,
+        connections_per_address: share(
             "limits.connections-per-address",
-            limits.connections_per_address,
+            &limits.connections_per_address,
+            connections_max,
         )?,
-        writes_max: count("limits.writes", limits.writes)?,
-        writes_per_client: count("limits.writes-per-client", limits.writes_per_client)?,
+        writes_max,
+        writes_per_client: share(
+            "limits.writes-per-client",
+            &limits.writes_per_client,
+            writes_max,
+        )?,
         idle: time("limits.idle", &limits.idle)?,
         head: time("limits.head", &limits.head)?,
         write: time("limits.write", &limits.write)?,

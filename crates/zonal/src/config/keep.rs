@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use zonal_gateway::{Keep, KeepRules};
 
-use super::check::{Checked, given};
+use super::check::{Checked, given, percent};
 use super::prefix::{each_once, prefix_of};
 use super::{ConfigError, Retention, raw};
 use crate::pins;
 
 /// Largest share of a device that may be pinned, in percent: with more, reclaim would free too
 /// little per zone.
-const PINNED_PERCENT_MAX: u32 = 75;
+const PINNED_PERCENT_MAX: u8 = 75;
 
 pub(super) fn checked(keep: &raw::Keep, data_dir: &str) -> Checked<Retention> {
     let mut rules = KeepRules::all(Keep::Policy);
@@ -26,13 +26,8 @@ pub(super) fn checked(keep: &raw::Keep, data_dir: &str) -> Checked<Retention> {
         let prefix = prefix_of(prefix).map_err(|why| ConfigError::new("keep.rules", why))?;
         rules = rules.with(prefix, keep);
     }
-    let text = given("keep.pinned", &keep.pinned)?;
-    let percent = text.strip_suffix('%').and_then(|number| number.parse().ok());
-    let percent = percent.filter(|percent| (1..=PINNED_PERCENT_MAX).contains(percent));
-    let pinned_percent = percent.ok_or_else(|| {
-        let why = format!("{text:?}: write a share from 1% to {PINNED_PERCENT_MAX}%");
-        ConfigError::new("keep.pinned", why)
-    })?;
+    let pinned = given("keep.pinned", &keep.pinned)?;
+    let pinned_percent = percent("keep.pinned", pinned, PINNED_PERCENT_MAX)?.into();
     let named = keep.pins_file.as_ref().filter(|path| !path.is_empty());
     let pins_file = named.map_or_else(|| Path::new(data_dir).join("pins"), PathBuf::from);
     let pins = pins::read(&pins_file).map_err(|why| ConfigError::new("keep.pins-file", why))?;

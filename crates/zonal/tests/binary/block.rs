@@ -244,7 +244,7 @@ fn what_cannot_be_meant_or_done_is_refused_with_what_to_do() {
         (2, "block.exports: \"a=8KiB\": duplicate export name"),
     );
     refused(&with(&["--export", "a=1TiB"]), (2, "the exports want 1TiB together"));
-    refused(&with(&["--spare", "0%"]), (2, "block.spare: \"0%\": write 1% to 90%"));
+    refused(&with(&["--spare", "0%"]), (2, "block.spare: \"0%\": write a share from 1% to 90%"));
     refused(&with(&["--connections", "0"]), (2, "nbd.connections: \"0\": write a number"));
     refused(&with(&["--memory", "1MiB"]), (2, "block.memory: 1MiB is too small"));
     assert!(!folder.join("capacity").exists(), "nothing was made");

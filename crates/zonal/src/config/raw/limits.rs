@@ -10,23 +10,23 @@ pub(crate) struct Limits {
     /// Maximum number of open client connections
     #[arg(long = "limits-connections", value_name = "N", env = "ZONAL_LIMITS_CONNECTIONS")]
     pub(crate) connections: Option<u32>,
-    /// Maximum number of open connections of one client address (IPv6: of one /64 network)
+    /// Share of `connections` for one client address (IPv6: for one /64 network)
     #[arg(
         long = "limits-connections-per-address",
-        value_name = "N",
+        value_name = "SHARE",
         env = "ZONAL_LIMITS_CONNECTIONS_PER_ADDRESS"
     )]
-    pub(crate) connections_per_address: Option<u32>,
+    pub(crate) connections_per_address: Option<String>,
     /// Maximum number of concurrent forwarded writes
     #[arg(long = "limits-writes", value_name = "N", env = "ZONAL_LIMITS_WRITES")]
     pub(crate) writes: Option<u32>,
-    /// Maximum number of these of one client address, and of one access key
+    /// Share of `writes` for one client address, and for one access key
     #[arg(
         long = "limits-writes-per-client",
-        value_name = "N",
+        value_name = "SHARE",
         env = "ZONAL_LIMITS_WRITES_PER_CLIENT"
     )]
-    pub(crate) writes_per_client: Option<u32>,
+    pub(crate) writes_per_client: Option<String>,
     /// Keep-alive timeout: silence between two requests on a connection
     #[arg(long = "limits-idle", value_name = "TIME", env = "ZONAL_LIMITS_IDLE")]
     pub(crate) idle: Option<String>,

@@ -30,6 +30,14 @@ fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
         "FILE: line 3: limits.connections: invalid type: string \"4096\", expected u32",
     );
     check_file(
+        "[limits]\nconnections-per-address = '200%'\n",
+        "FILE: line 2: limits.connections-per-address: \"200%\": write a share from 1% to 100%, such as 10%",
+    );
+    check_file(
+        "[limits]\nwrites-per-client = 128\n",
+        "FILE: line 2: limits.writes-per-client: invalid type: integer `128`, expected a string",
+    );
+    check_file(
         "[[device]]\nchunk = '64KiB'\n[[device]]\nspec = 'file:a'\nchunk = '100KiB'\n",
         "FILE: line 5: device.chunk: 100KiB: write a power of two from 4KiB to 32MiB",
     );

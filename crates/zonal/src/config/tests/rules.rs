@@ -33,8 +33,14 @@ fn a_prefix_may_be_kept_in_another_way() {
             "keep.rules: the prefix \"/a\" is not of the form BUCKET/KEY, such as lake/dim/: the \
              prefix begins with a slash",
         ),
-        (["--keep-pinned", "80%"], "keep.pinned: \"80%\": write a share from 1% to 75%"),
-        (["--keep-pinned", "0.5"], "keep.pinned: \"0.5\": write a share from 1% to 75%"),
+        (
+            ["--keep-pinned", "80%"],
+            "keep.pinned: \"80%\": write a share from 1% to 75%, such as 10%",
+        ),
+        (
+            ["--keep-pinned", "0.5"],
+            "keep.pinned: \"0.5\": write a share from 1% to 75%, such as 10%",
+        ),
     ] {
         check_flags(&words, said);
     }
@@ -176,4 +182,16 @@ fn a_rule_that_could_match_nothing_is_refused() {
     for prefix in ["lake/a=b,c/", "lake/year=2026, month=1/"] {
         assert!(load(&["--keep-rule", &format!("{prefix}=pin")]).is_ok(), "{prefix}");
     }
+}
+
+#[test]
+fn shares_are_of_the_limits_that_are_configured() {
+    let of = |words: &[&str]| {
+        let limits = load(words).unwrap().limits;
+        (limits.connections_per_address, limits.writes_per_client)
+    };
+    assert_eq!(of(&[]), (2048, 128));
+    assert_eq!(of(&["--limits-connections", "100", "--limits-writes", "1"]), (50, 1));
+    let words = ["--limits-connections-per-address", "100%", "--limits-writes-per-client", "10%"];
+    assert_eq!(of(&words), (4096, 25));
 }
