@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -67,7 +68,7 @@ pub(crate) fn outgoing(
     if let Payload::Chunks(_, chain) = payload {
         request.extensions.insert(*chain);
     }
-    let upload = Upload::new(body, gateway.config().limits.upload, gateway.stats().clone());
+    let upload = Upload::new(gateway, &request, body);
     Request::from_parts(request, upload.boxed_unsync())
 }
 
@@ -80,7 +81,7 @@ pub(crate) fn as_signed(
 ) -> Request<BoxBody> {
     request.extensions.insert(requester);
     request.extensions.insert(PassThroughSigned { bucket: bucket.into() });
-    let upload = Upload::new(body, gateway.config().limits.upload, gateway.stats().clone());
+    let upload = Upload::new(gateway, &request, body);
     Request::from_parts(request, upload.boxed_unsync())
 }
 
@@ -122,6 +123,18 @@ pub(crate) fn failed(error: OriginError) -> S3Error {
 /// over a line of 128 kbit/s are faster.
 const UPLOAD_BYTES_PER_SECOND_MIN: u64 = 1 << 10;
 
+/// Whether a request body is being sent to the origin, in the extensions of its request. An origin
+/// may answer before it has taken the body. The client has to learn from the response that its
+/// connection ends then: the rest of the body is never read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UploadProgress(Arc<AtomicBool>);
+
+impl UploadProgress {
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// Request body on its way to the origin. It fails when the client is silent for too long at once,
 /// or for too long in total for the bytes it has sent. Time that the origin takes does not count.
 struct Upload {
@@ -131,6 +144,7 @@ struct Upload {
     /// Sum of all earlier waits.
     waited: Duration,
     received_bytes: u64,
+    progress: UploadProgress,
     stats: Arc<Stats>,
 }
 
@@ -153,9 +167,12 @@ impl fmt::Display for Silent {
 impl Error for Silent {}
 
 impl Upload {
-    fn new(body: Incoming, patience: Duration, stats: Arc<Stats>) -> Self {
+    fn new(gateway: &Gateway, request: &Parts, body: Incoming) -> Self {
+        let (patience, stats) = (gateway.config().limits.upload, gateway.stats().clone());
+        let progress = request.extensions.get::<UploadProgress>().cloned().unwrap_or_default();
+        progress.0.store(!body.is_end_stream(), Ordering::Relaxed);
         let waited = Duration::ZERO;
-        Self { body, patience, silence: None, waited, received_bytes: 0, stats }
+        Self { body, patience, silence: None, waited, received_bytes: 0, progress, stats }
     }
 
     /// Pending while the client may still be waited for.
@@ -186,6 +203,9 @@ impl Body for Upload {
         }
         if let Some(Ok(frame)) = &frame {
             self.received_bytes += frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
+        }
+        if frame.is_none() || self.body.is_end_stream() {
+            self.progress.0.store(false, Ordering::Relaxed);
         }
         Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)))
     }

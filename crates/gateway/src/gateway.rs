@@ -36,7 +36,7 @@ use crate::copy_source::BadCopySource;
 use crate::delete_objects::delete_objects;
 use crate::error;
 use crate::fair_semaphore::{ClientId, PermitRefused};
-use crate::forward::{self, forward};
+use crate::forward::{self, UploadProgress, forward};
 use crate::framing::{self, After};
 use crate::list_buckets::list_buckets;
 use crate::operation::Operation;
@@ -241,7 +241,11 @@ impl Gateway {
         request: Request<Incoming>,
         (client, exchange): (SocketAddr, ExchangeGuard),
     ) -> Response<ResponseBody> {
-        let (request, body) = request.into_parts();
+        let (mut request, body) = request.into_parts();
+        let upload = UploadProgress::default();
+        if !body.is_end_stream() {
+            request.extensions.insert(upload.clone());
+        }
         let (uri, method) = (request.uri.clone(), request.method.clone());
         let id = self.next_request_id();
         let log = self.config().access_log.as_ref();
@@ -259,7 +263,7 @@ impl Gateway {
         if is_bad && self.config().authorization == Authorization::Keys {
             self.name_region(&mut answer.headers);
         }
-        if is_last {
+        if is_last || upload.is_under_way() {
             answer.headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         self.finish(answer, exchange, line)

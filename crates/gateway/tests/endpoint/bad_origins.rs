@@ -99,6 +99,27 @@ async fn when_the_origin_is_away_the_answer_says_so() {
     assert_eq!((head.status, head.body.len()), (503, 0));
 }
 
+/// Regression: an origin that answered before it had taken the body made Zonal close the client's
+/// connection without a word, so the next request on it got no answer.
+#[tokio::test]
+async fn an_answer_before_the_end_of_an_upload_says_that_the_connection_ends() {
+    let held = Arc::new(Notify::new());
+    let origin = scripted(move |_| {
+        let refusal = "HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\n\r\n";
+        vec![Step::Send(refusal.into()), Step::Wait(held.clone())]
+    })
+    .await;
+    let world = World::over_origin(origin, Freshness::Immutable).await;
+    let mut client = Connection::open(world.address).await;
+    let wire = Ask::new("PUT", "/b/k").body(pattern(MIB, 0)).signed();
+    client.send(&wire[..wire.len() - 1]).await;
+    let answer = client.answer(&Method::PUT).await.unwrap();
+    assert_eq!((answer.status, answer.header("connection")), (503, "close"));
+    let whole = Ask::new("PUT", "/b/k").body("x");
+    let answer = Connection::open(world.address).await.ask(whole).await;
+    assert!(answer.status == 503 && !answer.has("connection"));
+}
+
 #[tokio::test]
 async fn an_answer_whose_rest_cannot_be_had_is_cut_and_not_kept() {
     let whole = Arc::new(AtomicBool::new(false));
