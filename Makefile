@@ -11,7 +11,7 @@ KEEPING := $(if $(KEEP_TIMES),--keep-times)
 MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
 
 .DEFAULT_GOAL := help
-.PHONY: help run lab test test-all release test-zoned zoned-f2fs conformance clients attacks damage tables soak bench toolchain
+.PHONY: help run lab test test-all release test-zoned zoned-f2fs conformance clients attacks damage tables soak soak-serve bench toolchain
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 18
@@ -75,6 +75,11 @@ tables: toolchain ## Parquet queries with and without Zonal, 10 minutes; writes 
 	  mv .tools/toxiproxy/server .tools/bin/toxiproxy; }
 	@$(CARGO) build --release --package zonal
 	@.tools/venv/bin/python tests/clients/tables.py --zonal target/release/zonal --report docs/results/tables.md
+
+soak-serve: toolchain ## `zonal serve` for half an hour with faults of everything, kills and stalled clients; writes docs/results/soak.md
+	@$(CARGO) xtask setup
+	@$(CARGO) xtask ci build
+	@.tools/venv/bin/python tests/soak --zonal target/gate/zonal --report docs/results/soak.md
 
 soak: toolchain ## 215,000 simulated histories, 500 for each policy, 500 kills, all slow tests: hours
 	@ZONAL_SIM_SEEDS=200000 ZONAL_SIM_DRIVE_SEEDS=10000 ZONAL_SIM_POLICY_SEEDS=500 $(CARGO) test --profile soak --package zonal-sim --test seeds -- --nocapture

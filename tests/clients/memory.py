@@ -108,6 +108,7 @@ class Scene:
         command += ["--device", f"file:{self.folder}/device?size=4GiB", "--shards", SHARDS]
         command += ["--buffers", f"{BUFFERS // MIB}MiB", "--dram", f"{DRAM // MIB}MiB"]
         command += ["--origin", origin, "--freshness", "immutable"]
+        command += ["--origin-credentials", "anonymous"] if origin.startswith("s3:") else []
         command += ["--access-key", KEYS.access_key, "--secret-key", KEYS.secret_key]
         command += ["--data-dir", self.folder / "data", *servers.https_options(self.certificates), *words]
         log = self.folder / "zonal.log"
@@ -235,7 +236,9 @@ def crowd(scene, count, object_bytes):
         [ask] = requests(endpoint, ["one"])
         lengths = read_together(endpoint, ask, count)
         asked = origin.asked("GET").total(), origin.asked("HEAD").total()
-        if asked != (stripes, 1):
+        # A fetch ends when all its readers pause for two seconds, as they do on a busy machine. The next reader that
+        # goes on asks for the rest.
+        if not stripes <= asked[0] <= 3 * stripes or asked[1] != 1:
             scene.complaints.append(f"{asked} GET and HEAD at the origin for {stripes} stripes")
         if set(lengths) != {object_bytes}:
             scene.complaints.append(f"answers of {set(lengths)} bytes")

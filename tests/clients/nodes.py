@@ -216,6 +216,7 @@ class Test:
         words = ["ip", "netns", "exec", name, self.zonal, "serve"]
         words += ["--device", f"file:{self.folder}/{name}?size=512MiB", "--shards", "1"]
         words += ["--origin", f"s3:http://{HUB}:{self.origin.port}?region={servers.REGION}"]
+        words += ["--origin-credentials", "anonymous"]
         words += ["--listen", f"{address}:{PORT}", "--admin", f"{address}:{ADMIN_PORT}"]
         words += ["--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY]
         words += ["--freshness", "immutable", "--data-dir", f"{self.folder}/{name}.data"]

@@ -96,7 +96,7 @@ const fn rest(name: &'static str, holds: &'static str, run: fn(&Path) -> Outcome
 }
 
 /// Cheap stages come first, so that a slip shows within seconds.
-const STAGES: [Stage; 28] = [
+const STAGES: [Stage; 29] = [
     test("fmt", "the code is formatted", cargo::fmt),
     test("tidy", "text rules: prose, paths, metrics, golden bytes", tidy_stage),
     test("spelling", "no known misspelling in code and pages", clients::spelling),
@@ -122,6 +122,7 @@ const STAGES: [Stage; 28] = [
     rest("sdks", "reads of the Java and JavaScript SDKs are hits", clients::sdks),
     rest("https", "all clients over HTTPS, in part", clients::https),
     rest("writers", "one response is one version", clients::writers),
+    rest("soak", "answers stay right while everything fails", clients::soak),
     rest("conformance", "an S3 test suite has equal results through Zonal", clients::conformance),
     rest("nodes", "three nodes behind HAProxy, one fails", clients::nodes),
     rest("memory", "memory stays within the documented bounds", clients::memory),

@@ -90,6 +90,7 @@ fn fault(error: &OriginError) -> OriginFault {
         OriginError::Failed(refusal) => OriginFault::Status(refusal.status),
         OriginError::Redirected { .. } => OriginFault::Status(MOVED),
         OriginError::Unreachable { .. }
+        | OriginError::NoCredentials { .. }
         | OriginError::Untrusted { .. }
         | OriginError::Stalled { waited_for: Wait::Answer, .. } => OriginFault::Unreachable,
         OriginError::Stalled { waited_for: Wait::Body, .. }

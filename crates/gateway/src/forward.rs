@@ -103,9 +103,9 @@ pub(crate) fn failed(error: OriginError) -> S3Error {
         OriginError::Denied(refusal) => {
             S3Error::new(StatusCode::FORBIDDEN, "AccessDenied", refusal.message)
         }
-        OriginError::Unreachable { .. } | OriginError::Stalled { .. } => {
-            S3Error::unavailable(error.to_string())
-        }
+        OriginError::Unreachable { .. }
+        | OriginError::NoCredentials { .. }
+        | OriginError::Stalled { .. } => S3Error::unavailable(error.to_string()),
         OriginError::CredentialsRejected(refusal) => error::bad_gateway(format!(
             "The origin rejected the cache's credentials ({}). The request is valid: the operator \
              of the cache must correct the credentials.",

@@ -57,6 +57,12 @@ pub enum OriginError {
     /// Zonal's keys, token or clock are wrong, so every request fails. The client is not at fault;
     /// the operator must act.
     CredentialsRejected(ErrorResponse),
+    /// Zonal has no credentials for the origin yet, so no request was sent. The operator must act,
+    /// or a provider of credentials answer.
+    NoCredentials {
+        /// Why no provider has any.
+        why: String,
+    },
     /// 412, or an answer with another ETag or size: the version is gone. Discard it and request the
     /// head again.
     Changed,
@@ -132,7 +138,7 @@ impl OriginError {
     pub(crate) const fn kind_index(&self) -> Option<usize> {
         match self {
             Self::Denied(_) => Some(0),
-            Self::CredentialsRejected(_) => Some(1),
+            Self::CredentialsRejected(_) | Self::NoCredentials { .. } => Some(1),
             Self::Throttled { .. } => Some(2),
             Self::Redirected { .. } => Some(3),
             Self::Failed(refusal) if refusal.is_failure() => Some(4),
@@ -154,6 +160,7 @@ impl OriginError {
     pub const fn is_trouble(&self) -> bool {
         match self {
             Self::CredentialsRejected(_)
+            | Self::NoCredentials { .. }
             | Self::Redirected { .. }
             | Self::Unreachable { .. }
             | Self::Untrusted { .. }
@@ -232,6 +239,9 @@ impl fmt::Display for OriginError {
             Self::Denied(refusal) => write!(f, "the origin denied access ({refusal})"),
             Self::CredentialsRejected(refusal) => {
                 write!(f, "the origin rejects Zonal's credentials ({refusal})")
+            }
+            Self::NoCredentials { why } => {
+                write!(f, "Zonal has no credentials for the origin: {why}")
             }
             Self::Changed => f.write_str("the object has changed at the origin"),
             Self::RangeNotSatisfiable => {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use http::{Method, Request, Response};
 use zonal_s3::BoxBody;
@@ -13,6 +14,7 @@ use crate::body::OriginBody;
 use crate::circuit_breaker::{Attempt, CircuitBreaker};
 use crate::error::{ErrorResponse, OriginError};
 use crate::object::{ObjectHead, ObjectName};
+use crate::s3::SigningKeys;
 use crate::stats::{Counter, Stats};
 
 /// Request ID, in the extensions of a forwarded request. Error documents that an origin generates
@@ -75,6 +77,11 @@ pub trait ObjectStore: fmt::Debug + Send + Sync + Any {
         false
     }
 
+    /// The keys that sign Zonal's requests, if the store has some that can be renewed.
+    fn keys(&self) -> Option<Arc<SigningKeys>> {
+        None
+    }
+
     /// True if the store can be asked for one version of an object.
     fn keeps_versions(&self) -> bool {
         false
@@ -134,6 +141,12 @@ impl Origin {
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.0.is_read_only()
+    }
+
+    /// The keys that sign Zonal's requests, for S3 endpoints.
+    #[must_use]
+    pub fn keys(&self) -> Option<Arc<SigningKeys>> {
+        self.0.keys()
     }
 
     /// True if the origin can be asked for one version of an object. Whether a bucket keeps versions

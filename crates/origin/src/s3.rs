@@ -23,11 +23,13 @@ mod head;
 mod pass_through;
 mod probe;
 mod response_validation;
+mod signing_keys;
 mod upload;
 mod uploads;
 
 pub use endpoint::{Addressing, Endpoint, EndpointError};
 pub(crate) use error_mapping::meaning;
+pub use signing_keys::{KeyOrigin, SigningKeys};
 
 use std::any::Any;
 use std::fmt;
@@ -35,12 +37,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use zonal_s3::BoxBody;
-use zonal_s3::sigv4::{Credentials, Signer, encode_query_value};
+use zonal_s3::sigv4::{Credentials, encode_query_value};
 
 use crate::body::OriginBody;
 use crate::ca_roots::roots_for;
@@ -56,8 +58,7 @@ use crate::stats::Stats;
 pub struct S3Origin {
     client: ArcSwap<client::Client>,
     endpoint: Endpoint,
-    /// Signer of requests. Empty: requests are anonymous.
-    signer: ArcSwapOption<Signer>,
+    keys: ArcSwap<SigningKeys>,
     limits: OriginLimits,
     concurrency: ConcurrencyLimits,
     proven: buckets::Buckets,
@@ -113,27 +114,36 @@ impl S3Origin {
         credentials: Option<Credentials>,
         limits: OriginLimits,
     ) -> Result<Self, S3OpenError> {
+        let keys = SigningKeys::fixed(credentials, region);
+        let keys = keys.map_err(S3OpenError::UnusableCredentials)?;
+        Self::with_keys(endpoint, Arc::new(keys), limits)
+    }
+
+    /// Creates an origin whose keys may be renewed, without sending a request.
+    ///
+    /// # Errors
+    /// HTTPS without root certificates.
+    pub fn with_keys(
+        endpoint: Endpoint,
+        keys: Arc<SigningKeys>,
+        limits: OriginLimits,
+    ) -> Result<Self, S3OpenError> {
         let roots = roots_for(endpoint.scheme(), limits.ca_roots.as_ref());
         let roots = roots.map_err(S3OpenError::NoRootCertificates)?;
-        Self::with_roots(endpoint, region, credentials, limits, roots)
+        Ok(Self::with_roots(endpoint, keys, limits, roots))
     }
 
     fn with_roots(
         endpoint: Endpoint,
-        region: String,
-        credentials: Option<Credentials>,
+        keys: Arc<SigningKeys>,
         limits: OriginLimits,
         roots: rustls::RootCertStore,
-    ) -> Result<Self, S3OpenError> {
-        let signer = credentials
-            .map(|credentials| Signer::new(credentials, region))
-            .transpose()
-            .map_err(S3OpenError::UnusableCredentials)?;
+    ) -> Self {
         let stats = Arc::<Stats>::default();
-        Ok(Self {
+        Self {
             client: ArcSwap::from_pointee(client::connect_with(roots, &limits)),
             endpoint,
-            signer: ArcSwapOption::new(signer.map(Arc::new)),
+            keys: ArcSwap::new(keys),
             concurrency: ConcurrencyLimits::new(&limits),
             // Permits of ranges and of heads.
             reads: Reads::new(2 * limits.concurrent_reads, &limits, stats.clone()),
@@ -144,7 +154,7 @@ impl S3Origin {
             proven_uploads: uploads::VerifiedUploads::default(),
             let_in_at: Mutex::default(),
             stats,
-        })
+        }
     }
 
     /// Marks configured names as buckets, so that they need no proof.
@@ -210,9 +220,15 @@ impl ObjectStore for S3Origin {
     fn take_credentials(&self, other: &dyn ObjectStore) {
         let other: &dyn Any = other;
         if let Some(other) = other.downcast_ref::<Self>() {
-            self.signer.store(other.signer.load_full());
+            let keys = other.keys.load_full();
+            keys.adopt(&self.keys.load());
+            self.keys.store(keys);
             self.client.store(other.client.load_full());
         }
+    }
+
+    fn keys(&self) -> Option<Arc<SigningKeys>> {
+        Some(self.keys.load_full())
     }
 
     fn keeps_versions(&self) -> bool {

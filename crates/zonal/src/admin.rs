@@ -228,6 +228,7 @@ impl Admin {
         if let Some(node) = self.node.get() {
             readiness.origin_trouble = origin_health::of_all(&node.origins);
             readiness.silent_origins = origin_health::silent(&node.origins);
+            readiness.origin_credentials = origin_health::credentials(&node.origins);
         }
         let status = match readiness.ready {
             true => StatusCode::OK,

@@ -10,6 +10,7 @@ mod block;
 mod check;
 mod chunk;
 mod client;
+mod credentials;
 mod error_position;
 mod freshness;
 mod keep;
@@ -32,6 +33,7 @@ use std::sync::Arc;
 
 use tracing_subscriber::filter::Targets;
 use zonal_base::{Bytes, Nanos};
+use zonal_credentials::{AssumedRole, CredentialSource};
 use zonal_gateway::{
     AccessRules, Authorization, Certificate, Domains, FreshnessRules, Keep, KeepRules, Pins,
     VendorHeaders, WouldRefuse,
@@ -125,15 +127,39 @@ pub(crate) struct Origin {
     pub(crate) buckets: Vec<String>,
     /// Path segments that are not buckets of this origin.
     pub(crate) reserved: Vec<String>,
-    /// SigV4 credentials; `None`: requests are not signed.
-    pub(crate) credentials: Option<Credentials>,
-    /// The credentials come from AWS's standard environment variables, not from Zonal's
-    /// configuration.
-    pub(crate) has_keys_of_environment: bool,
+    pub(crate) keys: OriginKeys,
     /// A named file holds the access key, its secret or the certificate authorities, so a reload
     /// may change them.
     pub(crate) has_file: bool,
     pub(crate) limits: zonal_origin::OriginLimits,
+}
+
+/// Keys for signing the requests to an origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OriginKeys {
+    /// No keys: an S3 endpoint gets unsigned requests. Other origins have their keys in the spec.
+    Anonymous,
+    /// These keys, for ever.
+    Static(Credentials),
+    /// Keys that providers have, and renew.
+    Renewed {
+        source: CredentialSource,
+        role: Option<AssumedRole>,
+        /// `AWS_ACCESS_KEY_ID`, if the source may take it.
+        of_environment: Option<String>,
+    },
+}
+
+impl OriginKeys {
+    /// The access key that is known before any provider is asked.
+    pub(crate) fn access_key(&self) -> Option<&str> {
+        match self {
+            Self::Anonymous => None,
+            Self::Static(keys) => Some(&keys.access_key),
+            Self::Renewed { source: CredentialSource::Static(keys), .. } => Some(&keys.access_key),
+            Self::Renewed { of_environment, .. } => of_environment.as_deref(),
+        }
+    }
 }
 
 impl Origin {
@@ -143,8 +169,7 @@ impl Origin {
         Self {
             limits: zonal_origin::OriginLimits { ca_roots: None, ..self.limits.clone() },
             spec: self.spec.as_ref().map(OriginSpec::without_keys),
-            credentials: None,
-            has_keys_of_environment: false,
+            keys: OriginKeys::Anonymous,
             has_file: false,
             ..self.clone()
         }

@@ -39,6 +39,11 @@ pub(super) fn writers(root: &Path) -> Outcome {
     run(root, &["versitygw"], "clients/writers.py", &[])
 }
 
+/// Faults of everything for a minute; `make soak-serve` takes half an hour.
+pub(super) fn soak(root: &Path) -> Outcome {
+    run(root, &[], "soak", &["--minutes", "1.2"])
+}
+
 /// Part of an S3 server's own suite; `make conformance` runs it all.
 pub(super) fn conformance(root: &Path) -> Outcome {
     run(root, &["versitygw"], "clients/conformance.py", &["--core"])

@@ -63,7 +63,7 @@ impl S3Origin {
     pub(super) fn is_in_doubt(&self, bucket: &str, key: &str) -> bool {
         !key.is_empty()
             && self.endpoint.addressing() == Addressing::PathStyle
-            && self.signer.load().is_some()
+            && !self.keys.load().are_anonymous()
             && !self.proven.has(bucket)
     }
 

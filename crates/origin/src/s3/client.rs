@@ -1,6 +1,6 @@
 //! HTTP client: sends signed requests within the limits.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -9,7 +9,7 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::RootCertStore;
-use zonal_s3::sigv4::{EMPTY_SHA256, Timestamp};
+use zonal_s3::sigv4::EMPTY_SHA256;
 use zonal_s3::{BoxBody, full_body};
 
 use super::S3Origin;
@@ -58,15 +58,22 @@ impl S3Origin {
         self.reads.ask(|| self.attempt(request())).await
     }
 
-    /// Sends a request without a body once, with a timeout.
+    /// Sends a request without a body once, with a timeout; twice if its keys were renewed
+    /// meanwhile.
     pub(super) async fn attempt(
         &self,
         request: Request<()>,
     ) -> Result<Response<Incoming>, OriginError> {
-        let (mut parts, ()) = request.into_parts();
-        if let Some(signer) = &*self.signer.load() {
-            signer.sign(Timestamp::from_system_time(SystemTime::now()), &mut parts, EMPTY_SHA256);
+        let mut renewal = self.keys.load().watch();
+        match self.attempt_once(request.clone()).await {
+            Err(error) if renewal.mends(&error, true).await => self.attempt_once(request).await,
+            answer => answer,
         }
+    }
+
+    async fn attempt_once(&self, request: Request<()>) -> Result<Response<Incoming>, OriginError> {
+        let (mut parts, ()) = request.into_parts();
+        self.keys.load().sign(&mut parts, EMPTY_SHA256)?;
         let request = Request::from_parts(parts, full_body(""));
         let whole = async {
             let answer = self.client.load().request(request);

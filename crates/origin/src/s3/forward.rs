@@ -11,7 +11,6 @@
 //! 6. Return the answer, without the headers of Zonal's own connection.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, DATE, ETAG, EXPECT, HOST};
 use http::request::Parts;
@@ -19,7 +18,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use zonal_s3::sigv4::{Timestamp, UNSIGNED_PAYLOAD, decode_path};
+use zonal_s3::sigv4::{UNSIGNED_PAYLOAD, decode_path};
 use zonal_s3::{BoxBody, S3Error, aws_chunked, full_body, hop_by_hop, payload_hash};
 
 use super::S3Origin;
@@ -31,6 +30,13 @@ use crate::concurrency::Permit;
 use crate::download::Download;
 use crate::error::{ErrorCode, OriginError, Wait};
 use crate::origin::{OfUpload, PassThroughSigned};
+
+/// Outcome of a forwarded request.
+enum Exchanged {
+    Answer(Response<Incoming>),
+    /// A refusal that concerns the client's request.
+    Refusal(Response<BoxBody>),
+}
 
 impl S3Origin {
     /// Forwards `request`, or passes it through if it is marked [`PassThroughSigned`].
@@ -75,20 +81,22 @@ impl S3Origin {
         if let Some(upload) = parts.extensions.get::<OfUpload>() {
             self.must_be_an_upload((&bucket, &key), &upload.id).await?;
         }
-        if let Some(signer) = &*self.signer.load() {
-            let now = Timestamp::from_system_time(SystemTime::now());
-            signer.sign(now, &mut parts, &payload_hash);
-        }
-
         let asked = ForwardedRequest::of(&parts);
-        let answer = match is_read && body.is_end_stream() {
-            true => self.send_read(parts).await?,
-            false => self.send(parts, body).await?,
-        };
-        let is_modified = answer.status() != StatusCode::NOT_MODIFIED || !asked.has_conditions;
-        if !answer.status().is_success() && is_modified {
-            return self.refused(&asked, answer).await;
+        let keys = self.keys.load_full();
+        let mut renewal = keys.watch();
+        let can_repeat = is_read && body.is_end_stream() && keys.are_renewable();
+        let again = can_repeat.then(|| parts.clone());
+        let mut answer = self.exchange(&asked, (parts, body), &payload_hash).await;
+        if let Err(error) = &answer
+            && renewal.mends(error, again.is_some()).await
+            && let Some(again) = again
+        {
+            answer = self.exchange(&asked, (again, full_body("")), &payload_hash).await;
         }
+        let answer = match answer? {
+            Exchanged::Answer(answer) => answer,
+            Exchanged::Refusal(refusal) => return Ok(refusal),
+        };
         asked.check(&answer)?;
         if is_in_doubt && is_read && !answer.headers().contains_key(ETAG) {
             self.must_be_a_bucket(&bucket).await?;
@@ -99,6 +107,29 @@ impl S3Origin {
         hop_by_hop::remove(&mut parts.headers);
         let body = Download::new(body, self.limits.stall, self.stats.clone(), permit);
         Ok(Response::from_parts(parts, body.boxed_unsync()))
+    }
+
+    /// Signs a request and sends it.
+    ///
+    /// # Errors
+    /// No answer, or a refusal that concerns Zonal.
+    async fn exchange(
+        &self,
+        asked: &ForwardedRequest,
+        (mut parts, body): (Parts, BoxBody),
+        payload_hash: &str,
+    ) -> Result<Exchanged, OriginError> {
+        self.keys.load().sign(&mut parts, payload_hash)?;
+        let is_read = matches!(parts.method, Method::GET | Method::HEAD);
+        let answer = match is_read && body.is_end_stream() {
+            true => self.send_read(parts).await?,
+            false => self.send(parts, body).await?,
+        };
+        let is_modified = answer.status() != StatusCode::NOT_MODIFIED || !asked.has_conditions;
+        if !answer.status().is_success() && is_modified {
+            return self.refused(asked, answer).await.map(Exchanged::Refusal);
+        }
+        Ok(Exchanged::Answer(answer))
     }
 
     /// Reads an error response, and returns it if it concerns the client's request.

@@ -39,7 +39,7 @@ impl S3Origin {
 
     /// True if requests are anonymous.
     fn is_nobody(&self) -> bool {
-        self.signer.load().is_none()
+        self.keys.load().are_anonymous()
     }
 
     async fn ask_for_buckets(&self) -> Result<(), OriginError> {

@@ -518,9 +518,8 @@ async fn https_works_with_a_trusted_certificate_and_only_with_one() {
     let endpoint: Endpoint = server.url().parse().unwrap();
     let open = |roots| {
         let limits = OriginLimits { retries: 0, ..limits() };
-        Origin::from(
-            S3Origin::with_roots(endpoint.clone(), String::new(), None, limits, roots).unwrap(),
-        )
+        let keys = Arc::new(SigningKeys::fixed(None, String::new()).unwrap());
+        Origin::from(S3Origin::with_roots(endpoint.clone(), keys, limits, roots))
     };
     assert_eq!(get(&open(roots)).await.unwrap(), b"2345");
     let result = get(&open(rustls::RootCertStore::empty())).await;

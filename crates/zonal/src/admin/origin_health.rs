@@ -8,10 +8,12 @@
 //! answered.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep};
 use zonal_origin::{Circuit, ConfiguredOrigin, OriginError, Origins};
+
+use super::readiness::CredentialReport;
 
 /// Pause between log lines, and between probes. 10 s: an origin that flaps writes at most six lines
 /// a minute.
@@ -103,6 +105,23 @@ pub(super) fn silent(origins: &Origins) -> Vec<String> {
     silent.map(|one| one.name.clone()).collect()
 }
 
+/// Where the credentials of the origins come from, of those whose providers renew them.
+pub(super) fn credentials(origins: &Origins) -> Vec<CredentialReport> {
+    let reports = origins.iter().filter_map(|one| {
+        let found = one.origin.keys()?.origin()?;
+        let left = |at: SystemTime| at.duration_since(SystemTime::now()).unwrap_or_default();
+        Some(CredentialReport {
+            origin: one.name.clone(),
+            provider: found.provider,
+            account: found.account,
+            role: found.role,
+            expires_in_s: found.expires_at.map(|at| left(at).as_secs()),
+            others: found.others.into_iter().collect(),
+        })
+    });
+    reports.collect()
+}
+
 /// Errors of all unhealthy origins, for people; `None` if all are healthy.
 pub(super) fn of_all(origins: &Origins) -> Option<String> {
     let is_one = origins.iter().count() == 1;
@@ -146,7 +165,8 @@ fn advice(error: &OriginError) -> &'static str {
         OriginError::CredentialsRejected(refusal) => match &*refusal.code {
             "RequestTimeTooSkewed" => "correct the clock of this machine",
             "ExpiredToken" | "TokenRefreshRequired" => {
-                "its session token has expired: restart with a new one"
+                "its session token has expired: configure a provider that renews it \
+                 (origin.credentials)"
             }
             _ => "check origin.access-key and origin.secret-key; SIGHUP reloads them from files",
         },

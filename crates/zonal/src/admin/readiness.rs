@@ -1,5 +1,7 @@
 //! Readiness probe: whether a load balancer should send requests to this node, and why not.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 /// Life cycle of the server.
@@ -41,6 +43,23 @@ pub(super) struct Readiness {
     pub(super) origin_trouble: Option<String>,
     /// Origins that answer nothing: requests for them fail at once, until a probe is answered.
     pub(super) silent_origins: Vec<String>,
+    /// Where the credentials of the origins come from, of those whose providers renew them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) origin_credentials: Vec<CredentialReport>,
+}
+
+/// Where the credentials of one origin come from. It has no secret.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct CredentialReport {
+    pub(super) origin: String,
+    /// The provider that has the credentials; `None` while none has.
+    pub(super) provider: Option<String>,
+    pub(super) account: Option<String>,
+    pub(super) role: Option<String>,
+    /// Seconds until the credentials expire.
+    pub(super) expires_in_s: Option<u64>,
+    /// Why the other providers have none.
+    pub(super) others: BTreeMap<String, String>,
 }
 
 /// Decides readiness. `shares` is `None` if a shard did not answer in time.
@@ -72,6 +91,7 @@ pub(super) fn judge(phase: Phase, shares: Option<&[ShardState]>, devices: &[Stri
         isolated_devices,
         origin_trouble: None,
         silent_origins: Vec::new(),
+        origin_credentials: Vec::new(),
     }
 }
 

@@ -10,6 +10,8 @@
 //!    Without any file to reload, stop, unless SIGHUP was ignored at the start.
 //! 6. On a stop signal, let running requests finish, write admitted chunks to flash, and exit.
 
+mod origin_keys;
+
 use std::fmt;
 use std::fs::File;
 use std::io::stderr;
@@ -21,6 +23,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use zonal_cli::Failure;
+use zonal_credentials::Renewer;
 use zonal_folder::FolderOrigin;
 use zonal_gateway::{AccessLog, Authorization, OriginBackend};
 use zonal_host::{ChunkRules, Client, DeviceSettings, Node, NodeSettings};
@@ -30,7 +33,9 @@ use zonal_zonelog::OpenMode;
 use crate::access_log::Writer;
 use crate::admin::{Admin, Observed, Phase};
 use crate::banner::{self, Banner};
-use crate::config::{self, AccessTo, Config, Device, Flags, KeyPair, Log, LogFormat, OriginSpec};
+use crate::config::{
+    self, AccessTo, Config, Device, Flags, KeyPair, Log, LogFormat, OriginKeys, OriginSpec,
+};
 use crate::data_dir::{DataDir, samples};
 use crate::descriptors;
 use crate::frontend::Frontend;
@@ -172,6 +177,9 @@ struct Started {
     found: Provisioned,
 }
 
+/// An origin that was opened again, and the renewer of its keys.
+type Reopened = (Origin, Option<Renewer>);
+
 /// Resources that the configuration does not name, found or created in the data directory.
 struct Provisioned {
     /// The data directory; holds its lock.
@@ -195,7 +203,9 @@ async fn start(
     let mut found = Provisioned::find(config)?;
     let pins = PinsFile::open(config.keep.pins_file.clone()).map_err(Failure::work)?;
     let Provisioned { own_keys, origins, devices, .. } = &found;
-    let origins = Arc::new(open_origins(origins, config)?);
+    let (origins, renewers) = open_origins(origins, config)?;
+    origin_keys::find(renewers).await?;
+    let origins = Arc::new(origins);
     let gateway = zonal_gateway::Config {
         region: config.region.clone(),
         limits: config.limits,
@@ -219,18 +229,26 @@ async fn start(
     Ok(Started { node, front, origins, pins: Arc::new(pins), found })
 }
 
-fn open_origins(specs: &[OriginSpec], config: &Config) -> Result<Origins, Failure> {
-    let named = specs.iter().zip(&config.origins).map(|(spec, of)| {
+/// Opens all origins. Returns also the renewers of their keys, which do not run yet.
+fn open_origins(specs: &[OriginSpec], config: &Config) -> Result<(Origins, Vec<Renewer>), Failure> {
+    let (mut origins, mut renewers) = (Vec::new(), Vec::new());
+    for (spec, of) in specs.iter().zip(&config.origins) {
         let name = if of.name.is_empty() { spec.to_string() } else { of.name.clone() };
         let (buckets, reserved) = (of.buckets.clone(), of.reserved.clone());
-        Ok(ConfiguredOrigin { name, origin: open_origin(spec, of)?, buckets, reserved })
-    });
-    Ok(Origins::new(named.collect::<Result<_, Failure>>()?))
+        let (origin, renewer) = open_origin(spec, of, &name)?;
+        origins.push(ConfiguredOrigin { name, origin, buckets, reserved });
+        renewers.extend(renewer);
+    }
+    Ok((Origins::new(origins), renewers))
 }
 
-fn open_origin(spec: &OriginSpec, config: &config::Origin) -> Result<Origin, Failure> {
-    let (credentials, limits) = (config.credentials.clone(), config.limits.clone());
-    match spec {
+fn open_origin(
+    spec: &OriginSpec,
+    config: &config::Origin,
+    name: &str,
+) -> Result<(Origin, Option<Renewer>), Failure> {
+    let limits = config.limits.clone();
+    let origin = match spec {
         OriginSpec::Folder(root) => {
             FolderOrigin::open(root.clone(), &limits).map(Origin::from).map_err(|error| {
                 Failure::request(format!(
@@ -241,15 +259,13 @@ fn open_origin(spec: &OriginSpec, config: &config::Origin) -> Result<Origin, Fai
             })
         }
         OriginSpec::S3 { endpoint, region } => {
-            if credentials.is_none() {
-                tracing::warn!(%endpoint, "no origin credentials: requests are sent unsigned");
-            }
-            S3Origin::open(endpoint.clone(), region.clone(), credentials, limits)
-                .map(|origin| Origin::from(origin.with_buckets(&config.buckets)))
-                .map_err(|error| {
-                    let has_roots = !matches!(error, S3OpenError::NoRootCertificates(_));
-                    unopened(endpoint, &error, has_roots)
-                })
+            let unopened = |error: S3OpenError| {
+                let has_roots = !matches!(error, S3OpenError::NoRootCertificates(_));
+                unopened(endpoint, &error, has_roots)
+            };
+            let (keys, renewer) = origin_keys::of(name, &config.keys, region)?;
+            let origin = S3Origin::with_keys(endpoint.clone(), keys, limits).map_err(unopened)?;
+            return Ok((origin.with_buckets(&config.buckets).into(), renewer));
         }
         OriginSpec::Store(store) => {
             store.open(&config.buckets[0], limits).map(Origin::from).map_err(|error| {
@@ -258,7 +274,8 @@ fn open_origin(spec: &OriginSpec, config: &config::Origin) -> Result<Origin, Fai
                 unopened(spec, &error, has_roots)
             })
         }
-    }
+    };
+    Ok((origin?, None))
 }
 
 fn unopened(origin: &dyn fmt::Display, error: &dyn fmt::Display, has_roots: bool) -> Failure {
@@ -329,14 +346,14 @@ impl Provisioned {
     }
 
     /// Opens the origins again with the reloaded credentials; `None` for folders.
-    fn open_again(&self, config: &Config) -> Result<Vec<Option<Origin>>, Failure> {
+    fn open_again(&self, config: &Config) -> Result<Vec<Option<Reopened>>, Failure> {
         if let Some(keys) = &self.keys {
             refuse_own_keys(config, keys)?;
         }
         let opened = config.origins.iter().map(|of| match &of.spec {
             None | Some(OriginSpec::Folder(_)) => Ok(None),
             // The spec of some stores contains credentials.
-            Some(spec) => open_origin(spec, of).map(Some),
+            Some(spec) => open_origin(spec, of, &of.name).map(Some),
         });
         opened.collect()
     }
@@ -351,10 +368,8 @@ fn needed(home: &mut Option<DataDir>) -> &mut DataDir {
 /// origin.
 fn refuse_own_keys(config: &Config, keys: &KeyPair) -> Result<(), Failure> {
     let key = &keys.access_key;
-    let with_this = config
-        .origins
-        .iter()
-        .filter(|origin| origin.credentials.as_ref().is_some_and(|known| known.access_key == *key));
+    let with_this =
+        config.origins.iter().filter(|origin| origin.keys.access_key() == Some(key.as_str()));
     for origin in with_this {
         if config.keys.is_none() && config.more_keys.is_empty() {
             return Err(Failure::request(format!(
@@ -362,7 +377,7 @@ fn refuse_own_keys(config: &Config, keys: &KeyPair) -> Result<(), Failure> {
                  with --origin-access-key and --origin-secret-key-file"
             )));
         }
-        if origin.has_keys_of_environment {
+        if !matches!(origin.keys, OriginKeys::Static(_)) {
             tracing::warn!(
                 key,
                 "AWS_ACCESS_KEY_ID, used at the origin, is also the clients' key: if the origin \
@@ -449,8 +464,10 @@ fn reload(
     });
     match read {
         Ok((config, runtime_config, opened)) => {
-            for (known, opened) in origins.iter().zip(&opened) {
-                opened.iter().for_each(|opened| known.origin.take_credentials(opened));
+            for (known, opened) in origins.iter().zip(opened) {
+                let Some((origin, renewer)) = opened else { continue };
+                known.origin.take_credentials(&origin);
+                drop(renewer.map(origin_keys::keep_fresh));
             }
             level.set(config.log.level);
             gateway.set_runtime_config(runtime_config);

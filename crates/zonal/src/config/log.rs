@@ -6,7 +6,7 @@ use super::check::{Checked, text};
 use super::{AccessTo, ConfigError, Log, LogFormat};
 
 /// Crates for which a level can be set: Zonal's own, and dependencies that log.
-const CRATES: [&str; 21] = [
+const CRATES: [&str; 22] = [
     "hyper_util",
     "object_store",
     "zonal",
@@ -17,6 +17,7 @@ const CRATES: [&str; 21] = [
     "zonal_device",
     "zonal_emulator",
     "zonal_export",
+    "zonal_credentials",
     "zonal_folder",
     "zonal_gateway",
     "zonal_host",

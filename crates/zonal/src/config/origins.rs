@@ -4,7 +4,7 @@ use zonal_gateway::is_bucket_name;
 use zonal_origin::CaRoots;
 
 use super::check::{Checked, Variables, count, key_pair, parsed, secret, text, time};
-use super::{ConfigError, Origin, OriginSpec, raw, stores};
+use super::{ConfigError, Origin, OriginKeys, OriginSpec, credentials, raw, stores};
 
 pub(super) fn origins(origins: &[raw::Origin], variable: Variables<'_>) -> Checked<Vec<Origin>> {
     let numbered = origins.iter().enumerate();
@@ -62,13 +62,17 @@ fn origin(origin: &raw::Origin, variable: Variables<'_>) -> Checked<Origin> {
         return Err(ConfigError::new("origin.buckets", format!("{bucket:?} is not a bucket name")));
     }
     let name_of_key = text(&origin.access_key);
-    let mut credentials = None;
-    let mut has_keys_of_environment = false;
+    let mut keys = OriginKeys::Anonymous;
     match &mut spec {
         Some(OriginSpec::S3 { .. }) => {
-            let keys = key_pair(name_of_key, secret, "origin.access-key")?;
-            has_keys_of_environment = keys.is_none();
-            credentials = stores::s3_credentials(keys, variable);
+            let pair = key_pair(name_of_key, secret, "origin.access-key")?;
+            keys = credentials::keys(origin, pair, variable)?;
+        }
+        _ if !text(&origin.credentials).is_empty() || !text(&origin.assume_role).is_empty() => {
+            let why = "only s3: origins have these credentials: remove the setting";
+            let is_of_role = text(&origin.credentials).is_empty();
+            let key = if is_of_role { "origin.assume-role" } else { "origin.credentials" };
+            return Err(ConfigError::new(key, why));
         }
         Some(OriginSpec::Store(store)) => {
             stores::fill_keys(store, (name_of_key, secret), variable)?;
@@ -81,22 +85,12 @@ fn origin(origin: &raw::Origin, variable: Variables<'_>) -> Checked<Origin> {
         None | Some(OriginSpec::Folder(_)) => {}
     }
     let reserved = reserved(origin, &buckets)?;
-    has_keys_of_environment &= credentials.is_some();
     let has_file = spec.as_ref().is_some_and(OriginSpec::has_key_file)
         || [&origin.secret_key_file, &origin.ca_file].into_iter().any(|it| !text(it).is_empty());
     let ca_roots = ca_roots(text(&origin.ca_file), spec.as_ref())?;
     let limits = zonal_origin::OriginLimits { ca_roots, ..origin_limits(origin)? };
     let name = name.to_owned();
-    Ok(Origin {
-        spec,
-        name,
-        buckets,
-        reserved,
-        credentials,
-        has_keys_of_environment,
-        has_file,
-        limits,
-    })
+    Ok(Origin { spec, name, buckets, reserved, keys, has_file, limits })
 }
 
 /// Validates the reserved path segments of an origin, which are not buckets.

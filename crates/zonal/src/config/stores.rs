@@ -1,27 +1,10 @@
 //! Store settings: credentials of each kind of origin, and the single bucket of read-only ones.
 
-use zonal_s3::sigv4::Credentials;
 use zonal_stores::{AzureKeys, GcsKeys};
 
+use super::ConfigError;
 use super::check::{Checked, Variables};
 use super::origin_spec::StoreSpec;
-use super::{ConfigError, KeyPair};
-
-/// Credentials for an S3 endpoint: the configured pair, or AWS's standard environment variables.
-pub(super) fn s3_credentials(
-    keys: Option<KeyPair>,
-    variable: Variables<'_>,
-) -> Option<Credentials> {
-    if let Some(KeyPair { access_key, secret_key }) = keys {
-        return Some(Credentials { access_key, secret_key, session_token: None });
-    }
-    let set = |name| variable(name).filter(|value| !value.is_empty());
-    Some(Credentials {
-        access_key: set("AWS_ACCESS_KEY_ID")?,
-        secret_key: set("AWS_SECRET_ACCESS_KEY")?,
-        session_token: set("AWS_SESSION_TOKEN"),
-    })
-}
 
 /// Sets the credentials of a store: the configured ones, or those in the standard environment
 /// variables of its vendor.

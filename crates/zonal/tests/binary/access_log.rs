@@ -220,8 +220,9 @@ fn the_trace_of_a_request_goes_to_the_origin_with_it() {
         }
     });
     let origin = format!("s3:http://{address}?region=us-east-1");
-    let words = ["--device", DEVICE, "--origin", &origin, "--access-key", ACCESS_KEY];
-    let zonal = Zonal::start(place.path(), &[&words[..], &["--secret-key", SECRET_KEY]].concat());
+    let words = ["--device", DEVICE, "--origin", &origin, "--origin-credentials", "anonymous"];
+    let keys = ["--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY];
+    let zonal = Zonal::start(place.path(), &[&words[..], &keys].concat());
     let trace = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\n");
     assert_eq!(zonal.s3().get_with("/bucket?list-type=2", &trace).unwrap().status, 200);
     let head = loop {

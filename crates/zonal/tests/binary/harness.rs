@@ -209,8 +209,16 @@ impl Zonal {
     /// Starts `zonal serve` in `folder` on free ports, and waits until it is up.
     #[track_caller]
     pub(crate) fn start(folder: &Path, words: &[&str]) -> Self {
-        let fixed = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-        let process = Process::start(folder, &[&fixed, words].concat(), "survives a restart");
+        Self::start_with(folder, words, &[])
+    }
+
+    /// Starts it with environment variables.
+    #[track_caller]
+    pub(crate) fn start_with(folder: &Path, words: &[&str], variables: &[(&str, String)]) -> Self {
+        let mut command = zonal(folder);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).args(words);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        let process = Process::spawn(&mut command, folder, "survives a restart");
         let is_secure = process.banner.contains("serves S3 at https://");
         let scheme = if is_secure { "https://" } else { "http://" };
         let endpoint = process.address(&format!("serves S3 at {scheme}"), &[',']);

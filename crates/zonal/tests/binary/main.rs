@@ -7,6 +7,7 @@ mod admin;
 mod block;
 mod chunks;
 mod crash;
+mod credentials;
 mod defaults;
 mod descriptors;
 mod device;

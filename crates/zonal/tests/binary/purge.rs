@@ -120,7 +120,8 @@ fn what_is_purged_needs_no_origin() {
     let origin = format!("s3:http://{dead}?region=us-east-1");
     let words = ["--device", "file:flash?size=256MiB&zone=8MiB", "--origin", &origin];
     let keys = ["--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY];
-    let zonal = Zonal::start(place.path(), &[words, keys].concat());
+    let unsigned = ["--origin-credentials", "anonymous"];
+    let zonal = Zonal::start(place.path(), &[&words[..], &keys, &unsigned].concat());
     let output = purge(&place, &zonal, &["bucket/a", "--prefix", "bucket/p/"]);
     let told = "bucket/a: removed\n\
                 bucket/p/*: removed\n\

@@ -1,9 +1,11 @@
 //! Tests of credentials: keys of clients and origins, secrets, and certificates.
 
+use zonal_credentials::CredentialSource;
 use zonal_gateway::{Access, AccessRules, Authorization};
+use zonal_s3::sigv4::Credentials;
 
 use super::{check_flags, file, flags, load};
-use crate::config::{Config, check, layers};
+use crate::config::{Config, OriginKeys, check, layers};
 
 #[test]
 fn keys_of_the_origin_come_from_the_configuration_or_the_environment() {
@@ -15,18 +17,28 @@ fn keys_of_the_origin_come_from_the_configuration_or_the_environment() {
     };
     let credentials = |words: &[&str]| {
         let gathered = layers::gather(&flags(words)).unwrap();
-        check::check(&gathered, &variable).unwrap().origins[0].credentials.clone()
+        check::check(&gathered, &variable).unwrap().origins[0].keys.clone()
     };
     let s3 = ["--origin", "s3:http://h"];
-    let of_environment = credentials(&s3).unwrap();
-    assert_eq!(of_environment.access_key, "E");
-    assert_eq!(of_environment.session_token.as_deref(), Some("t"));
+    // Its provider reads the environment, and the session token with it.
+    assert_eq!(credentials(&s3).access_key(), Some("E"));
     let (_directory, secret) = file("  secret \nmore\n");
     let words = ["--origin-access-key", "F", "--origin-secret-key-file", &secret];
-    let given = credentials(&[&s3[..], &words[..]].concat()).unwrap();
-    assert_eq!((given.access_key.as_str(), given.secret_key.as_str()), ("F", "secret"));
-    assert_eq!(given.session_token, None);
-    assert_eq!(credentials(&["--origin", "file:x"]), None, "a folder takes no keys");
+    let (access_key, secret_key) = ("F".to_owned(), "secret".to_owned());
+    let given = Credentials { access_key, secret_key, session_token: None };
+    let with_role = ["--origin-assume-role", "arn:aws:iam::1:role/r"];
+    let words = [&s3[..], &words[..]].concat();
+    assert_eq!(credentials(&words), OriginKeys::Static(given.clone()));
+    let assumed = credentials(&[&words[..], &with_role[..]].concat());
+    let OriginKeys::Renewed { source, role: Some(role), .. } = assumed else {
+        panic!("{assumed:?}")
+    };
+    assert_eq!((source, &*role.session_name), (CredentialSource::Static(given), "zonal"));
+    let pinned = credentials(&[&s3[..], &["--origin-credentials", "imds"]].concat());
+    assert_eq!(pinned.access_key(), None, "nothing but the metadata service");
+    let anonymous = credentials(&[&s3[..], &["--origin-credentials", "anonymous"]].concat());
+    assert_eq!(anonymous, OriginKeys::Anonymous);
+    assert_eq!(credentials(&["--origin", "file:x"]), OriginKeys::Anonymous);
 }
 
 #[test]

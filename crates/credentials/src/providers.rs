@@ -1,0 +1,281 @@
+//! Asks the providers of a source for keys, in the order of AWS's SDKs.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use aws_config::ecs::EcsCredentialsProvider;
+use aws_config::environment::EnvironmentVariableCredentialsProvider;
+use aws_config::imds;
+use aws_config::imds::credentials::ImdsCredentialsProvider;
+use aws_config::profile::ProfileFileCredentialsProvider;
+use aws_config::provider_config::ProviderConfig;
+use aws_config::sts::AssumeRoleProvider;
+use aws_config::web_identity_token::WebIdentityTokenCredentialsProvider;
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::error::CredentialsError;
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
+use aws_smithy_async::rt::sleep::TokioSleep;
+use aws_types::region::Region;
+use http::uri::Scheme;
+use zonal_origin::{HttpClient, OriginLimits};
+
+use crate::http_adapter::ZonalHttp;
+use crate::source::{AssumedRole, CredentialSource};
+
+/// Time limits of the metadata service within the chain: on EC2 it answers within milliseconds, and
+/// elsewhere nobody does. Together they stay below a second.
+const IMDS_CONNECT: Duration = Duration::from_millis(250);
+const IMDS_READ: Duration = Duration::from_millis(400);
+
+/// Time limit of one provider in all. STS answers within a second or two.
+const ANSWER: Duration = Duration::from_secs(15);
+
+/// The providers of one origin.
+#[derive(Clone, Debug)]
+pub struct Providers {
+    source: CredentialSource,
+    role: Option<AssumedRole>,
+    region: String,
+    http: ZonalHttp,
+}
+
+/// A provider that had no keys, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// The provider, as in [`CredentialSource`].
+    pub provider: String,
+    /// Why it has no keys. Has no secret.
+    pub why: String,
+}
+
+/// Keys, and where they come from.
+#[derive(Clone)]
+pub struct Found {
+    /// The keys.
+    pub credentials: zonal_s3::sigv4::Credentials,
+    /// The provider that has them.
+    pub provider: String,
+    /// Their AWS account, if the provider tells it.
+    pub account: Option<String>,
+    /// The assumed role.
+    pub role: Option<String>,
+    /// When they expire.
+    pub expires_at: Option<SystemTime>,
+    /// The providers before it that have none.
+    pub others: Vec<Tried>,
+}
+
+/// No provider has keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// All providers that were asked.
+    pub tried: Vec<Tried>,
+    /// True if the last of them is configured, and failed. Otherwise none is configured.
+    pub is_configured: bool,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tried = self.tried.iter().map(|Tried { provider, why }| format!("{provider}: {why}"));
+        f.write_str(&tried.collect::<Vec<_>>().join("; "))
+    }
+}
+
+impl Error for Failed {}
+
+impl Providers {
+    /// Creates the providers of a source, without asking any.
+    ///
+    /// # Errors
+    /// The system has no readable root certificates.
+    pub fn new(
+        source: CredentialSource,
+        role: Option<AssumedRole>,
+        region: String,
+    ) -> io::Result<Self> {
+        let http = ZonalHttp(HttpClient::open(&Scheme::HTTPS, &OriginLimits::default())?);
+        Ok(Self { source, role, region, http })
+    }
+
+    /// Region that keys are for.
+    #[must_use]
+    pub fn region(&self) -> &str {
+        &self.region
+    }
+
+    /// The source that was configured.
+    #[must_use]
+    pub const fn source(&self) -> &CredentialSource {
+        &self.source
+    }
+
+    /// Asks the providers for keys, one after another. A provider that is not configured is passed
+    /// over. One that is configured and fails ends the search: the next may have another role.
+    ///
+    /// # Errors
+    /// No provider has keys.
+    pub async fn find(&self) -> Result<Found, Failed> {
+        let config = self.config();
+        let mut tried = Vec::new();
+        for (name, provider) in self.all(&config) {
+            let asked = tokio::time::timeout(ANSWER, provider.provide_credentials()).await;
+            let asked = asked.unwrap_or_else(|_| Err(CredentialsError::provider_timed_out(ANSWER)));
+            match asked {
+                Ok(keys) => return self.assume((name, provider, keys), tried).await,
+                Err(error) => {
+                    let is_configured = !matches!(error, CredentialsError::CredentialsNotLoaded(_));
+                    tried.push(Tried { provider: name, why: chain_of(&error) });
+                    if is_configured {
+                        return Err(Failed { tried, is_configured });
+                    }
+                }
+            }
+        }
+        Err(Failed { tried, is_configured: false })
+    }
+
+    /// New for each search: it keeps what it read of the profile files.
+    fn config(&self) -> ProviderConfig {
+        ProviderConfig::without_region()
+            .with_region(Some(Region::new(self.region.clone())))
+            .with_http_client(self.http.clone())
+            .with_sleep_impl(TokioSleep::new())
+    }
+
+    fn all(&self, config: &ProviderConfig) -> Vec<(String, SharedCredentialsProvider)> {
+        let profile = |name: Option<&str>| {
+            let builder = ProfileFileCredentialsProvider::builder().configure(config);
+            let builder = match name {
+                Some(name) => builder.profile_name(name),
+                None => builder,
+            };
+            SharedCredentialsProvider::new(builder.build())
+        };
+        let web_identity = || {
+            let builder = WebIdentityTokenCredentialsProvider::builder().configure(config);
+            SharedCredentialsProvider::new(builder.build())
+        };
+        let container = || {
+            let builder = EcsCredentialsProvider::builder().configure(config);
+            SharedCredentialsProvider::new(builder.build())
+        };
+        match &self.source {
+            CredentialSource::Chain => vec![
+                named("environment", EnvironmentVariableCredentialsProvider::new()),
+                ("profile".to_owned(), profile(None)),
+                ("web-identity".to_owned(), web_identity()),
+                ("container".to_owned(), container()),
+                named("imds", metadata(config, true)),
+            ],
+            CredentialSource::Profile(name) => {
+                vec![(self.source.to_string(), profile(Some(name)))]
+            }
+            CredentialSource::WebIdentity => vec![(self.source.to_string(), web_identity())],
+            CredentialSource::Container => vec![(self.source.to_string(), container())],
+            CredentialSource::Imds => vec![named("imds", metadata(config, false))],
+            CredentialSource::Static(keys) => {
+                let (access_key, secret_key) = (keys.access_key.clone(), keys.secret_key.clone());
+                let token = keys.session_token.clone();
+                let keys = Credentials::new(access_key, secret_key, token, None, "configuration");
+                vec![named("static", keys)]
+            }
+        }
+    }
+
+    /// Assumes the configured role, if there is one.
+    async fn assume(
+        &self,
+        (name, provider, keys): (String, SharedCredentialsProvider, Credentials),
+        others: Vec<Tried>,
+    ) -> Result<Found, Failed> {
+        let Some(role) = &self.role else {
+            // The provider does not tell the role that it was told itself.
+            let role = (name == "web-identity").then(|| std::env::var("AWS_ROLE_ARN").ok());
+            return Ok(found(&keys, name, role.flatten(), others));
+        };
+        let assumed = async {
+            // Knows the endpoint of STS from the environment and the profiles.
+            let sdk = aws_config::defaults(aws_config::BehaviorVersion::latest())
+                .region(Region::new(self.region.clone()))
+                .http_client(self.http.clone())
+                .sleep_impl(TokioSleep::new())
+                .no_credentials()
+                .load()
+                .await;
+            let mut builder = AssumeRoleProvider::builder(&role.arn)
+                .configure(&sdk)
+                .session_name(&role.session_name);
+            if let Some(id) = &role.external_id {
+                builder = builder.external_id(id);
+            }
+            builder.build_from_provider(provider).await.provide_credentials().await
+        };
+        let name = format!("{name}, assume-role");
+        let asked = tokio::time::timeout(ANSWER, assumed).await;
+        match asked.unwrap_or_else(|_| Err(CredentialsError::provider_timed_out(ANSWER))) {
+            Ok(keys) => Ok(found(&keys, name, Some(role.arn.clone()), others)),
+            Err(error) => {
+                let mut tried = others;
+                tried.push(Tried { provider: name, why: chain_of(&error) });
+                Err(Failed { tried, is_configured: true })
+            }
+        }
+    }
+}
+
+fn named(
+    name: &str,
+    provider: impl ProvideCredentials + 'static,
+) -> (String, SharedCredentialsProvider) {
+    (name.to_owned(), SharedCredentialsProvider::new(provider))
+}
+
+/// The metadata service of EC2; within the chain with short time limits and a single try, because
+/// nobody may answer.
+fn metadata(config: &ProviderConfig, is_in_chain: bool) -> ImdsCredentialsProvider {
+    let client = imds::Client::builder().configure(config);
+    let client = match is_in_chain {
+        true => client.connect_timeout(IMDS_CONNECT).read_timeout(IMDS_READ).max_attempts(1),
+        false => client,
+    };
+    ImdsCredentialsProvider::builder().configure(config).imds_client(client.build()).build()
+}
+
+fn found(keys: &Credentials, provider: String, role: Option<String>, others: Vec<Tried>) -> Found {
+    Found {
+        credentials: zonal_s3::sigv4::Credentials {
+            access_key: keys.access_key_id().to_owned(),
+            secret_key: keys.secret_access_key().to_owned(),
+            session_token: keys.session_token().map(str::to_owned),
+        },
+        provider,
+        account: keys
+            .account_id()
+            .map(|account| account.as_str().to_owned())
+            .or_else(|| role.as_deref().and_then(account_of).map(str::to_owned)),
+        role,
+        expires_at: keys.expiry(),
+        others,
+    }
+}
+
+/// The account in the ARN of a role.
+fn account_of(arn: &str) -> Option<&str> {
+    arn.split(':').nth(4).filter(|account| !account.is_empty())
+}
+
+/// An error with its causes. The SDK's own text names only the outermost one.
+fn chain_of(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    text
+}
