@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::fmt;
-use std::io;
 use std::time::{Duration, SystemTime};
 
 use aws_config::ecs::EcsCredentialsProvider;
@@ -86,17 +85,14 @@ impl fmt::Display for Failed {
 impl Error for Failed {}
 
 impl Providers {
-    /// Creates the providers of a source, without asking any.
-    ///
-    /// # Errors
-    /// The system has no readable root certificates.
-    pub fn new(
-        source: CredentialSource,
-        role: Option<AssumedRole>,
-        region: String,
-    ) -> io::Result<Self> {
-        let http = ZonalHttp(HttpClient::open(&Scheme::HTTPS, &OriginLimits::default())?);
-        Ok(Self { source, role, region, http })
+    /// Creates the providers of a source, without asking any. On a system without root certificates
+    /// those that need HTTPS fail, and say so.
+    #[must_use]
+    pub fn new(source: CredentialSource, role: Option<AssumedRole>, region: String) -> Self {
+        let open = |scheme| HttpClient::open(scheme, &OriginLimits::default());
+        let http = open(&Scheme::HTTPS).or_else(|_| open(&Scheme::HTTP));
+        let http = ZonalHttp(http.expect("HTTP needs no root certificates"));
+        Self { source, role, region, http }
     }
 
     /// Region that keys are for.

@@ -3,6 +3,7 @@
 mod buckets;
 mod multipart;
 mod pressure;
+mod renewal;
 mod scripted;
 mod silence;
 mod trouble;

@@ -170,6 +170,7 @@ fn advice(error: &OriginError) -> &'static str {
             }
             _ => "check origin.access-key and origin.secret-key; SIGHUP reloads them from files",
         },
+        OriginError::NoCredentials { .. } => "check origin.credentials and what it names",
         OriginError::Redirected { .. } => "check the endpoint and the region in origin.spec",
         OriginError::InvalidResponse { .. } => "check that origin.spec names an S3 endpoint",
         OriginError::Failed(refusal) if refusal.status == DISK_FULL => "free space on its disk",

@@ -67,7 +67,9 @@ fn level(text: &str) -> Result<Targets, String> {
             return Err(format!("{text:?}: unknown log target {name}; did you mean {nearest}?"));
         }
     }
-    Ok(level)
+    // At finer levels, the SDK's crates log responses of services that issue credentials.
+    let of_sdk = level.default_level().unwrap_or(LevelFilter::OFF).min(LevelFilter::WARN);
+    Ok(level.with_target("aws_", of_sdk))
 }
 
 #[cfg(test)]
@@ -83,6 +85,16 @@ mod tests {
             let name = if name == "zonal" { name } else { format!("zonal_{name}") };
             assert!(CRATES.contains(&&*name), "{name}");
         }
+    }
+
+    #[test]
+    fn the_sdk_logs_no_responses() {
+        use tracing::Level;
+        let of = |text: &str| level(text).unwrap();
+        let is_logged = |text, at| of(text).would_enable("aws_smithy_runtime::client::http", &at);
+        assert!(!is_logged("trace", Level::INFO) && is_logged("trace", Level::WARN));
+        assert!(!is_logged("error", Level::WARN) && is_logged("error", Level::ERROR));
+        assert!(of("trace").would_enable("zonal_credentials::renewal", &Level::TRACE));
     }
 
     /// Regression: a misspelt crate was accepted, and had no effect.

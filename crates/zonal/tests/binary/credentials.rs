@@ -221,6 +221,7 @@ fn start(place: &TestFolder, cloud: &Cloud, words: &[&str], variables: &[(&str, 
     let origin = format!("s3:{}?region=us-east-1", cloud.url());
     let fixed = ["--device", DEVICE, "--origin", &origin, "--origin-bucket", "bucket"];
     let keys = ["--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY, "--origin-retries", "0"];
+    let keys = [&keys[..], &["--log-level", "trace"]].concat();
     let all = [&fixed[..], &keys, words].concat();
     Zonal::start_with(place.path(), &all, &[&alone(place), variables].concat())
 }

@@ -30,12 +30,6 @@ pub(super) fn of(
         OriginKeys::Static(credentials) => SigningKeys::fixed(Some(credentials.clone()), region),
         OriginKeys::Renewed { source, role, .. } => {
             let providers = Providers::new(source.clone(), role.clone(), region);
-            let providers = providers.map_err(|error| {
-                Failure::request(format!(
-                    "the origin {name}: HTTPS needs root certificates, and the system has none: \
-                     {error}: install them (ca-certificates)"
-                ))
-            })?;
             let keys = Arc::new(SigningKeys::renewable());
             let renewer = Renewer::new(name.to_owned(), providers, &keys);
             return Ok((keys, Some(renewer)));
