@@ -77,6 +77,7 @@ fn what_can_be_had_in_part_only_is_told() {
     let place = TestFolder::new();
     let words = ["--prefetch", "32MiB", "--buffers", "100MiB"];
     let zonal = place.start(&words);
+    zonal.await_log("pinned_max_bytes");
     let log = zonal.log();
     let told =
         log.lines().find(|line| line.contains("prefetch limited: device.buffers is too small"));
