@@ -84,13 +84,14 @@ class Soak:
                 raise Failed(f"not well {HEALING_SECONDS_MAX} s after the last fault")
             await asyncio.sleep(1)
 
-    @staticmethod
-    def _task(work):
+    def _task(self, work):
         async def reported():
             try:
                 await work
             except Exception as error:
                 print(f"the soak itself failed: {error!r}", flush=True)
+                self.zonal.kill()
+                self.origin.kill()
                 os._exit(2)
 
         return asyncio.create_task(reported())
