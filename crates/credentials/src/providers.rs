@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use aws_config::ecs::EcsCredentialsProvider;
 use aws_config::environment::EnvironmentVariableCredentialsProvider;
 use aws_config::imds;
+use aws_config::imds::client::error::ImdsError;
 use aws_config::imds::credentials::ImdsCredentialsProvider;
 use aws_config::profile::ProfileFileCredentialsProvider;
 use aws_config::provider_config::ProviderConfig;
@@ -23,10 +24,9 @@ use zonal_origin::{HttpClient, OriginLimits};
 use crate::http_adapter::ZonalHttp;
 use crate::source::{AssumedRole, CredentialSource};
 
-/// Time limits of the metadata service within the chain: on EC2 it answers within milliseconds, and
-/// elsewhere nobody does. Together they stay below a second.
-const IMDS_CONNECT: Duration = Duration::from_millis(250);
-const IMDS_READ: Duration = Duration::from_millis(400);
+/// Time limit of a request to the metadata service within the chain, its connection included: on
+/// EC2 it answers within milliseconds, and elsewhere nobody does.
+const METADATA: Duration = Duration::from_millis(400);
 
 /// Time limit of one provider in all. STS answers within a second or two.
 const ANSWER: Duration = Duration::from_secs(15);
@@ -50,20 +50,19 @@ pub struct Tried {
 }
 
 /// Keys, and where they come from.
-#[derive(Clone)]
-pub struct Found {
+pub(crate) struct Found {
     /// The keys.
-    pub credentials: zonal_s3::sigv4::Credentials,
+    pub(crate) credentials: zonal_s3::sigv4::Credentials,
     /// The provider that has them.
-    pub provider: String,
+    pub(crate) provider: String,
     /// Their AWS account, if the provider tells it.
-    pub account: Option<String>,
+    pub(crate) account: Option<String>,
     /// The assumed role.
-    pub role: Option<String>,
+    pub(crate) role: Option<String>,
     /// When they expire.
-    pub expires_at: Option<SystemTime>,
+    pub(crate) expires_at: Option<SystemTime>,
     /// The providers before it that have none.
-    pub others: Vec<Tried>,
+    pub(crate) others: Vec<Tried>,
 }
 
 /// No provider has keys.
@@ -96,15 +95,8 @@ impl Providers {
     }
 
     /// Region that keys are for.
-    #[must_use]
-    pub fn region(&self) -> &str {
+    pub(crate) fn region(&self) -> &str {
         &self.region
-    }
-
-    /// The source that was configured.
-    #[must_use]
-    pub const fn source(&self) -> &CredentialSource {
-        &self.source
     }
 
     /// Asks the providers for keys, one after another. A provider that is not configured is passed
@@ -112,7 +104,7 @@ impl Providers {
     ///
     /// # Errors
     /// No provider has keys.
-    pub async fn find(&self) -> Result<Found, Failed> {
+    pub(crate) async fn find(&self) -> Result<Found, Failed> {
         let config = self.config();
         let mut tried = Vec::new();
         for (name, provider) in self.all(&config) {
@@ -121,7 +113,7 @@ impl Providers {
             match asked {
                 Ok(keys) => return self.assume((name, provider, keys), tried).await,
                 Err(error) => {
-                    let is_configured = !matches!(error, CredentialsError::CredentialsNotLoaded(_));
+                    let is_configured = self.is_configured(&error);
                     tried.push(Tried { provider: name, why: chain_of(&error) });
                     if is_configured {
                         return Err(Failed { tried, is_configured });
@@ -130,6 +122,16 @@ impl Providers {
             }
         }
         Err(Failed { tried, is_configured: false })
+    }
+
+    /// True if the provider with this error is configured, and failed. In the chain, whoever issues
+    /// no session token is not the metadata service of EC2: other clouds have servers of their own
+    /// at its address.
+    fn is_configured(&self, error: &CredentialsError) -> bool {
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<ImdsError>());
+        let has_no_token = matches!(cause, Some(ImdsError::FailedToLoadToken(_)));
+        let is_nobody = self.source == CredentialSource::Chain && has_no_token;
+        !is_nobody && !matches!(error, CredentialsError::CredentialsNotLoaded(_))
     }
 
     /// New for each search: it keeps what it read of the profile files.
@@ -233,7 +235,7 @@ fn named(
 fn metadata(config: &ProviderConfig, is_in_chain: bool) -> ImdsCredentialsProvider {
     let client = imds::Client::builder().configure(config);
     let client = match is_in_chain {
-        true => client.connect_timeout(IMDS_CONNECT).read_timeout(IMDS_READ).max_attempts(1),
+        true => client.connect_timeout(METADATA).read_timeout(METADATA).max_attempts(1),
         false => client,
     };
     ImdsCredentialsProvider::builder().configure(config).imds_client(client.build()).build()

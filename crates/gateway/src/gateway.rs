@@ -242,8 +242,8 @@ impl Gateway {
         (client, exchange): (SocketAddr, ExchangeGuard),
     ) -> Response<ResponseBody> {
         let (mut request, body) = request.into_parts();
-        let upload = UploadProgress::default();
-        if !body.is_end_stream() {
+        let upload = (!body.is_end_stream()).then(UploadProgress::default);
+        if let Some(upload) = &upload {
             request.extensions.insert(upload.clone());
         }
         let (uri, method) = (request.uri.clone(), request.method.clone());
@@ -263,7 +263,7 @@ impl Gateway {
         if is_bad && self.config().authorization == Authorization::Keys {
             self.name_region(&mut answer.headers);
         }
-        if is_last || upload.is_under_way() {
+        if is_last || upload.is_some_and(|upload| upload.is_under_way()) {
             answer.headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         self.finish(answer, exchange, line)

@@ -64,7 +64,11 @@ impl S3Origin {
         &self,
         request: Request<()>,
     ) -> Result<Response<Incoming>, OriginError> {
-        let mut renewal = self.keys.load().watch();
+        let keys = self.keys.load_full();
+        if !keys.are_renewable() {
+            return self.attempt_once(request).await;
+        }
+        let mut renewal = keys.watch();
         match self.attempt_once(request.clone()).await {
             Err(error) if renewal.mends(&error, true).await => self.attempt_once(request).await,
             answer => answer,
