@@ -40,6 +40,7 @@ PLAN = {
     ],
     "docs/serve/caching.md": [Config(), Session(), Config()],
     "docs/serve/clients.md": [Config()],
+    "docs/serve/credentials.md": [Session(), Config(), Config(), Config()],
     "docs/serve/devices.md": [Elsewhere("needs a zoned drive; tests/zoned has one")],
     "docs/serve/keys.md": [Keys("lake-reader"), Session()],
     "docs/serve/operating-the-cache.md": [Session(), Session(), Session(before=SIX_READS)],
@@ -116,6 +117,18 @@ def prepare(world, page):
         case "docs/serve/caching.md" | "docs/serve/operating-the-cache.md":
             world.start(serve, SERVES)
             (world.folder / "nightly.txt").write_text("lake/dim/a.parquet\nlake/dim/b.parquet\n")
+        case "docs/serve/credentials.md":
+            origin = world.ports["origin"]
+            world.start(
+                f"{serve} --listen 127.0.0.1:{origin} --access-key AKIA... "
+                "--secret-key-file etc/origin-secret",
+                SERVES,
+            )
+            (world.folder / "zonal.toml").write_text(
+                f"[[origin]]\nspec = 's3:http://127.0.0.1:{origin}'\nname = 'lake'\n"
+                "buckets = ['lake']\naccess-key = 'AKIA...'\n"
+                "secret-key-file = 'etc/origin-secret'\n"
+            )
         case "docs/serve/keys.md":
             certificate = "--admin-certificate-file etc/ca.pem --admin-private-key-file etc/key.pem"
             world.start(f"{serve} {certificate} --admin-token-file etc/admin-token", SERVES)

@@ -66,7 +66,7 @@ class World:
         (self.folder / "origin/lake/.zonal-uploads/abandoned").mkdir(parents=True)
         secrets = self.folder / "etc"
         secrets.mkdir()
-        for name in ("secret", "origin-secret", "lake-reader", "aws", "admin-token"):
+        for name in ("secret", "origin-secret", "r2", "lake-reader", "aws", "admin-token"):
             (secrets / name).write_text("sixteen-letters-or-more\n")
         self.certify(secrets)
 

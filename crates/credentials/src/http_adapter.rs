@@ -18,6 +18,15 @@ use tokio::time::timeout;
 /// Largest answer of a provider. Real ones have a few KiB.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
+/// End of the path at which the metadata service names the role of the instance. The SDK makes a URL of
+/// the answer, and panics if it cannot.
+const ROLE_OF_INSTANCE: &str = "/iam/security-credentials/";
+
+/// Characters of the name of an IAM role.
+const fn is_of_role_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'=' | b',' | b'.' | b'@' | b'_' | b'-')
+}
+
 /// Zonal's HTTP client for the SDK.
 #[derive(Clone)]
 pub(crate) struct ZonalHttp(pub(crate) zonal_origin::HttpClient);
@@ -68,6 +77,7 @@ async fn exchange(
     let request: Request<SdkBody> =
         request.try_into_http1x().map_err(|error| unusable(error.into()))?;
     let (parts, body) = request.into_parts();
+    let asks_for_role = parts.uri.path().ends_with(ROLE_OF_INSTANCE);
     let Some(body) = body.bytes().map(Bytes::copy_from_slice) else {
         return Err(unusable("a streamed request".into()));
     };
@@ -75,9 +85,17 @@ async fn exchange(
     let answer = answer.map_err(|error| ConnectorError::io(error.into()))?;
     let (parts, body) = answer.into_parts();
     let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(ConnectorError::io)?;
+    let mut body = body.to_bytes();
+    if asks_for_role && parts.status.is_success() {
+        body = Bytes::copy_from_slice(body.trim_ascii());
+        if !body.iter().all(|byte| is_of_role_name(*byte)) {
+            let what = "the metadata service answered with a text that is not the name of a role";
+            return Err(ConnectorError::other(what.into(), None));
+        }
+    }
     let status = StatusCode::try_from(parts.status.as_u16());
     let status = status.map_err(|error| ConnectorError::other(error.into(), None))?;
-    let mut response = HttpResponse::new(status, SdkBody::from(body.to_bytes()));
+    let mut response = HttpResponse::new(status, SdkBody::from(body));
     for (name, value) in &parts.headers {
         if let Ok(value) = value.to_str() {
             response.headers_mut().append(name.as_str().to_owned(), value.to_owned());

@@ -15,6 +15,6 @@ mod providers;
 mod renewal;
 mod source;
 
-pub use providers::{Failed, Providers, Tried};
+pub use providers::{Failed, Providers};
 pub use renewal::Renewer;
 pub use source::{AssumedRole, CredentialSource, UnknownSource};

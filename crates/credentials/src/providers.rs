@@ -19,7 +19,7 @@ use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvid
 use aws_smithy_async::rt::sleep::TokioSleep;
 use aws_types::region::Region;
 use http::uri::Scheme;
-use zonal_origin::{HttpClient, OriginLimits};
+use zonal_origin::{HttpClient, OriginLimits, Tried};
 
 use crate::http_adapter::ZonalHttp;
 use crate::source::{AssumedRole, CredentialSource};
@@ -38,15 +38,6 @@ pub struct Providers {
     role: Option<AssumedRole>,
     region: String,
     http: ZonalHttp,
-}
-
-/// A provider that had no keys, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tried {
-    /// The provider, as in [`CredentialSource`].
-    pub provider: String,
-    /// Why it has no keys. Has no secret.
-    pub why: String,
 }
 
 /// Keys, and where they come from.
@@ -264,10 +255,18 @@ fn account_of(arn: &str) -> Option<&str> {
     arn.split(':').nth(4).filter(|account| !account.is_empty())
 }
 
-/// An error with its causes. The SDK's own text names only the outermost one.
-fn chain_of(error: &dyn Error) -> String {
-    let mut text = error.to_string();
+/// Why a provider has no keys: the error with its causes. The SDK's own text names only the outermost
+/// one, which for an unconfigured provider says nothing more.
+fn chain_of(error: &CredentialsError) -> String {
     let mut cause = error.source();
+    let mut text = match (error, cause) {
+        (CredentialsError::CredentialsNotLoaded(_), None) => "not configured".to_owned(),
+        (CredentialsError::CredentialsNotLoaded(_), Some(error)) => {
+            cause = error.source();
+            error.to_string()
+        }
+        (error, _) => error.to_string(),
+    };
     while let Some(error) = cause {
         let said = error.to_string();
         if !text.contains(&said) {

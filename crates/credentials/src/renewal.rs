@@ -5,9 +5,9 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep, timeout};
-use zonal_origin::{KeyOrigin, SigningKeys};
+use zonal_origin::{KeyOrigin, SigningKeys, Tried};
 
-use crate::providers::{Failed, Found, Providers, Tried};
+use crate::providers::{Failed, Found, Providers};
 
 /// Keys are renewed so long before they expire, or in the middle of a shorter life.
 const AHEAD: Duration = Duration::from_secs(300);
@@ -57,7 +57,8 @@ impl Renewer {
                 Ok(expires_at)
             }
             Err(failed) => {
-                keys.note_missing(failed.to_string(), key_origin(None, &failed.tried));
+                let origin = KeyOrigin { others: failed.tried.clone(), ..KeyOrigin::default() };
+                keys.note_missing(failed.to_string(), origin);
                 Err(failed)
             }
         }
@@ -69,7 +70,7 @@ impl Renewer {
             account: found.account.clone(),
             role: found.role.clone(),
             expires_at: found.expires_at,
-            others: others(&found.others),
+            others: found.others.clone(),
         };
         let is_new = keys.origin().is_none_or(|known| known.provider != origin.provider);
         let region = self.providers.region().to_owned();
@@ -145,12 +146,4 @@ fn renewal_due(expires_at: SystemTime) -> SystemTime {
     let now = SystemTime::now();
     let life = expires_at.duration_since(now).unwrap_or_default();
     now + life.saturating_sub(AHEAD).max(life / 2)
-}
-
-fn key_origin(provider: Option<String>, tried: &[Tried]) -> KeyOrigin {
-    KeyOrigin { provider, others: others(tried), ..KeyOrigin::default() }
-}
-
-fn others(tried: &[Tried]) -> Vec<(String, String)> {
-    tried.iter().map(|tried| (tried.provider.clone(), tried.why.clone())).collect()
 }

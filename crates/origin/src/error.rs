@@ -249,7 +249,10 @@ impl fmt::Display for OriginError {
             }
             Self::Throttled { refusal, .. } => write!(f, "the origin is too busy ({refusal})"),
             Self::Redirected { region: Some(region) } => {
-                write!(f, "the bucket is in region {region}: configure the origin with this region")
+                write!(
+                    f,
+                    "the origin or the bucket is in region {region}, not in the configured one"
+                )
             }
             Self::Redirected { region: None } => f.write_str(
                 "the origin redirected the request: configure the endpoint that it names",

@@ -1,9 +1,10 @@
-//! ListObjectsV2 client: the keys below a prefix, one page at a time, of any kind of origin.
+//! List client, for any kind of origin: the keys below a prefix, one page at a time, and the
+//! buckets.
 
-use http::{Request, StatusCode};
+use http::{Request, StatusCode, request};
 use http_body_util::BodyExt;
 use zonal_s3::sigv4::{EMPTY_SHA256, decode_query_value, encode_path, encode_query_value};
-use zonal_s3::{BoxBody, full_body, xml};
+use zonal_s3::{BoxBody, bucket_list, full_body, xml};
 
 use crate::error::OriginError;
 use crate::origin::Origin;
@@ -34,29 +35,60 @@ impl Origin {
         prefix: &str,
         next: Option<&str>,
     ) -> Result<Page, OriginError> {
-        let mut uri = format!("/{}?list-type=2&encoding-type=url", encode_path(bucket));
+        let mut query = String::new();
         for (name, value) in [("prefix", Some(prefix)), ("continuation-token", next)] {
             if let Some(value) = value.filter(|value| !value.is_empty()) {
-                uri += &format!("&{name}={}", encode_query_value(value));
+                query += &format!("&{name}={}", encode_query_value(value));
             }
         }
-        let mut request = Request::get(uri).header("x-amz-content-sha256", EMPTY_SHA256);
-        if self.is_paid(bucket) {
-            request = request.header("x-amz-request-payer", "requester");
-        }
-        let request = request.body(full_body("")).expect("everything in it is encoded");
-        let (parts, body) = self.forward(request).await?.into_parts();
-        let document = self.document(body).await?;
-        if parts.status != StatusCode::OK {
-            return Err(meaning(&parts, &document));
-        }
-        let page = parse(&document).ok_or_else(|| self.invalid_response("a malformed list"))?;
+        let page = self.page(bucket, &query).await?;
         if page.next.is_some() && page.next.as_deref() == next {
             return Err(self.invalid_response("a list that repeats its pages"));
         }
         match page.keys.iter().find(|key| !key.starts_with(prefix)) {
             Some(key) => Err(self.invalid_response(format!("{key:?} in the list of {prefix:?}"))),
             None => Ok(page),
+        }
+    }
+
+    /// The first key of `bucket`; `None` if it is empty.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub async fn first_key(&self, bucket: &str) -> Result<Option<String>, OriginError> {
+        let page = self.page(bucket, "&max-keys=1").await?;
+        Ok(page.keys.into_iter().next())
+    }
+
+    /// The names of the origin's buckets, as far as the credentials may list them. Never retried.
+    ///
+    /// # Errors
+    /// [`OriginError`] states the caller's action for each variant.
+    pub async fn bucket_names(&self) -> Result<Vec<String>, OriginError> {
+        let document = self.listed(Request::get("/")).await?;
+        let buckets = bucket_list::parse(&document);
+        let buckets = buckets.ok_or_else(|| self.invalid_response("a malformed bucket list"))?;
+        Ok(buckets.into_iter().map(|bucket| bucket.name).collect())
+    }
+
+    async fn page(&self, bucket: &str, query: &str) -> Result<Page, OriginError> {
+        let uri = format!("/{}?list-type=2&encoding-type=url{query}", encode_path(bucket));
+        let mut request = Request::get(uri);
+        if self.is_paid(bucket) {
+            request = request.header("x-amz-request-payer", "requester");
+        }
+        let document = self.listed(request).await?;
+        parse(&document).ok_or_else(|| self.invalid_response("a malformed list"))
+    }
+
+    async fn listed(&self, request: request::Builder) -> Result<Vec<u8>, OriginError> {
+        let request = request.header("x-amz-content-sha256", EMPTY_SHA256);
+        let request = request.body(full_body("")).expect("everything in it is encoded");
+        let (parts, body) = self.forward(request).await?.into_parts();
+        let document = self.document(body).await?;
+        match parts.status {
+            StatusCode::OK => Ok(document),
+            _ => Err(meaning(&parts, &document)),
         }
     }
 

@@ -6,6 +6,7 @@ mod device;
 mod env;
 mod inspect;
 mod moved;
+mod origin;
 mod serve;
 
 use clap::Subcommand;
@@ -19,6 +20,7 @@ pub(crate) enum Command {
     Serve(Box<serve::Args>),
     Block(Box<block::Args>),
     Cache(cache::Args),
+    Origin(origin::Args),
     Device(device::Args),
     Env(Box<env::Args>),
     Inspect(inspect::Args),
@@ -32,6 +34,7 @@ impl Command {
             Self::Serve(args) => serve::run(&args),
             Self::Block(args) => block::run(&args),
             Self::Cache(args) => cache::run(&args),
+            Self::Origin(args) => origin::run(&args),
             Self::Device(args) => device::run(&args),
             Self::Env(args) => env::run(&args),
             Self::Inspect(args) => inspect::run(&args),

@@ -47,8 +47,8 @@ use crate::admin_access::AdminAccess;
 pub(crate) use block::{BlockConfig, BlockFlags, Devices};
 pub(crate) use client::{ClientConfig, ClientFlags, ClientKeys};
 pub(crate) use keys::KeyEntry;
-pub(crate) use origin_spec::OriginSpec;
-pub(crate) use raw::Flags;
+pub(crate) use origin_spec::{OriginSpec, StoreSpec};
+pub(crate) use raw::{Flags, OriginsOnly};
 
 /// Validated configuration of `zonal serve`.
 #[derive(Debug)]
@@ -257,14 +257,7 @@ impl Config {
     }
 
     fn of(flags: &Flags, variable: check::Variables<'_>) -> Result<Self, ConfigError> {
-        let all = layers::gather(flags)?;
-        check::check(&all, variable).map_err(|error| {
-            let alone = Flags { config: flags.config.clone(), ..Flags::default() };
-            match layers::gather(&alone) {
-                Ok(alone) => error_position::placed(error, flags.config.as_deref(), (&all, &alone)),
-                Err(_) => error,
-            }
-        })
+        checked(flags, |all| check::check(all, variable))
     }
 
     /// Whether both configurations have the same origins and limits, apart from credentials and
@@ -305,6 +298,31 @@ impl Config {
         ];
         differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
     }
+}
+
+/// The origins of a configuration, merged and validated as [`Config::load`] does.
+pub(crate) fn load_origins(flags: &OriginsOnly) -> Result<Vec<Origin>, ConfigError> {
+    variables::refuse_unknown(std::env::vars_os())?;
+    let OriginsOnly { config, origin } = flags.clone();
+    let variable = |name: &str| std::env::var(name).ok();
+    checked(&Flags { config, origin, ..Flags::default() }, |all| {
+        origins::origins(&all.origin, &variable)
+    })
+}
+
+/// Merges the layers and validates the result. An error names the line of the file.
+fn checked<T>(
+    flags: &Flags,
+    check: impl FnOnce(&raw::File) -> check::Checked<T>,
+) -> Result<T, ConfigError> {
+    let all = layers::gather(flags)?;
+    check(&all).map_err(|error| {
+        let alone = Flags { config: flags.config.clone(), ..Flags::default() };
+        match layers::gather(&alone) {
+            Ok(alone) => error_position::placed(error, flags.config.as_deref(), (&all, &alone)),
+            Err(_) => error,
+        }
+    })
 }
 
 /// A configuration error: the key, the reason and a valid replacement.

@@ -5,10 +5,10 @@
 //! the records that `inspect` shows.
 //! Knows nothing of: how objects are cached, how requests are answered; experiments.
 //! Read in this order: `commands` (one file each; `serve` and `block` run a server from start-up to
-//! shutdown), `config`, `home`, `metrics`, `listeners`, `local_socket`, `signals`,
-//! `service_manager`, `panics`, `descriptors`, `access_log`, `front`, `reload`, `admin_access`, `admin`;
-//! then the formats between commands and `admin`: `wanted`, `reports`, `warming`, `unpinning`,
-//! `purging`, `stats`, `block_stats`, `switching`.
+//! shutdown), `config`, `data_dir`, `origins`, `metrics`, `listeners`, `local_socket`, `signals`,
+//! `service_manager`, `panics`, `descriptors`, `access_log`, `frontend`, `reload`, `admin_access`,
+//! `admin`; then the formats between commands and `admin`: `object_list`, `reports`, `warming`,
+//! `unpinning`, `purging`, `stats`, `block_stats`, `switching`.
 
 mod access_log;
 mod admin;
@@ -25,6 +25,7 @@ mod local_socket;
 mod logging;
 mod metrics;
 mod object_list;
+mod origins;
 mod panics;
 mod pins;
 mod purging;

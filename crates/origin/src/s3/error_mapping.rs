@@ -5,7 +5,7 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::RETRY_AFTER;
+use http::header::{DATE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, Response, StatusCode, response};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -55,8 +55,11 @@ pub(crate) fn meaning(parts: &response::Parts, document: &[u8]) -> OriginError {
     let bucket_region = bucket_region.and_then(|region| region.to_str().ok()).map(str::to_owned);
     let document = String::from_utf8_lossy(document);
     let text = |name| xml::first_text(&document, name).unwrap_or_default();
-    let refusal =
+    let mut refusal =
         ErrorResponse { status: status.as_u16(), code: text("Code"), message: text("Message") };
+    if refusal.code == "RequestTimeTooSkewed" {
+        refusal.message += &clock_difference(&parts.headers).unwrap_or_default();
+    }
     let region = bucket_region.or_else(|| xml::first_text(&document, "Region"));
     match status {
         // A signature for another region. An answer to HEAD says so only in a header.
@@ -98,8 +101,16 @@ pub(crate) fn broken(error: &hyper_util::client::legacy::Error) -> OriginError {
     if of_hyper.is_some_and(hyper::Error::is_parse) {
         return OriginError::invalid_response(format!("not HTTP: {}", causes(error)));
     }
-    if let Some(rustls::Error::InvalidCertificate(error)) = within(error) {
-        return OriginError::Untrusted { cause: of_certificate(error) };
+    match within(error) {
+        Some(rustls::Error::InvalidCertificate(error)) => {
+            return OriginError::Untrusted { cause: of_certificate(error) };
+        }
+        // The first bytes of another protocol.
+        Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)) => {
+            let cause = "it answered the TLS handshake without TLS: is it http://?".to_owned();
+            return OriginError::Unreachable { cause };
+        }
+        _ => {}
     }
     let of_system = within(error).filter(|error: &&io::Error| error.raw_os_error().is_some());
     OriginError::Unreachable { cause: of_system.map_or_else(|| causes(error), os_message) }
@@ -134,6 +145,16 @@ pub(super) fn no_such_bucket(bucket: &str) -> OriginError {
         code: "NoSuchBucket".to_owned(),
         message: format!("{bucket:?} is not a bucket name"),
     })
+}
+
+/// How far the origin's clock is from that of this machine, by the `Date` of an answer.
+fn clock_difference(headers: &HeaderMap) -> Option<String> {
+    let date = httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()?;
+    let (seconds, direction) = match date.duration_since(SystemTime::now()) {
+        Ok(ahead) => (ahead.as_secs(), "ahead of"),
+        Err(behind) => (behind.duration().as_secs(), "behind"),
+    };
+    Some(format!(" (the origin's clock is {seconds} s {direction} the clock of this machine)"))
 }
 
 /// Parses `Retry-After`: seconds, or a date.

@@ -41,8 +41,17 @@ pub struct KeyOrigin {
     pub role: Option<String>,
     /// When the keys expire.
     pub expires_at: Option<SystemTime>,
-    /// Providers that were asked and have no keys, each with the reason.
-    pub others: Vec<(String, String)>,
+    /// Providers that were asked before it and have no keys.
+    pub others: Vec<Tried>,
+}
+
+/// A provider that has no keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// Its name in the configuration.
+    pub provider: String,
+    /// Why it has no keys. Has no secret.
+    pub why: String,
 }
 
 enum Current {

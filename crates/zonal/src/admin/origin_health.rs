@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep};
 use zonal_origin::{Circuit, ConfiguredOrigin, OriginError, Origins};
 
 use super::readiness::CredentialReport;
+use crate::origins::advice;
 
 /// Pause between log lines, and between probes. 10 s: an origin that flaps writes at most six lines
 /// a minute.
@@ -116,7 +117,7 @@ pub(super) fn credentials(origins: &Origins) -> Vec<CredentialReport> {
             account: found.account,
             role: found.role,
             expires_in_s: found.expires_at.map(|at| left(at).as_secs()),
-            others: found.others.into_iter().collect(),
+            others: found.others.into_iter().map(|it| (it.provider, it.why)).collect(),
         })
     });
     reports.collect()
@@ -153,33 +154,6 @@ impl LoggedHealth {
         let since = errors - self.errors;
         *self = Self { kind, errors, again_at: kind.map(|_| now + REMINDER) };
         Some(since)
-    }
-}
-
-/// HTTP 507 Insufficient Storage: sent by the folder origin and by some servers.
-const DISK_FULL: u16 = 507;
-
-/// Advice to the operator for an origin error.
-fn advice(error: &OriginError) -> &'static str {
-    match error {
-        OriginError::CredentialsRejected(refusal) => match &*refusal.code {
-            "RequestTimeTooSkewed" => "correct the clock of this machine",
-            "ExpiredToken" | "TokenRefreshRequired" => {
-                "its session token has expired: configure a provider that renews it \
-                 (origin.credentials)"
-            }
-            _ => "check origin.access-key and origin.secret-key; SIGHUP reloads them from files",
-        },
-        OriginError::NoCredentials { .. } => "check origin.credentials and what it names",
-        OriginError::Redirected { .. } => "check the endpoint and the region in origin.spec",
-        OriginError::InvalidResponse { .. } => "check that origin.spec names an S3 endpoint",
-        OriginError::Failed(refusal) if refusal.status == DISK_FULL => "free space on its disk",
-        OriginError::Failed(_) => "check the origin's own log",
-        OriginError::Untrusted { .. } => {
-            "check its certificate; if a private CA signed it, set origin.ca-file \
-             (--origin-ca-file) to a PEM file with that CA"
-        }
-        _ => "check that origin.spec is right and that the origin is up",
     }
 }
 

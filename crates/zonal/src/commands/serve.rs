@@ -10,9 +10,6 @@
 //!    Without any file to reload, stop, unless SIGHUP was ignored at the start.
 //! 6. On a stop signal, let running requests finish, write admitted chunks to flash, and exit.
 
-mod origin_keys;
-
-use std::fmt;
 use std::fs::File;
 use std::io::stderr;
 use std::net::SocketAddr;
@@ -23,24 +20,23 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use zonal_cli::Failure;
-use zonal_credentials::Renewer;
-use zonal_folder::FolderOrigin;
 use zonal_gateway::{AccessLog, Authorization, OriginBackend};
 use zonal_host::{ChunkRules, Client, DeviceSettings, Node, NodeSettings};
-use zonal_origin::{ConfiguredOrigin, Origin, Origins, S3OpenError, S3Origin};
+use zonal_origin::Origins;
 use zonal_zonelog::OpenMode;
 
 use crate::access_log::Writer;
 use crate::admin::{Admin, Observed, Phase};
 use crate::banner::{self, Banner};
 use crate::config::{
-    self, AccessTo, Config, Device, Flags, KeyPair, Log, LogFormat, OriginKeys, OriginSpec,
+    AccessTo, Config, Device, Flags, KeyPair, Log, LogFormat, OriginKeys, OriginSpec,
 };
 use crate::data_dir::{DataDir, samples};
 use crate::descriptors;
 use crate::frontend::Frontend;
 use crate::listeners::Address;
 use crate::logging::{self, Level};
+use crate::origins::{self, OpenedOrigin};
 use crate::panics;
 use crate::pins::PinsFile;
 use crate::reload::{self, Reloader};
@@ -177,9 +173,6 @@ struct Started {
     found: Provisioned,
 }
 
-/// An origin that was opened again, and the renewer of its keys.
-type Reopened = (Origin, Option<Renewer>);
-
 /// Resources that the configuration does not name, found or created in the data directory.
 struct Provisioned {
     /// The data directory; holds its lock.
@@ -203,8 +196,8 @@ async fn start(
     let mut found = Provisioned::find(config)?;
     let pins = PinsFile::open(config.keep.pins_file.clone()).map_err(Failure::work)?;
     let Provisioned { own_keys, origins, devices, .. } = &found;
-    let (origins, renewers) = open_origins(origins, config)?;
-    origin_keys::find(renewers).await?;
+    let (origins, renewers) = origins::open_all(origins, &config.origins)?;
+    origins::keys::find(renewers).await?;
     let origins = Arc::new(origins);
     let gateway = zonal_gateway::Config {
         region: config.region.clone(),
@@ -227,65 +220,6 @@ async fn start(
         home.keep();
     }
     Ok(Started { node, front, origins, pins: Arc::new(pins), found })
-}
-
-/// Opens all origins. Returns also the renewers of their keys, which do not run yet.
-fn open_origins(specs: &[OriginSpec], config: &Config) -> Result<(Origins, Vec<Renewer>), Failure> {
-    let (mut origins, mut renewers) = (Vec::new(), Vec::new());
-    for (spec, of) in specs.iter().zip(&config.origins) {
-        let name = if of.name.is_empty() { spec.to_string() } else { of.name.clone() };
-        let (buckets, reserved) = (of.buckets.clone(), of.reserved.clone());
-        let (origin, renewer) = open_origin(spec, of, &name)?;
-        origins.push(ConfiguredOrigin { name, origin, buckets, reserved });
-        renewers.extend(renewer);
-    }
-    Ok((Origins::new(origins), renewers))
-}
-
-fn open_origin(
-    spec: &OriginSpec,
-    config: &config::Origin,
-    name: &str,
-) -> Result<(Origin, Option<Renewer>), Failure> {
-    let limits = config.limits.clone();
-    let origin = match spec {
-        OriginSpec::Folder(root) => {
-            FolderOrigin::open(root.clone(), &limits).map(Origin::from).map_err(|error| {
-                Failure::request(format!(
-                    "origin folder {}: {error}: create it, or name another with --origin \
-                     (origin.spec)",
-                    root.display()
-                ))
-            })
-        }
-        OriginSpec::S3 { endpoint, region } => {
-            let unopened = |error: S3OpenError| {
-                let has_roots = !matches!(error, S3OpenError::NoRootCertificates(_));
-                unopened(endpoint, &error, has_roots)
-            };
-            let (keys, renewer) = origin_keys::of(name, &config.keys, region)?;
-            let origin = S3Origin::with_keys(endpoint.clone(), keys, limits).map_err(unopened)?;
-            return Ok((origin.with_buckets(&config.buckets).into(), renewer));
-        }
-        OriginSpec::Store(store) => {
-            store.open(&config.buckets[0], limits).map(Origin::from).map_err(|error| {
-                let has_roots =
-                    !matches!(error, zonal_stores::StoreOpenError::NoRootCertificates(_));
-                unopened(spec, &error, has_roots)
-            })
-        }
-    };
-    Ok((origin?, None))
-}
-
-fn unopened(origin: &dyn fmt::Display, error: &dyn fmt::Display, has_roots: bool) -> Failure {
-    let advice = match has_roots {
-        true => "",
-        false => {
-            ": install the system's (ca-certificates), or name the origin's authority in origin.ca-file (--origin-ca-file)"
-        }
-    };
-    Failure::request(format!("the origin {origin}: {error}{advice}"))
 }
 
 impl Provisioned {
@@ -346,14 +280,14 @@ impl Provisioned {
     }
 
     /// Opens the origins again with the reloaded credentials; `None` for folders.
-    fn open_again(&self, config: &Config) -> Result<Vec<Option<Reopened>>, Failure> {
+    fn open_again(&self, config: &Config) -> Result<Vec<Option<OpenedOrigin>>, Failure> {
         if let Some(keys) = &self.keys {
             refuse_own_keys(config, keys)?;
         }
         let opened = config.origins.iter().map(|of| match &of.spec {
             None | Some(OriginSpec::Folder(_)) => Ok(None),
             // The spec of some stores contains credentials.
-            Some(spec) => open_origin(spec, of, &of.name).map(Some),
+            Some(spec) => origins::open(spec, of).map(Some),
         });
         opened.collect()
     }
@@ -467,7 +401,7 @@ fn reload(
             for (known, opened) in origins.iter().zip(opened) {
                 let Some((origin, renewer)) = opened else { continue };
                 known.origin.take_credentials(&origin);
-                drop(renewer.map(origin_keys::keep_fresh));
+                drop(renewer.map(origins::keys::keep_fresh));
             }
             level.set(config.log.level);
             gateway.set_runtime_config(runtime_config);

@@ -34,6 +34,16 @@ pub(crate) struct File {
     pub(crate) log: Log,
 }
 
+/// Those of [`Flags`] that name the origins, for commands that need no more.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct OriginsOnly {
+    /// Configuration file of zonal serve
+    #[arg(long, value_name = "FILE", env = "ZONAL_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) origin: OriginFlags,
+}
+
 /// Flags of `zonal serve`, and the variables behind them.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Flags {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustix::process::Signal;
 
-use crate::harness::{TestFolder, run, zonal};
+use crate::harness::{TestFolder, finished, run, zonal};
 use crate::http;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -136,7 +136,7 @@ fn what_cannot_be_meant_is_refused_at_the_start() {
         (["--admin-host", "http://a"], "admin.hosts: \"http://a\" is not a host name"),
         (["--admin-certificate-file", "a"], "admin.private-key-file: required with a certificate"),
     ] {
-        let output = zonal(place.path()).arg("serve").args(words).output().unwrap();
+        let output = finished(zonal(place.path()).arg("serve").args(words));
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(2) && error.contains(said), "{error}");
     }

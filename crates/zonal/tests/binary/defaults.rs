@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Zonal, check_failure, folder, zonal};
+use crate::harness::{Zonal, check_failure, finished, folder, run, zonal};
 use crate::http;
 
 fn url(zonal: &Zonal) -> String {
@@ -93,7 +93,7 @@ fn check_shell(zonal: &Zonal, (access_key, secret_key): (&str, &str)) {
 /// Checks that `zonal env` fails, and `eval` of what it prints fails too.
 #[track_caller]
 fn check_env_failure(folder: &Path, words: &[&str], said: &str) {
-    let output = zonal(folder).args(words).output().unwrap();
+    let output = run(folder, words);
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.starts_with(&format!("zonal: {said}")), "{error}");
     assert_eq!(output.status.code(), Some(2), "{error}");
@@ -134,7 +134,7 @@ fn the_printed_line_exports_the_right_keys_whatever_the_shell_held() {
     given.stop();
     let without = ["env", "--access-key", "mine"];
     check_env_failure(here, &without, "endpoint.access-key: is given");
-    let with = zonal(here).args(without).env("ZONAL_ENDPOINT_SECRET_KEY", "hush").output().unwrap();
+    let with = finished(zonal(here).args(without).env("ZONAL_ENDPOINT_SECRET_KEY", "hush"));
     assert!(String::from_utf8(with.stdout).unwrap().contains("AWS_SECRET_ACCESS_KEY=hush\n"));
 }
 
@@ -146,8 +146,7 @@ fn env_unsets_only_what_the_shell_has_and_what_would_override_it() {
     check_env_failure(folder.path(), &env, "none/credentials: No such file");
     let with_key = ["env", "--access-key", "mine", "--secret-key", "hush"];
     let printed = |with: &[(&str, &str)]| {
-        let output =
-            zonal(folder.path()).args(with_key).envs(with.iter().copied()).output().unwrap();
+        let output = finished(zonal(folder.path()).args(with_key).envs(with.iter().copied()));
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
@@ -192,13 +191,10 @@ fn keys_that_were_made_here_are_not_used_at_the_origin() {
     let credentials = fs::read_to_string(folder.path().join("zonal-data/credentials")).unwrap();
     let key = credentials.lines().nth(1).unwrap().rsplit(' ').next().unwrap();
     let words = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-    let output = zonal(folder.path())
-        .args(words)
-        .args(["--origin", "s3:http://127.0.0.1:1"])
-        .env("AWS_ACCESS_KEY_ID", key)
-        .env("AWS_SECRET_ACCESS_KEY", "x")
-        .output()
-        .unwrap();
+    let mut command = zonal(folder.path());
+    command.args(words).args(["--origin", "s3:http://127.0.0.1:1"]);
+    let variables = [("AWS_ACCESS_KEY_ID", key), ("AWS_SECRET_ACCESS_KEY", "x")];
+    let output = finished(command.envs(variables));
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     let expected = format!("zonal: origin.access-key: {key} is Zonal's own key for clients");

@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::http::{self, Response, S3};
@@ -38,8 +39,33 @@ pub(crate) fn zonal(folder: &Path) -> Command {
 }
 
 /// Runs a command to its end.
+#[track_caller]
 pub(crate) fn run(folder: &Path, words: &[&str]) -> Output {
-    zonal(folder).args(words).output().unwrap()
+    finished(zonal(folder).args(words))
+}
+
+/// Longest run of a command that ends by itself.
+const RUN_MAX: Duration = Duration::from_secs(120);
+
+/// Runs a command to its end. One that serves instead of refusing to start would run for ever, so it
+/// is killed.
+#[track_caller]
+pub(crate) fn finished(command: &mut Command) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let id = Pid::from_child(&child);
+    let (done, is_done) = mpsc::channel::<()>();
+    let watch = std::thread::spawn(move || {
+        let is_late = is_done.recv_timeout(RUN_MAX) == Err(RecvTimeoutError::Timeout);
+        if is_late {
+            // It may end at this moment.
+            let _ = kill_process(id, Signal::KILL);
+        }
+        is_late
+    });
+    let output = child.wait_with_output().unwrap();
+    drop(done);
+    assert!(!watch.join().unwrap(), "it does not end: {}", String::from_utf8_lossy(&output.stderr));
+    output
 }
 
 /// Checks that a command fails with exit code `code`, prints nothing on standard output, and an
@@ -119,9 +145,7 @@ impl Process {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        let id = i32::try_from(self.child.id()).unwrap();
-        let process = rustix::process::Pid::from_raw(id).unwrap();
-        rustix::process::kill_process(process, signal).unwrap();
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Sends SIGTERM and does not wait for the exit.

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use crate::block::{self, Block};
-use crate::harness::{PATIENCE, TestFolder, noise, zonal};
+use crate::harness::{PATIENCE, TestFolder, finished, noise, zonal};
 use crate::nbd::Command;
 use crate::service_manager::{SERVING, ServiceManager};
 
@@ -72,7 +72,7 @@ fn a_panic_of_an_engines_task_ends_a_start() {
     fs::write(place.path().join("trouble"), "breaks-contract").unwrap();
     let words = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--device", BLANK];
     let more = ["--origin", "file:origin", "--shards", "1"];
-    let output = zonal(place.path()).args(words).args(more).output().unwrap();
+    let output = finished(zonal(place.path()).args(words).args(more));
     check_end(output.status, &String::from_utf8(output.stderr).unwrap(), "zonelog/src/");
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 
-use crate::harness::{DEVICE, TestFolder, Zonal, check_failure, folder, run, zonal};
+use crate::harness::{DEVICE, TestFolder, Zonal, check_failure, finished, folder, run, zonal};
 
 fn entries(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
@@ -96,7 +96,7 @@ fn a_variable_counts_as_its_flag_does_and_a_misspelt_one_is_refused() {
         ("ZONAL_DEVICE_CHUNK", "1MB", "zonal: device.chunk: \"1MB\": this unit is ambiguous"),
         ("ZONAL_DEVISE_CHUNK", "1MiB", "zonal: unknown environment variable ZONAL_DEVISE_CHUNK"),
     ] {
-        let output = zonal(folder.path()).arg("serve").env(name, value).output().unwrap();
+        let output = finished(zonal(folder.path()).arg("serve").env(name, value));
         assert_eq!(output.status.code(), Some(2));
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.starts_with(expected), "{said}");

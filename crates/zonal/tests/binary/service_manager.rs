@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::harness::{DEVICE, PATIENCE, Process, TestFolder, folder, zonal};
+use crate::harness::{DEVICE, PATIENCE, Process, TestFolder, finished, folder, zonal};
 
 /// A fake service manager that receives the notifications of one service.
 pub(crate) struct ServiceManager(UnixDatagram);
@@ -111,7 +111,7 @@ fn a_start_that_fails_tells_nothing() {
     let manager = ServiceManager::listen(folder.path());
     let mut command = zonal(folder.path());
     command.args(["serve", "--device", "file:flash?size=1B", "--admin", "127.0.0.1:0"]);
-    let output = command.env("NOTIFY_SOCKET", folder.path().join("notify")).output().unwrap();
+    let output = finished(command.env("NOTIFY_SOCKET", folder.path().join("notify")));
     assert_eq!(output.status.code(), Some(2));
     manager.hears_nothing_more();
 }

@@ -43,7 +43,7 @@ pub(super) fn of(
 ///
 /// # Errors
 /// No provider is configured, so requests would be unsigned.
-pub(super) async fn find(renewers: Vec<Renewer>) -> Result<(), Failure> {
+pub(crate) async fn find(renewers: Vec<Renewer>) -> Result<(), Failure> {
     let deadline = Instant::now() + WAIT;
     let searches: Vec<_> = renewers
         .into_iter()
@@ -68,7 +68,7 @@ pub(super) async fn find(renewers: Vec<Renewer>) -> Result<(), Failure> {
 
 /// Renews keys in a task of their own. The receiver gets the failure of the first search, if it
 /// failed.
-pub(super) fn keep_fresh(renewer: Renewer) -> oneshot::Receiver<Option<Failed>> {
+pub(crate) fn keep_fresh(renewer: Renewer) -> oneshot::Receiver<Option<Failed>> {
     let (tell, first) = oneshot::channel();
     tokio::spawn(async move {
         let found = renewer.search().await;

@@ -1,0 +1,183 @@
+//! Report of `zonal origin check`: one entry for each check, as text or JSON. It has no secret.
+
+use std::fmt::{self, Write};
+
+use serde::Serialize;
+use zonal_origin::{OriginError, Tried};
+
+/// All checks of all origins.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) origins: Vec<OriginReport>,
+}
+
+/// The checks of one origin, in their order. A failed check of the origin as a whole is the last.
+#[derive(Debug, Serialize)]
+pub(super) struct OriginReport {
+    pub(super) name: String,
+    /// Endpoint, folder or container.
+    pub(super) place: String,
+    /// Region of the signatures, for S3 endpoints.
+    pub(super) region: Option<String>,
+    pub(super) checks: Vec<Check>,
+}
+
+/// One check and its result.
+#[derive(Debug, Serialize)]
+pub(super) struct Check {
+    pub(super) check: Kind,
+    /// The bucket; `None` if the check concerns the whole origin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bucket: Option<String>,
+    /// Providers that were asked for credentials and have none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) without: Vec<Without>,
+    #[serde(flatten)]
+    pub(super) result: Outcome,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Kind {
+    /// A provider has credentials.
+    Credentials,
+    /// The origin answers, and accepts the credentials.
+    Connection,
+    /// A bucket can be listed.
+    List,
+    /// An object can be read.
+    Read,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "result", rename_all = "lowercase")]
+pub(super) enum Outcome {
+    Ok {
+        detail: String,
+    },
+    Skipped {
+        reason: String,
+    },
+    Failed {
+        error: String,
+        advice: String,
+        /// A repetition may succeed without a change of the configuration.
+        #[serde(rename = "retry")]
+        may_pass: bool,
+    },
+}
+
+/// A provider without credentials.
+#[derive(Debug, Serialize)]
+pub(super) struct Without {
+    pub(super) provider: String,
+    pub(super) why: String,
+}
+
+impl From<Tried> for Without {
+    fn from(Tried { provider, why }: Tried) -> Self {
+        Self { provider, why }
+    }
+}
+
+impl Outcome {
+    pub(super) fn ok(detail: impl Into<String>) -> Self {
+        Self::Ok { detail: detail.into() }
+    }
+
+    pub(super) fn skipped(reason: impl Into<String>) -> Self {
+        Self::Skipped { reason: reason.into() }
+    }
+
+    pub(super) fn failed(error: &OriginError, advice: impl Into<String>) -> Self {
+        let may_pass = match error {
+            OriginError::Throttled { .. }
+            | OriginError::Unreachable { .. }
+            | OriginError::Stalled { .. }
+            | OriginError::Truncated { .. } => true,
+            OriginError::Failed(refusal) => 500 <= refusal.status && refusal.status != 501,
+            _ => false,
+        };
+        Self::Failed { error: error.to_string(), advice: advice.into(), may_pass }
+    }
+}
+
+impl OriginReport {
+    fn failures(&self) -> impl Iterator<Item = (&Check, bool)> {
+        self.checks.iter().filter_map(|check| match check.result {
+            Outcome::Failed { may_pass, .. } => Some((check, may_pass)),
+            _ => None,
+        })
+    }
+}
+
+impl Report {
+    /// The failed checks in one line; `None` if there are none. True if a repetition may succeed.
+    pub(super) fn failed(&self) -> Option<(String, bool)> {
+        let failures = self.origins.iter().flat_map(|of| {
+            of.failures().map(move |(check, may_pass)| (format!("{} {check}", of.name), may_pass))
+        });
+        let (failed, may_pass): (Vec<_>, Vec<_>) = failures.unzip();
+        let line = || format!("failed checks: {}", failed.join(", "));
+        (!failed.is_empty()).then(|| (line(), may_pass.into_iter().all(|may_pass| may_pass)))
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let mut text = String::new();
+        for origin in &self.origins {
+            let region = origin.region.iter().map(|region| format!(", region {region}"));
+            let place = format!("{}{}", origin.place, region.collect::<String>());
+            // An origin without a name is called by its spec.
+            let shown = match origin.name.contains(&origin.place) {
+                true => place,
+                false => format!("{} ({place})", origin.name),
+            };
+            line(&mut text, "origin", &shown);
+            for check in &origin.checks {
+                let name = check.check.to_string();
+                let of_bucket = check.bucket.iter().map(|bucket| format!("{bucket}: "));
+                let of_bucket: String = of_bucket.collect();
+                match &check.result {
+                    Outcome::Ok { detail } => {
+                        line(&mut text, &name, &format!("ok       {of_bucket}{detail}"));
+                    }
+                    Outcome::Skipped { reason } => {
+                        line(&mut text, &name, &format!("skipped  {of_bucket}{reason}"));
+                    }
+                    Outcome::Failed { error, advice, .. } => {
+                        line(&mut text, &name, &format!("FAILED   {of_bucket}{error}"));
+                        line(&mut text, "", &format!("         {advice}"));
+                    }
+                }
+                for Without { provider, why } in &check.without {
+                    line(&mut text, "", &format!("         not {provider}: {why}"));
+                }
+            }
+        }
+        text
+    }
+}
+
+/// Adds a line. Texts of the origin must not control the terminal.
+fn line(text: &mut String, name: &str, value: &str) {
+    let value = value.replace(char::is_control, " ");
+    let _ = writeln!(text, "{name:<12} {value}");
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Credentials => "credentials",
+            Self::Connection => "connection",
+            Self::List => "list",
+            Self::Read => "read",
+        })
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.check.fmt(f)?;
+        self.bucket.iter().try_for_each(|bucket| write!(f, " of {bucket}"))
+    }
+}
