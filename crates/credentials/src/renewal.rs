@@ -21,7 +21,7 @@ const STEP: Duration = Duration::from_secs(60);
 
 /// Pause between renewals because of refusals: an origin that refuses all keys does not make Zonal
 /// ask the provider all the time.
-const BETWEEN_REFUSALS: Duration = Duration::from_secs(5);
+const BETWEEN_REFUSALS: Duration = Duration::from_secs(2);
 
 /// Renews the keys of one origin.
 pub struct Renewer {

@@ -43,7 +43,8 @@ pub use object::{ObjectHead, ObjectName};
 pub use origin::{ObjectStore, OfUpload, Origin, PassThroughSigned, RequestId, StoreFuture};
 pub use origins::{ConfiguredOrigin, Origins};
 pub use s3::{
-    Addressing, Endpoint, EndpointError, KeyOrigin, S3OpenError, S3Origin, SigningKeys, Tried,
+    Addressing, Endpoint, EndpointError, KeyCounts, KeyOrigin, S3OpenError, S3Origin, SigningKeys,
+    Tried,
 };
 pub use stats::{Counter, Gauge, Stats};
 pub use store::{KeyPage, PageRequest, PageStart, ReadOnlyOrigin, ReadOnlyStore};

@@ -29,7 +29,7 @@ mod uploads;
 
 pub use endpoint::{Addressing, Endpoint, EndpointError};
 pub(crate) use error_mapping::meaning;
-pub use signing_keys::{KeyOrigin, SigningKeys, Tried};
+pub use signing_keys::{KeyCounts, KeyOrigin, SigningKeys, Tried};
 
 use std::any::Any;
 use std::fmt;

@@ -33,7 +33,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use zonal_gateway::Caching;
 use zonal_host::{Client, ShardStats, contained};
-use zonal_origin::Origins;
+use zonal_origin::{ConfiguredOrigin, Origins};
 
 use crate::admin_access::{AccessDenied, AccessLevel, AdminAccess};
 use crate::frontend::Frontend;
@@ -244,8 +244,11 @@ impl Admin {
                 let gateway = node.front.gateway();
                 let gateway = gateway.map(|gateway| (&**gateway.stats(), gateway.caching()));
                 let origins = node.origins.iter();
-                let origins: Vec<_> =
-                    origins.map(|one| (one.name.as_str(), one.origin.stats())).collect();
+                let origins = origins.map(|ConfiguredOrigin { name, origin, .. }| {
+                    let keys = origin.keys().map(|keys| keys.counts()).unwrap_or_default();
+                    (name.as_str(), origin.stats(), keys)
+                });
+                let origins: Vec<_> = origins.collect();
                 metrics::text(&shards, gateway, &origins)
             }
             None => metrics::text(&[], None, &[]),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use http::request::Parts;
@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 use zonal_s3::sigv4::{Credentials, Signer, Timestamp, UnusableCredentials};
 
 use crate::error::OriginError;
+use crate::stats::Counter;
 
 /// Longest wait of a refused read for renewed keys. 5 s: providers answer within a second or two.
 const RENEWAL: Duration = Duration::from_secs(5);
@@ -27,7 +28,20 @@ pub struct SigningKeys {
     /// A request was refused in a way that renewed keys can mend. Of use only if somebody waits.
     refused: Notify,
     origin: Mutex<KeyOrigin>,
+    renewed: Counter,
+    failed: Counter,
     is_renewable: bool,
+}
+
+/// Renewals of signing keys; all zero for keys that are never renewed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyCounts {
+    /// Times that a provider had keys.
+    pub renewed: u64,
+    /// Times that no provider had any.
+    pub failed: u64,
+    /// When the keys expire, in seconds since 1970. 0: never, or there are none.
+    pub expire_at: u64,
 }
 
 /// Where signing keys come from, for people. It has no secret.
@@ -97,6 +111,8 @@ impl SigningKeys {
             renewals: watch::Sender::default(),
             refused: Notify::new(),
             origin: Mutex::default(),
+            renewed: Counter::default(),
+            failed: Counter::default(),
             is_renewable,
         }
     }
@@ -113,12 +129,15 @@ impl SigningKeys {
     ) -> Result<(), UnusableCredentials> {
         self.current.store(Arc::new(Current::Signer(Signer::new(credentials, region)?)));
         self.set_origin(origin);
+        self.renewed.add(1);
         self.renewals.send_modify(|renewals| *renewals += 1);
         Ok(())
     }
 
-    /// Takes over the keys of `other` until it has its own, at a reload.
+    /// Takes over the counts of `other`, and its keys until it has its own, at a reload.
     pub(crate) fn adopt(&self, other: &Self) {
+        self.renewed.add(other.renewed.get());
+        self.failed.add(other.failed.get());
         let has_none = |keys: &Self| matches!(**keys.current.load(), Current::Missing(_));
         if has_none(self) && !has_none(other) {
             self.current.store(other.current.load_full());
@@ -127,6 +146,7 @@ impl SigningKeys {
 
     /// Notes why no provider has keys. Keys that are there stay in use.
     pub fn note_missing(&self, why: String, origin: KeyOrigin) {
+        self.failed.add(1);
         if matches!(**self.current.load(), Current::Missing(_)) {
             self.current.store(Arc::new(Current::Missing(why)));
             self.set_origin(origin);
@@ -142,6 +162,18 @@ impl SigningKeys {
     pub fn origin(&self) -> Option<KeyOrigin> {
         let origin = || self.origin.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.is_renewable.then(origin)
+    }
+
+    /// How often the keys were renewed, and when they expire.
+    #[must_use]
+    pub fn counts(&self) -> KeyCounts {
+        let origin = self.origin.lock().unwrap_or_else(PoisonError::into_inner);
+        let since_1970 = origin.expires_at.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        KeyCounts {
+            renewed: self.renewed.get(),
+            failed: self.failed.get(),
+            expire_at: since_1970.map_or(0, |time| time.as_secs()),
+        }
     }
 
     /// Completes when the origin has refused a request in a way that renewed keys can mend.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use zonal_gateway::{Caching, Stats as GatewayStats};
 use zonal_host::ShardStats;
-use zonal_origin::{Circuit, Stats as OriginStats};
+use zonal_origin::{Circuit, KeyCounts, Stats as OriginStats};
 
 use crate::metrics::{Metric, MetricKind, Snapshot, Value, counter, gauge, labelled};
 
@@ -310,11 +310,29 @@ const ORIGIN: &[Metric<OriginStats>] = &[
     ),
 ];
 
+/// Metrics of the credentials of each origin; label `origin`.
+const CREDENTIALS: &[Metric<KeyCounts>] = &[
+    counter("zonal_origin_credentials_renewed_total", "Credentials found or renewed", |k| {
+        k.renewed
+    }),
+    counter("zonal_origin_credentials_failed_total", "Searches that found no credentials", |k| {
+        k.failed
+    }),
+    gauge(
+        "zonal_origin_credentials_expire_timestamp_seconds",
+        "When the credentials expire, since 1970; 0: never, or there are none",
+        |k| k.expire_at,
+    ),
+];
+
+/// An origin: its name, its counters, and those of its keys.
+pub(super) type OriginCounts<'a> = (&'a str, &'a OriginStats, KeyCounts);
+
 /// All metrics in the OpenMetrics text format.
 pub(super) fn text(
     shards: &[ShardStats],
     gateway: Option<(&GatewayStats, Caching)>,
-    origins: &[(&str, &OriginStats)],
+    origins: &[OriginCounts<'_>],
 ) -> Result<String, fmt::Error> {
     let mut snapshot = Snapshot::default();
     for shard in shards {
@@ -328,9 +346,10 @@ pub(super) fn text(
         snapshot.family(MetricKind::Gauge, off).samples.push((Vec::new(), Value::Whole(is_off)));
         add_labelled_counters(&mut snapshot, stats);
     }
-    for (name, stats) in origins {
+    for (name, stats, keys) in origins {
         let place = [("origin", (*name).to_owned())];
         snapshot.add_table(ORIGIN, *stats, &place);
+        snapshot.add_table(CREDENTIALS, keys, &place);
         let errors = ("zonal_origin_errors_total", "Failed requests to the origin, by kind");
         snapshot.add_counters(errors, ("kind", &place), stats.errors());
     }
@@ -365,7 +384,8 @@ mod tests {
     fn a_family_has_one_description_and_all_its_labels() {
         let gateway = GatewayStats::default();
         let gateway = Some((&gateway, Caching::On));
-        let text = text(&[], gateway, &[("here", &OriginStats::default())]).unwrap();
+        let text =
+            text(&[], gateway, &[("here", &OriginStats::default(), KeyCounts::default())]).unwrap();
         let of = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
         assert_eq!(of("# HELP zonal_gateway_outcomes "), 1, "{text}");
         assert_eq!(of("zonal_gateway_outcomes_total{x_cache=\"HIT\"} 0"), 1, "{text}");

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::cloud::{
     Cloud, Manner, SECRET, TOKEN, alone, of_container, of_environment, of_metadata, of_profile,
@@ -131,6 +131,10 @@ fn keys_are_renewed_before_they_expire_and_when_the_origin_refuses_them() {
         assert!(begin.elapsed() < PATIENCE);
     }
     assert_eq!(cloud.refused(), 0);
+    assert!(zonal.metric("zonal_origin_credentials_renewed_total{") >= 4);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let expire_at = zonal.metric("zonal_origin_credentials_expire_timestamp_seconds{");
+    assert!((now - 1..now + 10).contains(&expire_at), "{expire_at} at {now}");
     // The service that issues keys fails for a while: the last ones serve as long as they can.
     cloud.set(|state| {
         state.life = Duration::from_secs(3600);
@@ -138,6 +142,7 @@ fn keys_are_renewed_before_they_expire_and_when_the_origin_refuses_them() {
         state.providers = Manner::Fail;
     });
     zonal.await_log("credentials not renewed");
+    assert!(zonal.metric("zonal_origin_credentials_failed_total{") > 0);
     assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 200);
     cloud.set(|state| state.providers = Manner::Answer);
     let issued = cloud.issued();
@@ -229,8 +234,8 @@ fn keys_that_are_exchanged_in_a_profile_need_no_restart() {
     profile("SECOND");
     cloud.accept("SECOND");
     cloud.set(|state| state.accepted.retain(|key, _| key == "SECOND"));
-    // The refusal of a HEAD does not say that the key is unknown. That of a GET does.
-    await_read(&zonal);
+    let answer = zonal.s3().get("/bucket/a").unwrap();
+    assert_eq!((answer.status, &*answer.text()), (200, "hello"), "{}", zonal.log());
     assert_eq!(cloud.last_key(), "SECOND");
     zonal.stop();
 }
