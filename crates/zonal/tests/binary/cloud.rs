@@ -285,7 +285,8 @@ impl Reply {
 
 /// Time of the imitated services, in UTC.
 fn rfc3339(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let since = time.duration_since(UNIX_EPOCH).unwrap();
+    let (seconds, milliseconds) = (since.as_secs(), since.subsec_millis());
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
     // Civil date from days since 1970: Howard Hinnant's algorithm, for dates after 1970.
     let z = days + 719_468;
@@ -296,7 +297,7 @@ fn rfc3339(time: SystemTime) -> String {
     let (day, month) = (doy - (153 * mp + 2) / 5 + 1, if mp < 10 { mp + 3 } else { mp - 9 });
     let year = yoe + era * 400 + u64::from(month <= 2);
     let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
 }
 
 /// Variables that keep the providers from what this machine has.

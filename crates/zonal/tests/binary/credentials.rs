@@ -79,6 +79,11 @@ fn each_provider_is_found_by_itself_and_before_those_that_come_later() {
     let sts = [("AWS_ENDPOINT_URL_STS", cloud.url())];
     let keys = ["--origin-access-key", "A", "--origin-secret-key", SECRET];
     let zonal = start(&place, &cloud, &[&role[..], &keys].concat(), &sts);
+    let read = zonal.s3().get("/bucket/a").unwrap();
+    assert_eq!(read.status, 200, "{}", zonal.log());
+    let ready = zonal.admin("/readyz");
+    let of_role = "\"account\":\"123456789012\",\"role\":\"arn:aws:iam::123456789012:role/reader\"";
+    assert!(ready.text().contains(of_role), "{}", ready.text());
     check(&cloud, zonal, ("ROLE", "static, assume-role"));
 }
 
@@ -156,6 +161,27 @@ fn keys_are_renewed_before_they_expire_and_when_the_origin_refuses_them() {
         assert!(begin.elapsed() < PATIENCE, "{}", zonal.log());
     }
     zonal.stop();
+}
+
+#[test]
+fn a_hundred_expiries_under_load_fail_no_read() {
+    let (place, cloud) = (TestFolder::new(), Cloud::start());
+    cloud.set(|state| state.life = Duration::from_millis(600));
+    let zonal = start(&place, &cloud, &[], &of_container(&cloud));
+    let (begin, zonal, cloud) = (Instant::now(), &zonal, &cloud);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(move || {
+                while cloud.issued() < 100 {
+                    let answer = zonal.s3().get("/bucket/a").unwrap();
+                    assert_eq!((answer.status, &*answer.text()), (200, "hello"), "{}", zonal.log());
+                    assert!(begin.elapsed() < 5 * PATIENCE, "{} keys", cloud.issued());
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            });
+        }
+    });
+    assert!(!zonal.log().contains(SECRET) && !zonal.log().contains(TOKEN));
 }
 
 /// Waits until a read succeeds: the provider issues keys again.
