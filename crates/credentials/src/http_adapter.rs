@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Limited};
 use tokio::time::timeout;
+use zonal_origin::OriginError;
 
 /// Largest answer of a provider. Real ones have a few KiB.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -69,6 +70,16 @@ impl HttpConnector for Connector {
     }
 }
 
+/// The text of a transport error. Its own text takes the other side for an origin.
+fn told(error: OriginError) -> String {
+    match error {
+        OriginError::Unreachable { cause } => format!("it cannot be reached: {cause}"),
+        OriginError::Untrusted { cause } => format!("its certificate is not trusted: {cause}"),
+        OriginError::InvalidResponse { what } => format!("its answer is invalid: {what}"),
+        error => error.to_string(),
+    }
+}
+
 async fn exchange(
     http: &zonal_origin::HttpClient,
     request: HttpRequest,
@@ -82,8 +93,11 @@ async fn exchange(
         return Err(unusable("a streamed request".into()));
     };
     let answer = http.send(Request::from_parts(parts, body)).await;
-    let answer = answer.map_err(|error| ConnectorError::io(error.into()))?;
+    let answer = answer.map_err(|error| ConnectorError::io(told(error).into()))?;
     let (parts, body) = answer.into_parts();
+    if parts.status.is_server_error() {
+        return Err(ConnectorError::io(format!("it answered {}", parts.status).into()));
+    }
     let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(ConnectorError::io)?;
     let mut body = body.to_bytes();
     if asks_for_role && parts.status.is_success() {

@@ -17,6 +17,7 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use aws_smithy_async::rt::sleep::TokioSleep;
+use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_types::region::Region;
 use http::uri::Scheme;
 use zonal_origin::{HttpClient, OriginLimits, Tried};
@@ -30,6 +31,12 @@ const METADATA: Duration = Duration::from_millis(400);
 
 /// Time limit of one provider in all. STS answers within a second or two.
 const ANSWER: Duration = Duration::from_secs(15);
+
+/// The provider that reads keys from environment variables.
+const ENVIRONMENT: &str = "environment";
+
+/// Longest text of an error. The SDK hands on what services and programs write.
+const WHY_CHARS_MAX: usize = 300;
 
 /// The providers of one origin.
 #[derive(Clone, Debug)]
@@ -63,6 +70,9 @@ pub struct Failed {
     pub tried: Vec<Tried>,
     /// True if the last of them is configured, and failed. Otherwise none is configured.
     pub is_configured: bool,
+    /// A repetition may succeed: the provider did not answer. Otherwise its configuration, its answer or
+    /// its rights are at fault.
+    pub may_pass: bool,
 }
 
 impl fmt::Display for Failed {
@@ -101,24 +111,29 @@ impl Providers {
         for (name, provider) in self.all(&config) {
             let asked = tokio::time::timeout(ANSWER, provider.provide_credentials()).await;
             let asked = asked.unwrap_or_else(|_| Err(CredentialsError::provider_timed_out(ANSWER)));
-            match asked {
+            match asked.and_then(unexpired) {
                 Ok(keys) => return self.assume((name, provider, keys), tried).await,
                 Err(error) => {
-                    let is_configured = self.is_configured(&error);
-                    tried.push(Tried { provider: name, why: chain_of(&error) });
+                    let half = half_of_a_pair().filter(|_| name == ENVIRONMENT);
+                    let is_configured = half.is_some() || self.is_configured(&error);
+                    let why = half.unwrap_or_else(|| chain_of(&error));
+                    tried.push(Tried { provider: name, why });
                     if is_configured {
-                        return Err(Failed { tried, is_configured });
+                        return Err(Failed { tried, is_configured, may_pass: may_pass(&error) });
                     }
                 }
             }
         }
-        Err(Failed { tried, is_configured: false })
+        Err(Failed { tried, is_configured: false, may_pass: false })
     }
 
     /// True if the provider with this error is configured, and failed. In the chain, whoever issues
     /// no session token is not the metadata service of EC2: other clouds have servers of their own
-    /// at its address.
+    /// at its address. If it is the only source, it may come up later.
     fn is_configured(&self, error: &CredentialsError) -> bool {
+        if self.source == CredentialSource::Imds {
+            return true;
+        }
         let cause = error.source().and_then(|cause| cause.downcast_ref::<ImdsError>());
         let has_no_token = matches!(cause, Some(ImdsError::FailedToLoadToken(_)));
         let is_nobody = self.source == CredentialSource::Chain && has_no_token;
@@ -152,7 +167,7 @@ impl Providers {
         };
         match &self.source {
             CredentialSource::Chain => vec![
-                named("environment", EnvironmentVariableCredentialsProvider::new()),
+                named(ENVIRONMENT, EnvironmentVariableCredentialsProvider::new()),
                 ("profile".to_owned(), profile(None)),
                 ("web-identity".to_owned(), web_identity()),
                 ("container".to_owned(), container()),
@@ -208,10 +223,49 @@ impl Providers {
             Err(error) => {
                 let mut tried = others;
                 tried.push(Tried { provider: name, why: chain_of(&error) });
-                Err(Failed { tried, is_configured: true })
+                Err(Failed { tried, is_configured: true, may_pass: may_pass(&error) })
             }
         }
     }
+}
+
+/// Refuses keys that have expired. A provider may have an old copy.
+fn unexpired(keys: Credentials) -> Result<Credentials, CredentialsError> {
+    let ago = keys.expiry().and_then(|at| SystemTime::now().duration_since(at).ok());
+    match ago {
+        Some(ago) => {
+            let why = format!("its keys expired {} s ago", ago.as_secs());
+            Err(CredentialsError::provider_error(why))
+        }
+        None => Ok(keys),
+    }
+}
+
+/// The variable that is missing, if the environment has half of a key pair. The SDK passes over that,
+/// and would find the keys of another provider.
+fn half_of_a_pair() -> Option<String> {
+    let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let missing = match (has("AWS_ACCESS_KEY_ID"), has("AWS_SECRET_ACCESS_KEY")) {
+        (true, false) if !has("SECRET_ACCESS_KEY") => "AWS_SECRET_ACCESS_KEY",
+        (false, true) => "AWS_ACCESS_KEY_ID",
+        _ => return None,
+    };
+    Some(format!("{missing} is not set, the other half of the pair is"))
+}
+
+/// True if the provider may answer later: it could not be reached, failed or was late.
+fn may_pass(error: &CredentialsError) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error
+            .downcast_ref::<ConnectorError>()
+            .is_some_and(|error| error.is_io() || error.is_timeout())
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    matches!(error, CredentialsError::ProviderTimedOut(_))
 }
 
 fn named(
@@ -274,5 +328,39 @@ fn chain_of(error: &CredentialsError) -> String {
         }
         cause = error.source();
     }
-    text
+    harmless(&text)
+}
+
+/// A text without what may be secret: requests that the SDK shows whole, with tokens in their bodies,
+/// and the output of programs. It is one line, and short.
+fn harmless(text: &str) -> String {
+    const SECRET_AFTER: [&str; 2] = ["Request {", "Stderr:"];
+    let end = SECRET_AFTER.iter().filter_map(|mark| text.find(mark)).min();
+    let text = end.map_or(text, |end| &text[..end]).trim_end_matches([' ', '`', '.']);
+    let line = text.replace(char::is_control, " ");
+    match line.char_indices().nth(WHY_CHARS_MAX) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_has_no_request_and_no_output_of_a_program() {
+        for (text, expected) in [
+            ("no such file", "no such file"),
+            ("a\nb", "a b"),
+            ("exited with 3. Stderr: hush", "exited with 3"),
+            (
+                "failed to apply `x` to request `Request { body: hush",
+                "failed to apply `x` to request",
+            ),
+        ] {
+            assert_eq!(harmless(text), expected);
+        }
+        assert_eq!(harmless(&"\u{e9}".repeat(3000)).chars().count(), WHY_CHARS_MAX + 3);
+    }
 }

@@ -77,7 +77,7 @@ impl Renewer {
         if let Err(error) = keys.renew(found.credentials, region, origin) {
             let mut tried = found.others;
             tried.push(Tried { provider: found.provider, why: error.to_string() });
-            return Err(Failed { tried, is_configured: true });
+            return Err(Failed { tried, is_configured: true, may_pass: false });
         }
         if is_new {
             tracing::info!(
@@ -85,7 +85,7 @@ impl Renewer {
                 provider = found.provider,
                 account = found.account,
                 role = found.role,
-                not = %Failed { tried: found.others, is_configured: false },
+                not = %Failed { tried: found.others, is_configured: false, may_pass: false },
                 "credentials found"
             );
         }

@@ -107,8 +107,8 @@ pub(crate) fn broken(error: &hyper_util::client::legacy::Error) -> OriginError {
         }
         // The first bytes of another protocol.
         Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)) => {
-            let cause = "it answered the TLS handshake without TLS: is it http://?".to_owned();
-            return OriginError::Unreachable { cause };
+            let what = "the answer to the TLS handshake is not TLS: is it http://?";
+            return OriginError::invalid_response(what);
         }
         _ => {}
     }
@@ -133,6 +133,12 @@ fn of_certificate(error: &rustls::CertificateError) -> String {
         // A bad signature means that another authority has the same name.
         rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature => {
             "unknown issuer".to_owned()
+        }
+        rustls::CertificateError::Other(other)
+            if other.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            "it is the certificate of a CA, not that of a server: issue one for the server"
+                .to_owned()
         }
         error => error.to_string(),
     }

@@ -67,9 +67,9 @@ fn level(text: &str) -> Result<Targets, String> {
             return Err(format!("{text:?}: unknown log target {name}; did you mean {nearest}?"));
         }
     }
-    // At finer levels, the SDK's crates log responses of services that issue credentials.
-    let of_sdk = level.default_level().unwrap_or(LevelFilter::OFF).min(LevelFilter::WARN);
-    Ok(level.with_target("aws_", of_sdk))
+    // The SDK's crates log answers with credentials, requests with tokens, and the output of programs.
+    // `zonal_credentials` logs why a provider failed.
+    Ok(level.with_target("aws_", LevelFilter::OFF))
 }
 
 #[cfg(test)]
@@ -88,12 +88,10 @@ mod tests {
     }
 
     #[test]
-    fn the_sdk_logs_no_responses() {
+    fn the_sdk_logs_nothing() {
         use tracing::Level;
         let of = |text: &str| level(text).unwrap();
-        let is_logged = |text, at| of(text).would_enable("aws_smithy_runtime::client::http", &at);
-        assert!(!is_logged("trace", Level::INFO) && is_logged("trace", Level::WARN));
-        assert!(!is_logged("error", Level::WARN) && is_logged("error", Level::ERROR));
+        assert!(!of("trace").would_enable("aws_smithy_runtime::client::http", &Level::ERROR));
         assert!(of("trace").would_enable("zonal_credentials::renewal", &Level::TRACE));
     }
 

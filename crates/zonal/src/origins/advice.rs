@@ -34,6 +34,9 @@ pub(crate) fn advice(error: &OriginError) -> Cow<'static, str> {
         }
         OriginError::Failed(refusal) if refusal.status == DISK_FULL => "free space on its disk",
         OriginError::Failed(_) => "check the origin's own log",
+        OriginError::Untrusted { cause } if !cause.contains("unknown issuer") => {
+            "mend its certificate, or write the host name that it is for in origin.spec"
+        }
         OriginError::Untrusted { .. } => {
             "check its certificate; if a private CA signed it, set origin.ca-file \
              (--origin-ca-file) to a PEM file with that CA"

@@ -127,7 +127,7 @@ fn an_endpoint_that_is_down_or_not_s3_is_told() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     said(&format!("s3:http://{closed}"), 1, &["connection   FAILED", "Connection refused"]);
     let plain = TcpListener::bind("127.0.0.1:0").unwrap();
-    let no_tls = ["answered the TLS handshake without TLS: is it http://?"];
+    let no_tls = ["the answer to the TLS handshake is not TLS: is it http://?"];
     let address = plain.local_addr().unwrap();
     std::thread::spawn(move || {
         let (mut stream, _) = plain.accept().unwrap();
@@ -136,7 +136,7 @@ fn an_endpoint_that_is_down_or_not_s3_is_told() {
         // Until the other side closes.
         let _ = stream.read_to_end(&mut Vec::new());
     });
-    said(&format!("s3:https://{address}"), 1, &no_tls);
+    said(&format!("s3:https://{address}"), 2, &no_tls);
     said("s3:http://nowhere.invalid", 1, &["cannot be reached", "that the origin is up"]);
     let no_s3 = ("GET / ", 200, "", "");
     check_refusal(&[no_s3], &[], 2, &["is it an S3 endpoint?", "names an S3 endpoint"]);
@@ -158,6 +158,41 @@ fn a_provider_that_fails_is_told_and_no_other_is_asked() {
     let words = ["--origin-credentials", "anonymous", "--bucket", "bucket"];
     let said = run_check(&place, &origin, &words, &[]);
     check_said(said, 2, &["requests are unsigned: make this public"]);
+}
+
+/// The SDK shows requests whole, with the token of the pod, and what programs write.
+#[test]
+fn what_the_sdk_says_of_a_failure_has_no_secret() {
+    let (place, cloud) = (TestFolder::new(), Cloud::start());
+    cloud.accept("OTHER");
+    let origin = format!("s3:{}", cloud.url());
+    let mut no_url = of_web_identity(&place, &cloud);
+    std::fs::write(place.path().join("token"), TOKEN).unwrap();
+    no_url.push(("AWS_ENDPOINT_URL_STS", "sts.example.com".to_owned()));
+    let said = run_check(&place, &origin, &[], &no_url);
+    check_said(said, 2, &["web-identity failed", "failed to apply endpoint `sts.example.com`"]);
+
+    let of_program = |script: &str| {
+        let path = place.path().join("program");
+        std::fs::write(&path, script).unwrap();
+        let config = format!("[default]\ncredential_process = sh {}\n", path.display());
+        std::fs::write(place.path().join("aws"), config).unwrap();
+        let variables = [("AWS_CONFIG_FILE", place.path().join("aws").display().to_string())];
+        run_check(&place, &origin, &[], &variables)
+    };
+    let failed = of_program(&format!("echo {SECRET} >&2; exit 3"));
+    check_said(failed, 2, &["profile failed", "exit status: 3"]);
+    let nonsense = of_program(&format!("echo {SECRET}"));
+    check_said(nonsense, 2, &["profile failed"]);
+    let expired = of_program(&format!(
+        "echo '{{\"Version\":1,\"AccessKeyId\":\"OTHER\",\"SecretAccessKey\":\"{SECRET}\",\
+         \"Expiration\":\"2020-01-01T00:00:00Z\"}}'"
+    ));
+    check_said(expired, 2, &["profile failed", "its keys expired"]);
+
+    let half = [of_profile(&place), vec![("AWS_ACCESS_KEY_ID", "ENV".to_owned())]].concat();
+    let said = run_check(&place, &origin, &[], &half);
+    check_said(said, 2, &["environment failed", "AWS_SECRET_ACCESS_KEY is not set"]);
 }
 
 #[test]
@@ -189,6 +224,8 @@ fn an_origin_is_chosen_by_its_name_and_other_kinds_are_checked_alike() {
     said(&["far", "--json"], 0, &["\"check\": \"read\"", "\"result\": \"ok\""]);
     said(&["away"], 2, &["no origin has the name \"away\": write one of far, near"]);
     said(&["--key", "a"], 2, &["--bucket and --key belong to one origin: name it (far, near)"]);
+    said(&["near", "--bucket", "../x"], 2, &["--bucket: \"../x\" is not a bucket name"]);
+    said(&["near", "--bucket", "bucket", "--key", ""], 2, &["--key: write the key of an object"]);
     said(&["near", "--key", "a"], 2, &["--key: name its bucket with --bucket"]);
     said(
         &["far", "--bucket", "b"],

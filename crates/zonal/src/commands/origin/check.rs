@@ -11,12 +11,19 @@ use std::time::{Duration, Instant, SystemTime};
 use zonal_base::Bytes;
 use zonal_cli::{Failure, print};
 use zonal_credentials::{Failed, Renewer};
+use zonal_gateway::is_bucket_name;
 use zonal_origin::{KeyOrigin, ObjectName, Origin, OriginError, Tried};
 use zonal_stores::{AzureKeys, GcsKeys};
 
 use super::report::{Check, Kind, OriginReport, Outcome, Report, Without};
 use crate::config::{self, OriginKeys, OriginSpec, OriginsOnly, StoreSpec};
 use crate::origins::{self, advice};
+
+/// Time limit of one check. Somebody waits for it, and a sound origin answers within a second.
+const CHECK_MAX: Duration = Duration::from_secs(20);
+
+/// Longest key of S3.
+const KEY_BYTES_MAX: usize = 1024;
 
 /// Check origins: find the credentials, list one key, read one byte
 #[derive(Debug, clap::Args)]
@@ -112,12 +119,13 @@ async fn check(config: &config::Origin, args: &Args) -> Result<OriginReport, Fai
     let mut passes = add(&mut checks, (Kind::Credentials, None), credentials);
     checks[0].without = others.into_iter().map(Without::from).collect();
     if passes {
-        passes = add(&mut checks, (Kind::Connection, None), connect(&origin).await);
+        let connected = in_time(connect(&origin), |outcome| outcome).await;
+        passes = add(&mut checks, (Kind::Connection, None), connected);
     }
     if passes {
         let buckets = match buckets.is_empty() {
             false => buckets,
-            true => match first_bucket(&origin).await {
+            true => match in_time(first_bucket(&origin), Err).await {
                 Ok(bucket) => vec![bucket],
                 Err(outcome) => {
                     add(&mut checks, (Kind::List, None), outcome);
@@ -126,16 +134,32 @@ async fn check(config: &config::Origin, args: &Args) -> Result<OriginReport, Fai
             },
         };
         for bucket in &buckets {
-            let (listed, key) = list(&origin, bucket, config).await;
+            let unlisted =
+                |outcome| (outcome, Err("no key is known: name a key with --key".to_owned()));
+            let (listed, key) = in_time(list(&origin, bucket, config), unlisted).await;
             add(&mut checks, (Kind::List, Some(bucket)), listed);
             let read = match args.key.clone().map(Ok).unwrap_or(key) {
-                Ok(key) => read(&origin, &ObjectName::new(bucket, &key), config).await,
+                Ok(key) => {
+                    let object = ObjectName::new(bucket, &key);
+                    in_time(read(&origin, &object, config), |outcome| outcome).await
+                }
                 Err(why) => Outcome::skipped(why),
             };
             add(&mut checks, (Kind::Read, Some(bucket)), read);
         }
     }
     Ok(OriginReport { name: config.name.clone(), place: spec.to_string(), region, checks })
+}
+
+/// The result of a check, or of `late` with a failure if it takes longer than [`CHECK_MAX`].
+async fn in_time<T>(check: impl Future<Output = T>, late: impl FnOnce(Outcome) -> T) -> T {
+    tokio::time::timeout(CHECK_MAX, check).await.unwrap_or_else(|_| {
+        late(Outcome::Failed {
+            error: format!("no complete answer within {} s", CHECK_MAX.as_secs()),
+            advice: "check that the origin is up, and what lies between it and Zonal".to_owned(),
+            may_pass: true,
+        })
+    })
 }
 
 /// Adds a check. Returns whether it did not fail.
@@ -147,6 +171,13 @@ fn add(checks: &mut Vec<Check>, (check, bucket): (Kind, Option<&str>), result: O
 
 /// The buckets to check. Empty: the first that the origin lists.
 fn buckets_of(config: &config::Origin, args: &Args) -> Result<Vec<String>, Failure> {
+    if let Some(bucket) = args.bucket.as_ref().filter(|bucket| !is_bucket_name(bucket)) {
+        return Err(Failure::request(format!("--bucket: {bucket:?} is not a bucket name")));
+    }
+    let key_bytes = args.key.as_ref().map_or(1, String::len);
+    if !(1..=KEY_BYTES_MAX).contains(&key_bytes) {
+        return Err(Failure::request("--key: write the key of an object, 1 to 1024 bytes"));
+    }
     let buckets = match &args.bucket {
         Some(bucket) if config.buckets.is_empty() || config.buckets.contains(bucket) => {
             vec![bucket.clone()]
@@ -171,13 +202,13 @@ async fn find_credentials(renewer: &Renewer, origin: &Origin) -> (Outcome, Vec<T
             let found = origin.keys().and_then(|keys| keys.origin()).unwrap_or_default();
             (Outcome::ok(shown(&found)), found.others)
         }
-        Err(Failed { tried, is_configured }) => {
+        Err(Failed { tried, is_configured, may_pass }) => {
             let error = match tried.last() {
                 Some(Tried { provider, .. }) if is_configured => format!("{provider} failed"),
                 _ => "no provider has credentials".to_owned(),
             };
             let advice = advice_on_credentials(&tried, is_configured).to_owned();
-            (Outcome::Failed { error, advice, may_pass: is_configured }, tried)
+            (Outcome::Failed { error, advice, may_pass }, tried)
         }
     }
 }

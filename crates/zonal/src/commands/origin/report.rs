@@ -158,9 +158,16 @@ impl Report {
     }
 }
 
+/// Longest text of a line. What an origin says may be longer.
+const VALUE_CHARS_MAX: usize = 600;
+
 /// Adds a line. Texts of the origin must not control the terminal.
 fn line(text: &mut String, name: &str, value: &str) {
     let value = value.replace(char::is_control, " ");
+    let value = match value.char_indices().nth(VALUE_CHARS_MAX) {
+        Some((end, _)) => format!("{}...", &value[..end]),
+        None => value,
+    };
     let _ = writeln!(text, "{name:<12} {value}");
 }
 
