@@ -222,6 +222,10 @@ fn an_origin_is_chosen_by_its_name_and_other_kinds_are_checked_alike() {
     let empty = ["near", "--bucket", "bucket", "--key", "empty"];
     said(&empty, 0, &["\"empty\" is empty, only its head was read"]);
     said(&["far", "--json"], 0, &["\"check\": \"read\"", "\"result\": \"ok\""]);
+    std::fs::rename(place.path().join("origin"), place.path().join("moved")).unwrap();
+    let both = ["origin folder origin: No such file or directory", "read         ok       bucket"];
+    said(&[], 2, &both);
+    std::fs::rename(place.path().join("moved"), place.path().join("origin")).unwrap();
     said(&["away"], 2, &["no origin has the name \"away\": write one of far, near"]);
     said(&["--key", "a"], 2, &["--bucket and --key belong to one origin: name it (far, near)"]);
     said(&["near", "--bucket", "../x"], 2, &["--bucket: \"../x\" is not a bucket name"]);

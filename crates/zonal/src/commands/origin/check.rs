@@ -17,7 +17,7 @@ use zonal_stores::{AzureKeys, GcsKeys};
 
 use super::report::{Check, Kind, OriginReport, Outcome, Report, Without};
 use crate::config::{self, OriginKeys, OriginSpec, OriginsOnly, StoreSpec};
-use crate::origins::{self, advice};
+use crate::origins::{self, OpenedOrigin, advice};
 
 /// Time limit of one check. Somebody waits for it, and a sound origin answers within a second.
 const CHECK_MAX: Duration = Duration::from_secs(20);
@@ -106,29 +106,46 @@ fn names(all: &[config::Origin]) -> String {
 async fn check(config: &config::Origin, args: &Args) -> Result<OriginReport, Failure> {
     let spec = config.spec.as_ref().expect("an origin without a spec is not chosen");
     let buckets = buckets_of(config, args)?;
-    let (origin, renewer) = origins::open(spec, config)?;
     let region = match spec {
         OriginSpec::S3 { region, .. } => Some(region.clone()),
         _ => None,
     };
     let mut checks = Vec::new();
+    match origins::open(spec, config) {
+        Ok(opened) => check_opened(&mut checks, opened, (config, spec), (&buckets, args)).await,
+        // The other origins are checked all the same.
+        Err(failure) => {
+            let (error, advice) = (failure.to_string(), "mend origin.spec, or what it names");
+            let failed = Outcome::Failed { error, advice: advice.to_owned(), may_pass: false };
+            add(&mut checks, (Kind::Connection, None), failed);
+        }
+    }
+    Ok(OriginReport { name: config.name.clone(), place: spec.to_string(), region, checks })
+}
+
+async fn check_opened(
+    checks: &mut Vec<Check>,
+    (origin, renewer): OpenedOrigin,
+    (config, spec): (&config::Origin, &OriginSpec),
+    (buckets, args): (&[String], &Args),
+) {
     let (credentials, others) = match &renewer {
         Some(renewer) => find_credentials(renewer, &origin).await,
         None => (Outcome::ok(described(&config.keys, spec)), Vec::new()),
     };
-    let mut passes = add(&mut checks, (Kind::Credentials, None), credentials);
+    let mut passes = add(checks, (Kind::Credentials, None), credentials);
     checks[0].without = others.into_iter().map(Without::from).collect();
     if passes {
         let connected = in_time(connect(&origin), |outcome| outcome).await;
-        passes = add(&mut checks, (Kind::Connection, None), connected);
+        passes = add(checks, (Kind::Connection, None), connected);
     }
     if passes {
         let buckets = match buckets.is_empty() {
-            false => buckets,
+            false => buckets.to_vec(),
             true => match in_time(first_bucket(&origin), Err).await {
                 Ok(bucket) => vec![bucket],
                 Err(outcome) => {
-                    add(&mut checks, (Kind::List, None), outcome);
+                    add(checks, (Kind::List, None), outcome);
                     Vec::new()
                 }
             },
@@ -137,7 +154,7 @@ async fn check(config: &config::Origin, args: &Args) -> Result<OriginReport, Fai
             let unlisted =
                 |outcome| (outcome, Err("no key is known: name a key with --key".to_owned()));
             let (listed, key) = in_time(list(&origin, bucket, config), unlisted).await;
-            add(&mut checks, (Kind::List, Some(bucket)), listed);
+            add(checks, (Kind::List, Some(bucket)), listed);
             let read = match args.key.clone().map(Ok).unwrap_or(key) {
                 Ok(key) => {
                     let object = ObjectName::new(bucket, &key);
@@ -145,10 +162,9 @@ async fn check(config: &config::Origin, args: &Args) -> Result<OriginReport, Fai
                 }
                 Err(why) => Outcome::skipped(why),
             };
-            add(&mut checks, (Kind::Read, Some(bucket)), read);
+            add(checks, (Kind::Read, Some(bucket)), read);
         }
     }
-    Ok(OriginReport { name: config.name.clone(), place: spec.to_string(), region, checks })
 }
 
 /// The result of a check, or of `late` with a failure if it takes longer than [`CHECK_MAX`].
