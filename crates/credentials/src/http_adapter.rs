@@ -71,7 +71,7 @@ impl HttpConnector for Connector {
 }
 
 /// The text of a transport error. Its own text takes the other side for an origin.
-fn told(error: OriginError) -> String {
+fn transport_error(error: OriginError) -> String {
     match error {
         OriginError::Unreachable { cause } => format!("it cannot be reached: {cause}"),
         OriginError::Untrusted { cause } => format!("its certificate is not trusted: {cause}"),
@@ -93,7 +93,7 @@ async fn exchange(
         return Err(unusable("a streamed request".into()));
     };
     let answer = http.send(Request::from_parts(parts, body)).await;
-    let answer = answer.map_err(|error| ConnectorError::io(told(error).into()))?;
+    let answer = answer.map_err(|error| ConnectorError::io(transport_error(error).into()))?;
     let (parts, body) = answer.into_parts();
     if parts.status.is_server_error() {
         return Err(ConnectorError::io(format!("it answered {}", parts.status).into()));

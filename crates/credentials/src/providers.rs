@@ -114,7 +114,7 @@ impl Providers {
             match asked.and_then(unexpired) {
                 Ok(keys) => return self.assume((name, provider, keys), tried).await,
                 Err(error) => {
-                    let half = half_of_a_pair().filter(|_| name == ENVIRONMENT);
+                    let half = (name == ENVIRONMENT).then(missing_half_of_pair).flatten();
                     let is_configured = half.is_some() || self.is_configured(&error);
                     let why = half.unwrap_or_else(|| chain_of(&error));
                     tried.push(Tried { provider: name, why });
@@ -243,7 +243,7 @@ fn unexpired(keys: Credentials) -> Result<Credentials, CredentialsError> {
 
 /// The variable that is missing, if the environment has half of a key pair. The SDK passes over that,
 /// and would find the keys of another provider.
-fn half_of_a_pair() -> Option<String> {
+fn missing_half_of_pair() -> Option<String> {
     let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let missing = match (has("AWS_ACCESS_KEY_ID"), has("AWS_SECRET_ACCESS_KEY")) {
         (true, false) if !has("SECRET_ACCESS_KEY") => "AWS_SECRET_ACCESS_KEY",
@@ -328,12 +328,12 @@ fn chain_of(error: &CredentialsError) -> String {
         }
         cause = error.source();
     }
-    harmless(&text)
+    redacted(&text)
 }
 
-/// A text without what may be secret: requests that the SDK shows whole, with tokens in their bodies,
-/// and the output of programs. It is one line, and short.
-fn harmless(text: &str) -> String {
+/// An error text without secrets, on one short line. The SDK prints whole requests, with tokens in
+/// their bodies, and what credential programs write.
+fn redacted(text: &str) -> String {
     const SECRET_AFTER: [&str; 2] = ["Request {", "Stderr:"];
     let end = SECRET_AFTER.iter().filter_map(|mark| text.find(mark)).min();
     let text = end.map_or(text, |end| &text[..end]).trim_end_matches([' ', '`', '.']);
@@ -359,8 +359,8 @@ mod tests {
                 "failed to apply `x` to request",
             ),
         ] {
-            assert_eq!(harmless(text), expected);
+            assert_eq!(redacted(text), expected);
         }
-        assert_eq!(harmless(&"\u{e9}".repeat(3000)).chars().count(), WHY_CHARS_MAX + 3);
+        assert_eq!(redacted(&"\u{e9}".repeat(3000)).chars().count(), WHY_CHARS_MAX + 3);
     }
 }

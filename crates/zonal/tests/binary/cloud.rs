@@ -42,9 +42,9 @@ pub(crate) enum Manner {
     /// Status 500.
     Fail,
     /// Status 200 and no sense, also as session token.
-    Babble,
-    /// As `Babble`, with a proper session token.
-    BabbleOfKeys,
+    Nonsense,
+    /// As `Nonsense`, with a proper session token.
+    NonsenseKeys,
     /// The connection stays open, and nothing comes: also the answer of a metadata service whose
     /// hop limit is too small.
     Hang,
@@ -149,11 +149,11 @@ impl Cloud {
                 return None;
             }
             Manner::Fail => return Some(Reply::new(500, "")),
-            Manner::Babble => return Some(Reply::new(200, "<html>Welcome!</html>")),
-            Manner::BabbleOfKeys if !is_token => {
+            Manner::Nonsense => return Some(Reply::new(200, "<html>Welcome!</html>")),
+            Manner::NonsenseKeys if !is_token => {
                 return Some(Reply::new(200, "<html>Welcome!</html>"));
             }
-            Manner::BabbleOfKeys | Manner::Answer => {}
+            Manner::NonsenseKeys | Manner::Answer => {}
         }
         let has_token = header("x-aws-ec2-metadata-token:").as_deref() == Some("session");
         Some(match (method, path) {

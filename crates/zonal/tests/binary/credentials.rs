@@ -197,7 +197,7 @@ fn await_read(zonal: &Zonal) {
 #[test]
 fn a_pinned_provider_that_fails_is_asked_again_until_it_has_keys() {
     std::thread::scope(|scope| {
-        for manner in [Manner::Fail, Manner::Babble, Manner::BabbleOfKeys, Manner::Hang] {
+        for manner in [Manner::Fail, Manner::Nonsense, Manner::NonsenseKeys, Manner::Hang] {
             for source in ["imds", "container", "web-identity"] {
                 scope.spawn(move || check_recovery(source, manner));
             }

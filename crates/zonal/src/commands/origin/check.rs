@@ -131,18 +131,18 @@ async fn check_opened(
 ) {
     let (credentials, others) = match &renewer {
         Some(renewer) => find_credentials(renewer, &origin).await,
-        None => (Outcome::ok(described(&config.keys, spec)), Vec::new()),
+        None => (Outcome::ok(describe_configured(&config.keys, spec)), Vec::new()),
     };
     let mut passes = add(checks, (Kind::Credentials, None), credentials);
     checks[0].without = others.into_iter().map(Without::from).collect();
     if passes {
-        let connected = in_time(connect(&origin), |outcome| outcome).await;
+        let connected = within_limit(connect(&origin), |outcome| outcome).await;
         passes = add(checks, (Kind::Connection, None), connected);
     }
     if passes {
         let buckets = match buckets.is_empty() {
             false => buckets.to_vec(),
-            true => match in_time(first_bucket(&origin), Err).await {
+            true => match within_limit(first_bucket(&origin), Err).await {
                 Ok(bucket) => vec![bucket],
                 Err(outcome) => {
                     add(checks, (Kind::List, None), outcome);
@@ -153,12 +153,12 @@ async fn check_opened(
         for bucket in &buckets {
             let unlisted =
                 |outcome| (outcome, Err("no key is known: name a key with --key".to_owned()));
-            let (listed, key) = in_time(list(&origin, bucket, config), unlisted).await;
+            let (listed, key) = within_limit(list(&origin, bucket, config), unlisted).await;
             add(checks, (Kind::List, Some(bucket)), listed);
             let read = match args.key.clone().map(Ok).unwrap_or(key) {
                 Ok(key) => {
                     let object = ObjectName::new(bucket, &key);
-                    in_time(read(&origin, &object, config), |outcome| outcome).await
+                    within_limit(read(&origin, &object, config), |outcome| outcome).await
                 }
                 Err(why) => Outcome::skipped(why),
             };
@@ -168,7 +168,7 @@ async fn check_opened(
 }
 
 /// The result of a check, or of `late` with a failure if it takes longer than [`CHECK_MAX`].
-async fn in_time<T>(check: impl Future<Output = T>, late: impl FnOnce(Outcome) -> T) -> T {
+async fn within_limit<T>(check: impl Future<Output = T>, late: impl FnOnce(Outcome) -> T) -> T {
     tokio::time::timeout(CHECK_MAX, check).await.unwrap_or_else(|_| {
         late(Outcome::Failed {
             error: format!("no complete answer within {} s", CHECK_MAX.as_secs()),
@@ -216,7 +216,7 @@ async fn find_credentials(renewer: &Renewer, origin: &Origin) -> (Outcome, Vec<T
     match renewer.search().await {
         Ok(_) => {
             let found = origin.keys().and_then(|keys| keys.origin()).unwrap_or_default();
-            (Outcome::ok(shown(&found)), found.others)
+            (Outcome::ok(describe_found(&found)), found.others)
         }
         Err(Failed { tried, is_configured, may_pass }) => {
             let error = match tried.last() {
@@ -230,7 +230,7 @@ async fn find_credentials(renewer: &Renewer, origin: &Origin) -> (Outcome, Vec<T
 }
 
 /// Credentials that are configured, or that their store finds by itself.
-fn described(keys: &OriginKeys, spec: &OriginSpec) -> String {
+fn describe_configured(keys: &OriginKeys, spec: &OriginSpec) -> String {
     let text = match spec {
         OriginSpec::Folder(_) | OriginSpec::Store(StoreSpec::Web(_)) => "none are needed",
         OriginSpec::S3 { .. } => match keys.access_key() {
@@ -253,7 +253,7 @@ fn described(keys: &OriginKeys, spec: &OriginSpec) -> String {
 }
 
 /// Where found credentials come from.
-fn shown(found: &KeyOrigin) -> String {
+fn describe_found(found: &KeyOrigin) -> String {
     let mut text = found.provider.clone().unwrap_or_default();
     for (name, value) in [("role", &found.role), ("account", &found.account)] {
         text += &value.iter().map(|value| format!(", {name} {value}")).collect::<String>();
@@ -338,7 +338,7 @@ async fn list(
                 OriginError::NotFound(_) => {
                     "name an existing bucket in origin.buckets (--bucket)".to_owned()
                 }
-                OriginError::Denied(_) => allow(Kind::List, bucket, config),
+                OriginError::Denied(_) => permission_advice(Kind::List, bucket, config),
                 error => advice(error).into_owned(),
             };
             (Outcome::failed(&error, advice), no_key("no key is known"))
@@ -358,7 +358,7 @@ async fn read(origin: &Origin, object: &ObjectName, config: &config::Origin) -> 
                 OriginError::Denied(refusal) if refusal.code == "InvalidObjectState" => {
                     "the object is archived: restore it, or name another with --key".to_owned()
                 }
-                OriginError::Denied(_) => allow(Kind::Read, &object.bucket, config),
+                OriginError::Denied(_) => permission_advice(Kind::Read, &object.bucket, config),
                 error => advice(error).into_owned(),
             };
             let advice = format!("{request} of {key:?}: {advice}");
@@ -368,7 +368,7 @@ async fn read(origin: &Origin, object: &ObjectName, config: &config::Origin) -> 
 }
 
 /// Advice after a denied list or read: what to allow, in the terms of the store.
-fn allow(what: Kind, bucket: &str, config: &config::Origin) -> String {
+fn permission_advice(what: Kind, bucket: &str, config: &config::Origin) -> String {
     let is_list = what == Kind::List;
     let advice = match &config.spec {
         None | Some(OriginSpec::Folder(_)) => "allow the user of Zonal to read the folder",
