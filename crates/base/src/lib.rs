@@ -1,7 +1,7 @@
 //! Shared basics of every layer: units, the buffer pool, checksums, and a seeded random number generator.
 //!
 //! Uses: nothing of ours. Knows nothing of: devices, tasks, clocks, threads, sockets.
-//! Read in this order: `units`, `buffer`, `payload`, `tag`, `checksum`, `rng`, `prefetch`.
+//! Read in this order: `units`, `range_spec`, `buffer`, `payload`, `tag`, `checksum`, `rng`, `prefetch`.
 #![no_std]
 
 extern crate alloc;
@@ -10,6 +10,7 @@ mod buffer;
 mod checksum;
 mod payload;
 mod prefetch;
+mod range_spec;
 mod rng;
 mod tag;
 mod units;
@@ -18,6 +19,7 @@ pub use buffer::{Buffer, Pool, PoolClass, Region};
 pub use checksum::{Checksum, SEED_BYTES, Seed};
 pub use payload::{Contents, Payload};
 pub use prefetch::prefetch_cacheline;
+pub use range_spec::RangeSpec;
 pub use rng::{Rng, mix64};
 pub use tag::{TAG_BYTES, Tag};
 pub use units::{

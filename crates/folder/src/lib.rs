@@ -42,8 +42,8 @@ use std::sync::Arc;
 use http::{Request, Response};
 use tokio::sync::{Mutex, Semaphore};
 use zonal_origin::{
-    ConcurrencyLimits, ObjectHead, ObjectName, ObjectStore, OriginBody, OriginLimits, Stats,
-    StoreFuture,
+    ConcurrencyLimits, ObjectHead, ObjectName, ObjectResponse, ObjectStore, OriginBody,
+    OriginLimits, RangeSpec, Stats, StoreFuture,
 };
 use zonal_s3::BoxBody;
 
@@ -98,6 +98,15 @@ impl ObjectStore for FolderOrigin {
         if_match: Option<&'a str>,
     ) -> StoreFuture<'a, OriginBody> {
         Box::pin(self.get(object, range, if_match))
+    }
+
+    fn get_object<'a>(
+        &'a self,
+        object: &'a ObjectName,
+        range: &'a RangeSpec,
+        if_match: Option<&'a str>,
+    ) -> StoreFuture<'a, ObjectResponse> {
+        Box::pin(self.get_object(object, range, if_match))
     }
 
     fn forward(&self, request: Request<BoxBody>) -> StoreFuture<'_, Response<BoxBody>> {

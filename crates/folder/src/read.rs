@@ -22,7 +22,9 @@ use http::HeaderValue;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use zonal_origin::serving::no_such_key;
-use zonal_origin::{ObjectHead, ObjectName, OriginBody, OriginError, RangeHead};
+use zonal_origin::{
+    ObjectHead, ObjectName, ObjectResponse, OriginBody, OriginError, RangeHead, RangeSpec,
+};
 use zonal_s3::BodyError;
 
 use crate::error::{from_io, refused_key};
@@ -68,6 +70,30 @@ impl FolderOrigin {
         let (file, head) = self.open_range(object, range, if_match).await?;
         let body = FileBody::new(file).boxed_unsync();
         Ok(OriginBody::of(body, self.limits.stall, head, self.stats.clone(), permit))
+    }
+
+    pub(crate) async fn get_object(
+        &self,
+        object: &ObjectName,
+        range: &RangeSpec,
+        if_match: Option<&str>,
+    ) -> Result<ObjectResponse, OriginError> {
+        let permit = self.concurrency.for_range().await;
+        let opened = self.open_object(object).await?;
+        let head = head_of(&opened.version, &object.key);
+        if if_match.is_some_and(|asked| head.etag.as_deref() != Some(asked)) {
+            return Err(OriginError::Changed);
+        }
+        let range = range.in_object(head.size);
+        let told = RangeHead {
+            bytes: range.end - range.start,
+            etag: head.etag.clone(),
+            object_size: Some(head.size),
+            content_encoding: None,
+        };
+        let body = FileBody::new(FileRange::new(opened, range.clone())).boxed_unsync();
+        let body = OriginBody::of(body, self.limits.stall, told, self.stats.clone(), permit);
+        Ok(ObjectResponse { head, is_complete: true, range, body })
     }
 
     async fn open_range(

@@ -9,6 +9,7 @@ use std::ops::Range;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_MATCH, IF_NONE_MATCH, RANGE};
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
+use zonal_base::RangeSpec;
 use zonal_s3::full_body;
 
 use crate::error::OriginError;
@@ -32,6 +33,8 @@ pub async fn reads<P: AsyncFn(&str, &[u8])>(subject: &Subject<'_, P>) {
     subject.a_range_is_exactly_what_was_asked_for().await;
     subject.a_version_is_not_mixed_with_the_next().await;
     subject.a_range_that_is_not_there_is_told().await;
+    subject.a_first_read_brings_head_and_bytes().await;
+    subject.a_first_read_of_a_version_is_of_that_version().await;
     subject.what_is_not_there_is_named_as_s3_names_it().await;
     subject.keys_are_told_apart().await;
     subject.clients_are_answered_as_by_s3().await;
@@ -209,6 +212,64 @@ impl<P: AsyncFn(&str, &[u8])> Subject<'_, P> {
         assert_eq!(behind, Err(OriginError::RangeNotSatisfiable));
         let beyond = self.get("short", 2..8, etag.as_deref()).await;
         assert_eq!(beyond, Err(OriginError::Changed));
+    }
+
+    async fn get_object(
+        &self,
+        key: &str,
+        range: &RangeSpec,
+        if_match: Option<&str>,
+    ) -> Result<(ObjectHead, Range<u64>, Vec<u8>), OriginError> {
+        let mut response = self.origin.get_object(&self.object(key), range, if_match).await?;
+        let mut bytes = Vec::new();
+        while let Some(piece) = response.body.next().await {
+            bytes.extend_from_slice(&piece?);
+        }
+        Ok((response.head, response.range, bytes))
+    }
+
+    async fn a_first_read_brings_head_and_bytes(&self) {
+        let object = b"0123456789";
+        (self.put)("first", object).await;
+        (self.put)("first-empty", b"").await;
+        let told = self.head("first").await;
+        for (range, expected) in [
+            (RangeSpec::Whole, 0..10),
+            (RangeSpec::Int(2..5), 2..5),
+            (RangeSpec::Int(2..40), 2..10),
+            (RangeSpec::Int(2..u64::MAX), 2..10),
+            (RangeSpec::Suffix(3), 7..10),
+            (RangeSpec::Suffix(30), 0..10),
+            (RangeSpec::Int(20..30), 10..10),
+        ] {
+            let seen = self.get_object("first", &range, None).await.expect("an object");
+            let (head, range_seen, bytes) = seen;
+            assert_eq!((head.size, &head.etag), (10, &told.etag), "{range:?}");
+            assert_eq!(head.last_modified, told.last_modified, "{range:?}");
+            // An origin without ranges sends all of it.
+            let sent = if range_seen == (0..10) { 0..10 } else { expected };
+            assert_eq!(range_seen, sent, "{range:?}");
+            let sent = zonal_base::index(sent.start)..zonal_base::index(sent.end);
+            assert_eq!(bytes, object[sent], "{range:?}");
+        }
+        for range in [RangeSpec::Whole, RangeSpec::Int(0..10), RangeSpec::Suffix(10)] {
+            let seen = self.get_object("first-empty", &range, None).await.expect("an object");
+            assert_eq!((seen.0.size, seen.1, seen.2), (0, 0..0, vec![]), "{range:?}");
+        }
+        let none = self.get_object("first-none", &RangeSpec::Whole, None).await;
+        assert!(matches!(none, Err(OriginError::NotFound(_))), "{none:?}");
+    }
+
+    async fn a_first_read_of_a_version_is_of_that_version(&self) {
+        (self.put)("first-changing", b"old bytes").await;
+        let old = self.head("first-changing").await;
+        let same = self.get_object("first-changing", &RangeSpec::Int(0..3), old.strong_etag());
+        assert_eq!(same.await.expect("the version").2, b"old");
+        (self.put)("first-changing", b"new bytes").await;
+        for range in [RangeSpec::Whole, RangeSpec::Int(0..3), RangeSpec::Int(20..30)] {
+            let changed = self.get_object("first-changing", &range, old.strong_etag()).await;
+            assert_eq!(changed.map(|seen| seen.1), Err(OriginError::Changed), "{range:?}");
+        }
     }
 
     async fn what_is_not_there_is_named_as_s3_names_it(&self) {

@@ -2,8 +2,8 @@
 //! client.
 //!
 //! Uses: `base`, `s3`. Knows nothing of: the cache, its clients, flash.
-//! Read in this order: `origins`, `origin`, `circuit_breaker`, `object`, `error`, `body`, `reads`,
-//! `s3`, `list`; `ca_roots` apart. For stores of other kinds: `concurrency`, `serving`, `store`. `conformance`
+//! Read in this order: `origins`, `origin`, `circuit_breaker`, `object`, `object_response`, `error`, `body`,
+//! `reads`, `s3`, `list`; `ca_roots` apart. For stores of other kinds: `concurrency`, `serving`, `store`. `conformance`
 //! is the test suite of every implementation.
 
 mod aimd;
@@ -20,6 +20,7 @@ mod latency;
 mod limits;
 mod list;
 mod object;
+mod object_response;
 mod origin;
 mod origins;
 mod reads;
@@ -40,6 +41,7 @@ pub use http_client::HttpClient;
 pub use limits::OriginLimits;
 pub use list::Page;
 pub use object::{ObjectHead, ObjectName};
+pub use object_response::ObjectResponse;
 pub use origin::{ObjectStore, OfUpload, Origin, PassThroughSigned, RequestId, StoreFuture};
 pub use origins::{ConfiguredOrigin, Origins};
 pub use s3::{
@@ -48,3 +50,4 @@ pub use s3::{
 };
 pub use stats::{Counter, Gauge, Stats};
 pub use store::{KeyPage, PageRequest, PageStart, ReadOnlyOrigin, ReadOnlyStore};
+pub use zonal_base::RangeSpec;

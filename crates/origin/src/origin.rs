@@ -8,12 +8,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use http::{Method, Request, Response};
+use zonal_base::RangeSpec;
 use zonal_s3::BoxBody;
 
 use crate::body::OriginBody;
 use crate::circuit_breaker::{Attempt, CircuitBreaker};
 use crate::error::{ErrorResponse, OriginError};
 use crate::object::{ObjectHead, ObjectName};
+use crate::object_response::ObjectResponse;
 use crate::s3::SigningKeys;
 use crate::stats::{Counter, Stats};
 
@@ -57,6 +59,15 @@ pub trait ObjectStore: fmt::Debug + Send + Sync + Any {
         range: Range<u64>,
         if_match: Option<&'a str>,
     ) -> StoreFuture<'a, OriginBody>;
+
+    /// GET without knowledge of the object: its head, and the bytes `range`. `if_match` as in
+    /// [`ObjectStore::get`].
+    fn get_object<'a>(
+        &'a self,
+        object: &'a ObjectName,
+        range: &'a RangeSpec,
+        if_match: Option<&'a str>,
+    ) -> StoreFuture<'a, ObjectResponse>;
 
     /// Any other request, by the rules of [`Origin::forward`].
     fn forward(&self, request: Request<BoxBody>) -> StoreFuture<'_, Response<BoxBody>>;
@@ -185,6 +196,26 @@ impl Origin {
         assert!(range.start < range.end, "an empty range cannot be requested");
         assert!(object.version.is_none() || self.keeps_versions());
         self.read(|stats| &stats.gets, || self.0.get(object, range, if_match)).await
+    }
+
+    /// GET without knowledge of the object: its head, and the bytes `range` as far as the object has
+    /// them, in one request. `if_match` pins a version. An origin without ranges may send more than
+    /// `range`. A few origins need a HEAD request too: those that answer without a length, or with
+    /// 416 to a range of an empty object. Retried after transient failures, until the first byte
+    /// has arrived.
+    ///
+    /// Requires: the name has no version, or the origin [keeps versions](Self::keeps_versions).
+    ///
+    /// # Errors
+    /// [`OriginError`] states the caller's action for each variant.
+    pub async fn get_object(
+        &self,
+        object: &ObjectName,
+        range: &RangeSpec,
+        if_match: Option<&str>,
+    ) -> Result<ObjectResponse, OriginError> {
+        assert!(object.version.is_none() || self.keeps_versions());
+        self.read(|stats| &stats.gets, || self.0.get_object(object, range, if_match)).await
     }
 
     /// Forwards any other request, signed with the origin's credentials. The request's path is

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use http::{Request, Response};
+use zonal_base::RangeSpec;
 use zonal_s3::BoxBody;
 use zonal_s3::sigv4::decode_path;
 
@@ -13,6 +14,7 @@ use crate::body::OriginBody;
 use crate::error::{ErrorResponse, OriginError};
 use crate::list::Page;
 use crate::object::{ObjectHead, ObjectName};
+use crate::object_response::ObjectResponse;
 use crate::origin::{Origin, PassThroughSigned};
 
 /// A configured origin.
@@ -185,6 +187,19 @@ impl Origins {
         if_match: Option<&str>,
     ) -> Result<OriginBody, OriginError> {
         self.of(&object.bucket)?.origin.get(object, range, if_match).await
+    }
+
+    /// Head and bytes of an object; see [`Origin::get_object`].
+    ///
+    /// # Errors
+    /// As in [`Origin::get_object`], and `NoSuchBucket`.
+    pub async fn get_object(
+        &self,
+        object: &ObjectName,
+        range: &RangeSpec,
+        if_match: Option<&str>,
+    ) -> Result<ObjectResponse, OriginError> {
+        self.of(&object.bucket)?.origin.get_object(object, range, if_match).await
     }
 
     /// Page of a list; see [`Origin::list`].

@@ -6,7 +6,7 @@
 //! 1. `endpoint` turns a bucket and a key into a URL,
 //! 2. `client` sends signed requests; reads go through the limiter and the budgets of the origin
 //!    (`reads`),
-//! 3. `head` and `get` check every answer against the request,
+//! 3. `head`, `get` and `get_object` check every answer against the request,
 //! 4. `forward` forwards all other requests, `as_signed` those with the client's own signature;
 //!    `fitting` validates the answers,
 //! 5. `buckets` checks that a path is a bucket, `uploads` that an upload belongs to its object,
@@ -19,6 +19,7 @@ mod endpoint;
 pub(crate) mod error_mapping;
 mod forward;
 pub(crate) mod get;
+mod get_object;
 mod head;
 mod pass_through;
 mod probe;
@@ -41,6 +42,7 @@ use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use zonal_base::RangeSpec;
 use zonal_s3::BoxBody;
 use zonal_s3::sigv4::{Credentials, encode_query_value};
 
@@ -50,6 +52,7 @@ use crate::concurrency::ConcurrencyLimits;
 use crate::error::OriginError;
 use crate::limits::OriginLimits;
 use crate::object::{ObjectHead, ObjectName, VERSION_ID};
+use crate::object_response::ObjectResponse;
 use crate::origin::{ObjectStore, StoreFuture};
 use crate::reads::Reads;
 use crate::stats::Stats;
@@ -201,6 +204,15 @@ impl ObjectStore for S3Origin {
         if_match: Option<&'a str>,
     ) -> StoreFuture<'a, OriginBody> {
         Box::pin(self.get(object, range, if_match))
+    }
+
+    fn get_object<'a>(
+        &'a self,
+        object: &'a ObjectName,
+        range: &'a RangeSpec,
+        if_match: Option<&'a str>,
+    ) -> StoreFuture<'a, ObjectResponse> {
+        Box::pin(self.get_object(object, range, if_match))
     }
 
     fn forward(&self, request: Request<BoxBody>) -> StoreFuture<'_, Response<BoxBody>> {

@@ -14,14 +14,16 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use http::header::CONTENT_LENGTH;
 use http::{Request, Response, StatusCode, response};
-use zonal_s3::BoxBody;
+use zonal_base::RangeSpec;
 use zonal_s3::object_list::Entry;
+use zonal_s3::{BoxBody, full_body};
 
 use crate::body::{OriginBody, RangeHead};
 use crate::concurrency::ConcurrencyLimits;
 use crate::error::{ErrorResponse, OriginError, Wait};
 use crate::limits::OriginLimits;
 use crate::object::{ObjectHead, ObjectName};
+use crate::object_response::{Described, ObjectResponse, describe};
 use crate::origin::{ObjectStore, StoreFuture};
 use crate::reads::Reads;
 use crate::s3::get;
@@ -41,9 +43,12 @@ pub trait ReadOnlyStore: fmt::Debug + Send + Sync {
     fn get<'a>(
         &'a self,
         key: &'a str,
-        range: Option<Range<u64>>,
+        range: RangeSpec,
         if_match: Option<&'a str>,
     ) -> StoreFuture<'a, Response<BoxBody>>;
+
+    /// True if the store can be asked for the last bytes of an object ([`RangeSpec::Suffix`]).
+    fn has_suffix_ranges(&self) -> bool;
 
     /// A page of keys in ascending order. A store without lists answers 501.
     fn list<'a>(&'a self, wanted: PageRequest<'a>) -> StoreFuture<'a, KeyPage>;
@@ -131,6 +136,57 @@ impl ReadOnlyOrigin {
         Ok(OriginBody::of(body, self.limits.stall, head, self.stats.clone(), permit))
     }
 
+    async fn get_object(
+        &self,
+        object: &ObjectName,
+        range: &RangeSpec,
+        if_match: Option<&str>,
+    ) -> Result<ObjectResponse, OriginError> {
+        self.check_bucket(&object.bucket)?;
+        let permit = self.reads.placed(self.concurrency.for_range()).await?;
+        let store = self.store.load_full();
+        let range = match range {
+            RangeSpec::Suffix(_) if !store.has_suffix_ranges() => {
+                RangeSpec::Int(range.in_object(self.told_head(object, if_match).await?.size))
+            }
+            range => range.clone(),
+        };
+        let answer = match &range {
+            RangeSpec::Int(range) if range.is_empty() => Err(OriginError::RangeNotSatisfiable),
+            _ => self.asked(object, || store.get(&object.key, range.clone(), if_match)).await,
+        };
+        let (described, body) = match answer {
+            Err(OriginError::RangeNotSatisfiable) => {
+                (Described::of_no_bytes(self.told_head(object, if_match).await?), full_body(""))
+            }
+            answer => {
+                let (parts, body) = answer?.into_parts();
+                let described = describe(&parts, &range, if_match)?.ok_or_else(|| {
+                    OriginError::invalid_response("a response without the size of the object")
+                })?;
+                // These stores have no headers that only a whole response carries.
+                (Described { is_complete: true, ..described }, body)
+            }
+        };
+        let range = described.range_head();
+        let body = OriginBody::of(body, self.limits.stall, range, self.stats.clone(), permit);
+        Ok(described.with(body))
+    }
+
+    /// The head of the object, if it is that of the version `if_match`.
+    async fn told_head(
+        &self,
+        object: &ObjectName,
+        if_match: Option<&str>,
+    ) -> Result<ObjectHead, OriginError> {
+        self.stats.heads.add(1);
+        let head = self.checked_head(object).await?;
+        match if_match.is_some_and(|asked| head.etag.as_deref() != Some(asked)) {
+            true => Err(OriginError::Changed),
+            false => Ok(head),
+        }
+    }
+
     async fn checked_head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
         self.check_bucket(&object.bucket)?;
         let store = self.store.load_full();
@@ -154,7 +210,7 @@ impl ReadOnlyOrigin {
     ) -> Result<(RangeHead, BoxBody), OriginError> {
         self.check_bucket(&object.bucket)?;
         let store = self.store.load_full();
-        let get = || store.get(&object.key, Some(range.clone()), if_match);
+        let get = || store.get(&object.key, RangeSpec::Int(range.clone()), if_match);
         let answer = self.asked(object, get).await?;
         let head = get::check(&answer, &range, if_match)?;
         Ok((head, answer.into_body()))
@@ -164,7 +220,8 @@ impl ReadOnlyOrigin {
     async fn whole(&self, object: &ObjectName, head: &ObjectHead) -> Result<BoxBody, OriginError> {
         let if_match = head.strong_etag();
         let store = self.store.load_full();
-        let answer = self.asked(object, || store.get(&object.key, None, if_match)).await?;
+        let answer =
+            self.asked(object, || store.get(&object.key, RangeSpec::Whole, if_match)).await?;
         let (parts, body) = answer.into_parts();
         let now = ObjectHead::from_headers(length_of(&parts).unwrap_or(head.size), &parts.headers);
         if (now.size, &now.etag) != (head.size, &head.etag) {
@@ -208,6 +265,15 @@ impl ObjectStore for ReadOnlyOrigin {
         if_match: Option<&'a str>,
     ) -> StoreFuture<'a, OriginBody> {
         Box::pin(self.get(object, range, if_match))
+    }
+
+    fn get_object<'a>(
+        &'a self,
+        object: &'a ObjectName,
+        range: &'a RangeSpec,
+        if_match: Option<&'a str>,
+    ) -> StoreFuture<'a, ObjectResponse> {
+        Box::pin(self.get_object(object, range, if_match))
     }
 
     fn forward(&self, request: Request<BoxBody>) -> StoreFuture<'_, Response<BoxBody>> {

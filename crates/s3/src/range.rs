@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use zonal_base::RangeSpec;
+
 /// The bytes to send, and the status to send them with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResolvedRange {
@@ -34,6 +36,20 @@ pub fn resolve(header: &str, size: u64) -> ResolvedRange {
             ResolvedRange::Part(start..last.saturating_add(1).min(size))
         }
     }
+}
+
+/// The bytes that the `Range` header `header` asks for, for an object of unknown size. `None`: no
+/// object has them.
+#[must_use]
+pub fn requested(header: &str) -> Option<RangeSpec> {
+    match parse(header) {
+        None => Some(RangeSpec::Whole),
+        Some(Spec::Suffix(0)) => None,
+        Some(Spec::Suffix(bytes)) => Some(RangeSpec::Suffix(bytes)),
+        Some(Spec::From(start)) => Some(RangeSpec::Int(start..u64::MAX)),
+        Some(Spec::Closed(start, last)) => Some(RangeSpec::Int(start..last.saturating_add(1))),
+    }
+    .filter(|spec| !matches!(spec, RangeSpec::Int(range) if range.is_empty()))
 }
 
 /// One byte range of RFC 9110; `last` is inclusive.
@@ -209,6 +225,35 @@ mod tests {
             "bytes 0-18446744073709551615/*",
         ] {
             assert_eq!(parse_content_range(text), None, "{text:?}");
+        }
+    }
+
+    /// A request before the size is known asks for the bytes that are sent once it is.
+    #[test]
+    fn a_header_asks_for_what_it_resolves_to() {
+        let headers = [
+            "bytes=0-0",
+            "bytes=3-",
+            "bytes=3-5",
+            "bytes=90-200",
+            "bytes=-7",
+            "bytes=-200",
+            "bytes=5-3",
+            "bytes=100-",
+            "bytes=-0",
+            "bytes=18446744073709551615-",
+            "octets=0-1",
+            "bytes=0-1,3-4",
+        ];
+        for header in headers {
+            let range = requested(header).map(|spec| spec.in_object(100));
+            let resolved = match resolve(header, 100) {
+                ResolvedRange::Whole => 0..100,
+                ResolvedRange::Part(range) => range,
+                ResolvedRange::Unsatisfiable => 0..0,
+            };
+            let range = range.filter(|range| !range.is_empty()).unwrap_or(0..0);
+            assert_eq!(range, resolved, "{header:?}");
         }
     }
 

@@ -1,19 +1,19 @@
 //! Container of a store as a bucket: its objects and lists.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
 use http::header::{HeaderName, LOCATION};
-use http::{HeaderMap, Response, response};
+use http::{HeaderMap, Response, StatusCode, response};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
 use zonal_origin::{
-    ErrorResponse, KeyPage, OriginError, PageRequest, PageStart, ReadOnlyStore, StoreFuture,
+    ErrorResponse, KeyPage, OriginError, PageRequest, PageStart, RangeSpec, ReadOnlyStore,
+    StoreFuture,
 };
 use zonal_s3::object_list::Entry;
 use zonal_s3::sigv4::{Timestamp, decode_path};
@@ -37,34 +37,38 @@ pub(crate) enum Lists {
 
 /// A container, accessed through `object_store`.
 pub(crate) struct Bucket {
-    store: Arc<dyn ObjectStore>,
-    lists: Lists,
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) lists: Lists,
+    /// The store can be asked for the last bytes of an object. Azure cannot.
+    pub(crate) has_suffix_ranges: bool,
 }
 
 impl Bucket {
-    pub(crate) fn new(store: Arc<dyn ObjectStore>, lists: Lists) -> Self {
-        Self { store, lists }
-    }
-
     /// Requests an object or a range of it. Returns the response head and the body.
     async fn ask(
         &self,
         key: &str,
-        range: Option<Range<u64>>,
-        mut wanted: GetOptions,
+        range: RangeSpec,
+        (mut wanted, note): (GetOptions, &ResponseCapture),
     ) -> Result<(response::Parts, object_store::GetResult), OriginError> {
         let path = path_of(key).ok_or_else(|| no_such_key(key))?;
-        let note = ResponseCapture::new(RequestKind::Object);
-        wanted.range = range.clone().map(GetRange::Bounded);
+        wanted.range = match &range {
+            RangeSpec::Whole => None,
+            RangeSpec::Int(range) if range.end == u64::MAX => Some(GetRange::Offset(range.start)),
+            RangeSpec::Int(range) => Some(GetRange::Bounded(range.clone())),
+            RangeSpec::Suffix(bytes) => Some(GetRange::Suffix(*bytes)),
+        };
         wanted.extensions.insert(note.clone());
         let result = self.store.get_opts(&path, wanted).await;
         let result = result.map_err(|error| {
-            let seen = note.take();
+            let seen = note.get();
             if seen.as_ref().is_some_and(|seen| is_folder_redirect(&seen.parts, key)) {
                 return no_such_key(key);
             }
-            let of_range = range.as_ref().zip(seen.as_ref());
-            let of_range = of_range.and_then(|(range, seen)| of_another_range(range, seen));
+            let of_range = match (&range, &seen) {
+                (RangeSpec::Int(range), Some(seen)) => of_another_range(range, seen),
+                _ => None,
+            };
             of_range.unwrap_or_else(|| meaning(&error, seen))
         })?;
         let ResponseHead { mut parts, .. } = note
@@ -77,12 +81,19 @@ impl Bucket {
     async fn get_bytes(
         &self,
         key: &str,
-        range: Option<Range<u64>>,
+        range: RangeSpec,
         if_match: Option<&str>,
     ) -> Result<Response<BoxBody>, OriginError> {
         let if_match = if_match.map(str::to_owned);
         let wanted = GetOptions { if_match, ..GetOptions::default() };
-        let (parts, result) = self.ask(key, range, wanted).await?;
+        let note = ResponseCapture::new(RequestKind::Object);
+        let mut answer = self.ask(key, range.clone(), (wanted.clone(), &note)).await;
+        let is_whole = |seen: ResponseHead| seen.parts.status == StatusCode::OK;
+        if answer.is_err() && range != RangeSpec::Whole && note.get().is_some_and(is_whole) {
+            // The library takes a whole object for an error if a range was requested.
+            answer = self.ask(key, RangeSpec::Whole, (wanted, &note)).await;
+        }
+        let (parts, result) = answer?;
         let bytes = result.into_stream().map_ok(Frame::data).map_err(BodyError::from);
         Ok(Response::from_parts(parts, StreamBody::new(bytes).boxed_unsync()))
     }
@@ -125,17 +136,22 @@ impl ReadOnlyStore for Bucket {
     fn head<'a>(&'a self, key: &'a str) -> StoreFuture<'a, response::Parts> {
         Box::pin(async move {
             let wanted = GetOptions { head: true, ..GetOptions::default() };
-            Ok(self.ask(key, None, wanted).await?.0)
+            let note = ResponseCapture::new(RequestKind::Object);
+            Ok(self.ask(key, RangeSpec::Whole, (wanted, &note)).await?.0)
         })
     }
 
     fn get<'a>(
         &'a self,
         key: &'a str,
-        range: Option<Range<u64>>,
+        range: RangeSpec,
         if_match: Option<&'a str>,
     ) -> StoreFuture<'a, Response<BoxBody>> {
         Box::pin(self.get_bytes(key, range, if_match))
+    }
+
+    fn has_suffix_ranges(&self) -> bool {
+        self.has_suffix_ranges
     }
 
     fn list<'a>(&'a self, wanted: PageRequest<'a>) -> StoreFuture<'a, KeyPage> {

@@ -202,7 +202,8 @@ impl Gcs {
             GcsKeys::Machine => builder,
         };
         let store = Arc::new(builder.build()?);
-        let bucket = Bucket::new(store.clone(), Lists::Paged(store));
+        let lists = Lists::Paged(store.clone());
+        let bucket = Bucket { store, lists, has_suffix_ranges: true };
         Ok(ReadOnlyOrigin::new(Box::new(bucket), name, limits))
     }
 }
@@ -244,7 +245,8 @@ impl Azure {
             AzureKeys::Machine => builder,
         };
         let store = Arc::new(builder.build()?);
-        let bucket = Bucket::new(store.clone(), Lists::Paged(store));
+        let lists = Lists::Paged(store.clone());
+        let bucket = Bucket { store, lists, has_suffix_ranges: false };
         Ok(ReadOnlyOrigin::new(Box::new(bucket), name, limits))
     }
 }
@@ -274,7 +276,8 @@ impl Web {
             .with_retry(once())
             .with_http_connector(wire(&self.scheme(), &limits, Encoding::AsAsked)?)
             .build()?;
-        let bucket = Bucket::new(Arc::new(store), Lists::None);
+        let (store, lists) = (Arc::new(store), Lists::None);
+        let bucket = Bucket { store, lists, has_suffix_ranges: true };
         Ok(ReadOnlyOrigin::new(Box::new(bucket), name, limits))
     }
 }

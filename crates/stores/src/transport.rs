@@ -67,6 +67,10 @@ impl ResponseCapture {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    pub(crate) fn get(&self) -> Option<ResponseHead> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn put(&self, seen: ResponseHead) {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
     }

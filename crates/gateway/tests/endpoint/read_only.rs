@@ -10,8 +10,8 @@ use http::{Response, StatusCode, response};
 use zonal_gateway::{CacheStatus, Limits};
 use zonal_host::Freshness;
 use zonal_origin::{
-    ConfiguredOrigin, KeyPage, OriginError, Origins, PageRequest, ReadOnlyOrigin, ReadOnlyStore,
-    StoreFuture,
+    ConfiguredOrigin, KeyPage, OriginError, Origins, PageRequest, RangeSpec, ReadOnlyOrigin,
+    ReadOnlyStore, StoreFuture,
 };
 use zonal_s3::{BoxBody, full_body};
 
@@ -28,15 +28,16 @@ struct OneObject {
 }
 
 impl OneObject {
-    fn answer(&self, range: Option<Range<u64>>) -> Response<BoxBody> {
+    fn answer(&self, range: &RangeSpec) -> Response<BoxBody> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let mut answer = Response::builder();
         if let Some(etag) = *self.etag.lock().unwrap() {
             answer = answer.header(ETAG, etag);
         }
         let bytes = match range {
-            None => BYTES,
-            Some(Range { start, end }) => {
+            RangeSpec::Whole => BYTES,
+            range => {
+                let Range { start, end } = range.in_object(10);
                 answer = answer.status(StatusCode::PARTIAL_CONTENT);
                 answer = answer.header(CONTENT_RANGE, format!("bytes {start}-{}/10", end - 1));
                 &BYTES[usize::try_from(start).unwrap()..usize::try_from(end).unwrap()]
@@ -49,16 +50,20 @@ impl OneObject {
 
 impl ReadOnlyStore for OneObject {
     fn head<'a>(&'a self, _: &'a str) -> StoreFuture<'a, response::Parts> {
-        Box::pin(async { Ok(self.answer(None).into_parts().0) })
+        Box::pin(async { Ok(self.answer(&RangeSpec::Whole).into_parts().0) })
     }
 
     fn get<'a>(
         &'a self,
         _: &'a str,
-        range: Option<Range<u64>>,
+        range: RangeSpec,
         _: Option<&'a str>,
     ) -> StoreFuture<'a, Response<BoxBody>> {
-        Box::pin(async { Ok(self.answer(range)) })
+        Box::pin(async { Ok(self.answer(&range)) })
+    }
+
+    fn has_suffix_ranges(&self) -> bool {
+        true
     }
 
     fn list<'a>(&'a self, _: PageRequest<'a>) -> StoreFuture<'a, KeyPage> {

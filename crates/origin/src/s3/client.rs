@@ -1,8 +1,9 @@
 //! HTTP client: sends signed requests within the limits.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Request, Response, request};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
@@ -26,6 +27,8 @@ const IDLE_CONNECTION: Duration = Duration::from_secs(4);
 /// Maximum of headers in an answer. S3 allows 2 KiB of user metadata: 170 headers in the smallest
 /// possible pieces, prefixes included. hyper's default is 100.
 const HEADERS_MAX: usize = 512;
+
+const NOT_IMPLEMENTED: u16 = 501;
 
 /// Creates a client, without opening a connection.
 pub(crate) fn connect_with(roots: RootCertStore, limits: &OriginLimits) -> Client {
@@ -56,6 +59,27 @@ impl S3Origin {
         request: impl Fn() -> Request<()>,
     ) -> Result<Response<Incoming>, OriginError> {
         self.reads.ask(|| self.attempt(request())).await
+    }
+
+    /// Sends a read of a whole object, with checksums if the origin knows them. Several S3 servers
+    /// answer 501 to headers that they do not know, which is remembered.
+    pub(super) async fn ask_with_checksums(
+        &self,
+        request: impl Fn() -> request::Builder,
+    ) -> Result<Response<Incoming>, OriginError> {
+        let made = |request: request::Builder| request.body(()).expect("made of valid parts");
+        let plain = || made(request());
+        if self.lacks_checksum_mode.load(Ordering::Relaxed) {
+            return self.read(plain).await;
+        }
+        match self.read(|| made(request().header("x-amz-checksum-mode", "ENABLED"))).await {
+            Err(OriginError::Failed(refusal)) if refusal.status == NOT_IMPLEMENTED => {
+                let answer = self.read(plain).await?;
+                self.lacks_checksum_mode.store(true, Ordering::Relaxed);
+                Ok(answer)
+            }
+            answer => answer,
+        }
     }
 
     /// Sends a request without a body once, with a timeout; twice if its keys were renewed

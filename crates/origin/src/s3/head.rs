@@ -1,11 +1,8 @@
 //! HeadObject for the cache: the metadata of an object.
 
-use std::sync::atomic::Ordering;
-
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE, IF_MATCH, RANGE};
-use http::{Method, Response, StatusCode, Uri};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, IF_MATCH, RANGE};
+use http::{HeaderMap, Method, StatusCode, Uri};
 use http_body::Body;
-use hyper::body::Incoming;
 use zonal_s3::range::{digits, parse_content_range};
 
 use super::error_mapping::no_such_bucket;
@@ -16,15 +13,14 @@ use crate::object::{ObjectHead, ObjectName};
 /// MD5 of the empty string, which most S3 servers use as ETag of an empty object.
 const ETAG_OF_NOTHING: &str = "\"d41d8cd98f00b204e9800998ecf8427e\"";
 
-const NOT_IMPLEMENTED: u16 = 501;
-
 impl S3Origin {
     pub(crate) async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
         let url = self.url_of(object);
         let url = url.ok_or_else(|| no_such_bucket(&object.bucket))?;
         self.must_be_no_api(&object.bucket, &object.key).await?;
         let _permit = self.reads.placed(self.concurrency.for_head()).await?;
-        let response = self.ask_head(&url, &object.bucket).await?;
+        let response =
+            self.ask_with_checksums(|| self.asking(Method::HEAD, &url, &object.bucket)).await?;
         if response.status() != StatusCode::OK {
             return Err(OriginError::invalid_response(format!(
                 "status {} to a HEAD request",
@@ -32,6 +28,7 @@ impl S3Origin {
             )));
         }
         check_version(object.version.as_deref(), response.headers())?;
+        check_stored_encoding(response.headers())?;
         let length = response.headers().get(CONTENT_LENGTH);
         let size = match length.map(|length| length.to_str().ok().and_then(digits)) {
             Some(Some(size)) => size,
@@ -46,28 +43,6 @@ impl S3Origin {
             _ => {}
         }
         Ok(head)
-    }
-
-    /// Sends the HEAD request, with checksums if the origin knows them. Several S3 servers answer 501
-    /// to headers that they do not know.
-    async fn ask_head(&self, url: &Uri, bucket: &str) -> Result<Response<Incoming>, OriginError> {
-        let request = || self.asking(Method::HEAD, url, bucket);
-        let plain = || request().body(()).expect("made of valid parts");
-        if self.lacks_checksum_mode.load(Ordering::Relaxed) {
-            return self.read(plain).await;
-        }
-        let with_checksums = || {
-            let request = request().header("x-amz-checksum-mode", "ENABLED");
-            request.body(()).expect("made of valid parts")
-        };
-        match self.read(with_checksums).await {
-            Err(OriginError::Failed(refusal)) if refusal.status == NOT_IMPLEMENTED => {
-                let answer = self.read(plain).await?;
-                self.lacks_checksum_mode.store(true, Ordering::Relaxed);
-                Ok(answer)
-            }
-            answer => answer,
-        }
     }
 
     /// Size of an object from the answer to a request for its first byte, for servers that leave
@@ -111,5 +86,20 @@ impl S3Origin {
             )),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Refuses a compressed object that Google Cloud Storage decompresses for its S3 API: its size and
+/// its ranges are those of the compressed bytes, which this API does not send.
+pub(super) fn check_stored_encoding(headers: &HeaderMap) -> Result<(), OriginError> {
+    let stored = headers.get("x-goog-stored-content-encoding");
+    match stored.filter(|stored| *stored != "identity") {
+        Some(stored) if headers.get(CONTENT_ENCODING) != Some(stored) => {
+            Err(OriginError::invalid_response(
+                "Google Cloud Storage decompresses this object for its S3 API: use an origin of \
+                 the kind gcs:, which reads it as it is stored",
+            ))
+        }
+        _ => Ok(()),
     }
 }

@@ -1,6 +1,7 @@
 //! The S3 origin against a server that misbehaves on purpose.
 
 mod buckets;
+mod first_reads;
 mod multipart;
 mod pressure;
 mod renewal;
