@@ -18,10 +18,10 @@ use crate::chunks::{Chunk, ChunkRules};
 use crate::dram_tier::DramTier;
 use crate::fetch::FillPiece;
 use crate::heads::Heads;
+use crate::lookup::Lookup;
 use crate::negative_cache::NegativeCache;
 use crate::no_etag_cache::NoEtagCache;
 use crate::object::{Keys, ObjectKey};
-use crate::open::InflightHead;
 use crate::origin_backoff::OriginBackoff;
 use crate::pins::Pins;
 use crate::placement_epochs::PlacementEpochs;
@@ -179,8 +179,10 @@ pub(crate) struct Inner {
     pub(crate) piece_max: u64,
     pub(crate) roster: RefCell<Option<KeptRoster>>,
     pub(crate) versions: RefCell<VersionKeyCache>,
-    /// In-flight head lookups (single flight): later requests for the object share the answer.
-    pub(crate) lookups: RefCell<BTreeMap<ObjectKey, Rc<InflightHead>>>,
+    /// Origin lookups in flight, by object.
+    pub(crate) lookups: RefCell<BTreeMap<ObjectKey, Vec<Rc<Lookup>>>>,
+    /// Number of origin lookups sent.
+    pub(crate) lookups_sent: Cell<u64>,
     /// Objects with a lookup, fetch or removal in flight, and their invalidation epochs.
     pub(crate) watched: RefCell<PrehashedMap<ObjectKey, WatchedObject>>,
     pub(crate) removed: RefCell<RemovedLately>,
@@ -262,6 +264,7 @@ impl Cache {
             roster: RefCell::new(roster),
             versions: RefCell::new(VersionKeyCache::new()),
             lookups: RefCell::default(),
+            lookups_sent: Cell::new(0),
             watched: RefCell::default(),
             removed: RefCell::default(),
             purged: RefCell::new(PurgedLengths::found(&log)),

@@ -30,7 +30,8 @@ use crate::cache::{Inner, STRIPE};
 use crate::fetch::{FetchState, FillPiece};
 use crate::mutation::Mutation;
 use crate::object::{ObjectKey, VersionKey};
-use crate::{Fetch, Fetched, Head, ObjectName, OriginFault, ReadError};
+use crate::pins::ReadHints;
+use crate::{Fetch, Fetched, Head, ObjectName, OriginFault, ReadError, StreamId};
 
 /// Requests for the rest of one fetch after its body broke off: 16, so that an origin that breaks off
 /// after each byte costs no more than that.
@@ -77,7 +78,7 @@ impl Inner {
     }
 
     /// Byte range of a run of pieces in the object.
-    fn bytes_of(&self, head: &Head, run: &Range<u64>) -> Range<u64> {
+    pub(crate) fn bytes_of(&self, head: &Head, run: &Range<u64>) -> Range<u64> {
         let piece = self.piece_of(head);
         run.start * piece..head.size.min(run.end * piece)
     }
@@ -91,7 +92,7 @@ impl Inner {
     ) -> Rc<FillPiece> {
         let fill = self.fill(of, keys, &run, None);
         let followed = fill.pieces[index(number - run.start)].clone();
-        self.start(fill);
+        self.start(fill, None);
         followed
     }
 
@@ -106,11 +107,11 @@ impl Inner {
         let bytes = self.bytes_of(&of.1, run);
         self.prefetched.note_begun(bytes.end - bytes.start);
         let fill = self.fill(of, keys, run, Some(wasted));
-        self.start(fill);
+        self.start(fill, None);
     }
 
     /// Creates the fetch of a run of pieces and registers the pieces as being fetched.
-    fn fill(
+    pub(crate) fn fill(
         self: &Rc<Self>,
         (object, head): (ObjectName, Arc<Head>),
         (key, version): (ObjectKey, VersionKey),
@@ -132,11 +133,12 @@ impl Inner {
         Fill { inner: self.clone(), object, pieces, fetch, timer, resumes: 0, deserted_until: None }
     }
 
-    fn start(self: &Rc<Self>, fill: Fill) {
+    /// Starts a fetch: from `body`, or with a request of its own.
+    pub(crate) fn start(self: &Rc<Self>, fill: Fill, body: Option<Body>) {
         self.fetching.set(self.fetching.get() + 1);
         let (inner, is_ahead) = (self.clone(), fill.fetch.is_ahead());
         self.ports.spawner.spawn(async move {
-            fill.run().await;
+            fill.run(body).await;
             inner.fetching.set(inner.fetching.get() - 1);
             if is_ahead {
                 inner.prefetched.note_over();
@@ -155,7 +157,7 @@ impl Inner {
 }
 
 /// State of one fetch task.
-struct Fill {
+pub(crate) struct Fill {
     inner: Rc<Inner>,
     object: ObjectName,
     /// Pieces that are not complete yet, in order.
@@ -180,8 +182,23 @@ enum Ended {
 }
 
 impl Fill {
-    async fn run(mut self) {
-        let mut body = match Body::open(&self, self.pieces[0].start).await {
+    /// Applies a reader's retention to the pieces of the fetch.
+    pub(crate) fn keep_for(&self, hints: ReadHints) {
+        self.fetch.keep_for(hints);
+    }
+
+    /// Fails the fetch before it has begun.
+    pub(crate) fn fail(&self, error: ReadError) {
+        self.give_up(Ended::Failed(error));
+    }
+
+    async fn run(mut self, body: Option<Body>) {
+        let start = self.pieces[0].start;
+        let body = match body {
+            Some(body) => self.skip_to(start, body).await,
+            None => Body::open(&self, start).await,
+        };
+        let mut body = match body {
             Ok(body) => body,
             Err(error) => return self.give_up(Ended::Failed(error)),
         };
@@ -228,6 +245,22 @@ impl Fill {
         {
             self.inner.prefetched.pause(self.inner.now());
         }
+    }
+
+    /// Drops the bytes before `start`, which an origin that ignores ranges has sent.
+    async fn skip_to(&mut self, start: u64, mut body: Body) -> Result<Body, ReadError> {
+        while body.range.start < start {
+            let most = index(start - body.range.start);
+            match self.next(&mut body, most).await {
+                Ok(_) => {}
+                Err(Ended::Failed(error)) => return Err(error),
+                Err(Ended::Unheard | Ended::Stalled) => {
+                    body.close().await;
+                    return Err(ReadError::Gone);
+                }
+            }
+        }
+        Ok(body)
     }
 
     /// Fetches all pieces in order. On failure the incomplete ones stay in `pieces`.
@@ -342,9 +375,11 @@ impl Fill {
 }
 
 /// Response body of the origin.
-struct Body {
+pub(crate) struct Body {
     inner: Rc<Inner>,
-    stream: crate::StreamId,
+    stream: StreamId,
+    /// Bytes of the object that are still to come.
+    pub(crate) range: Range<u64>,
     /// Bytes received and not yet consumed.
     rest: Bytes,
     is_open: bool,
@@ -353,6 +388,12 @@ struct Body {
 }
 
 impl Body {
+    /// The body of an answer that has the bytes `range` of the object.
+    pub(crate) fn of(inner: &Rc<Inner>, stream: StreamId, range: Range<u64>) -> Self {
+        let (rest, is_open, has_begun) = (Bytes::new(), true, false);
+        Self { inner: inner.clone(), stream, range, rest, is_open, has_begun }
+    }
+
     /// Requests the rest of the run from `start` on.
     async fn open(fill: &Fill, start: u64) -> Result<Self, ReadError> {
         let last = fill.pieces.back().expect("a run has a piece");
@@ -365,12 +406,9 @@ impl Body {
             Arc::make_mut(&mut version).etag = "".into();
         }
         fill.inner.count(|stats| stats.fetches += 1);
-        let open = Fetch::Open { object: fill.object.clone(), range, version };
+        let open = Fetch::Open { object: fill.object.clone(), range: range.clone(), version };
         match fill.inner.ports.origin.call(open).await {
-            Fetched::Opened(stream) => {
-                let (rest, is_open, has_begun) = (Bytes::new(), true, false);
-                Ok(Self { inner: fill.inner.clone(), stream, rest, is_open, has_begun })
-            }
+            Fetched::Opened(stream) => Ok(Self::of(&fill.inner, stream, range)),
             Fetched::Failed(fault) => Err(fault.into()),
             _ => Err(ReadError::Origin(OriginFault::Lied)),
         }
@@ -391,10 +429,12 @@ impl Body {
             self.has_begun = true;
             self.inner.count(|stats| stats.fetched_bytes += self.rest.len() as u64);
         }
-        Ok(self.rest.split_to(most.min(self.rest.len())))
+        let bytes = self.rest.split_to(most.min(self.rest.len()));
+        self.range.start += bytes.len() as u64;
+        Ok(bytes)
     }
 
-    async fn close(self) {
+    pub(crate) async fn close(self) {
         if self.is_open {
             self.inner.ports.origin.call(Fetch::Close { stream: self.stream }).await;
         }

@@ -28,25 +28,55 @@ pub struct Head {
     pub salt: u64,
     /// Chunk size of the object; `None` means the default of each shard.
     pub chunk: Option<Chunk>,
+    /// The origin has told no headers of the whole object, its checksums among them. Only a HEAD
+    /// request tells them.
+    pub is_partial: bool,
 }
 
 impl Head {
     pub(crate) fn new(from: OriginHead, salt: u64, chunk: Option<Chunk>) -> Self {
-        let OriginHead { size, etag, version_id, last_modified, headers } = from;
-        Self { size, etag, version_id, last_modified, headers, salt, chunk }
+        let OriginHead { size, etag, version_id, last_modified, headers, is_partial } = from;
+        Self { size, etag, version_id, last_modified, headers, salt, chunk, is_partial }
     }
 
     /// True when both describe the same bytes. Other headers may differ between two answers for one
     /// version: dates, ages, tags, legal holds.
+    ///
+    /// The content encoding may not differ: an origin that compresses on its own sends other bytes
+    /// under the same ETag.
     pub(crate) fn is_same_version(&self, other: &OriginHead) -> bool {
         (self.size, &self.etag, &self.version_id) == (other.size, &other.etag, &other.version_id)
+            && encoding(&self.headers) == encoding(&other.headers)
     }
 
     /// True when both describe the same bytes with the same headers.
     pub(crate) fn matches(&self, other: &OriginHead) -> bool {
         self.is_same_version(other)
             && (&self.last_modified, &self.headers) == (&other.last_modified, &other.headers)
+            && self.is_partial == other.is_partial
     }
+
+    /// Adds the headers that a partial response about this version lacks.
+    pub(crate) fn complete(&self, mut partial: OriginHead) -> OriginHead {
+        if partial.is_partial && !self.is_partial {
+            let whole = self.headers.iter().filter(|(name, _)| is_of_whole_object(name));
+            partial.headers.extend(whole.cloned());
+            partial.headers.sort_by(|(name, _), (other, _)| name.cmp(other));
+            partial.is_partial = false;
+        }
+        partial
+    }
+}
+
+/// `Content-Encoding`. In HTTP, "identity" means no encoding.
+fn encoding(headers: &[(Box<str>, Box<[u8]>)]) -> Option<&[u8]> {
+    let (_, value) = headers.iter().find(|(name, _)| **name == *"content-encoding")?;
+    Some(&**value).filter(|value| *value != b"identity")
+}
+
+/// True for headers that only a response about the whole object has.
+fn is_of_whole_object(name: &str) -> bool {
+    name.starts_with("x-amz-checksum-")
 }
 
 /// Checks that an object can be cached. Without a strong ETag no range can be tied to a version,
@@ -57,7 +87,8 @@ impl Head {
 pub(crate) fn check_cacheable(head: &OriginHead) -> Result<(), LookupError> {
     let etag = &head.etag;
     let can_be_sent = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
-    let is_strong = !etag.is_empty() && !etag.starts_with("W/") && etag.bytes().all(can_be_sent);
+    let is_quoted = 2 <= etag.len() && etag.starts_with('"') && etag.ends_with('"');
+    let is_strong = is_quoted && etag.bytes().all(can_be_sent);
     if !is_strong {
         return Err(LookupError::NoEtag);
     }
@@ -86,6 +117,9 @@ const UNTRUSTED: u8 = 1;
 /// Flag: the name is that of one version.
 const OF_VERSION: u8 = 2;
 
+/// Flag: headers of the whole object are not known.
+const PARTIAL: u8 = 4;
+
 /// Stored form of a head. It contains the object's name, so that the head of another object is
 /// never taken for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +147,8 @@ pub(crate) fn encode(object: &ObjectName, state: HeadState, head: &Head) -> Opti
     let headers = u16::try_from(head.headers.len()).ok()?;
     out.extend_from_slice(&headers.to_le_bytes());
     let untrusted = if state.is_untrusted { UNTRUSTED } else { 0 };
-    let flags = untrusted | if object.version().is_some() { OF_VERSION } else { 0 };
+    let of_version = if object.version().is_some() { OF_VERSION } else { 0 };
+    let flags = untrusted | of_version | if head.is_partial { PARTIAL } else { 0 };
     let part_count = [0; 2];
     out.extend_from_slice(&[head.chunk.map_or(0, Chunk::log2), flags]);
     out.extend_from_slice(&part_count);
@@ -142,7 +177,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<StoredHead> {
     let half = |at: usize| u16::from_le_bytes([fixed[at], fixed[at + 1]]);
     let (version, header_count, part_count) = (half(0), half(2), half(6));
     let (chunk, flags) = (fixed[4], fixed[5]);
-    if version != VERSION || flags & !(UNTRUSTED | OF_VERSION) != 0 || part_count != 0 {
+    if version != VERSION || flags & !(UNTRUSTED | OF_VERSION | PARTIAL) != 0 || part_count != 0 {
         return None;
     }
     let chunk = if chunk == 0 { None } else { Some(Chunk::from_log2(chunk)?) };
@@ -161,8 +196,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<StoredHead> {
         let name = core::str::from_utf8(bytes()?).ok()?;
         headers.push((name.into(), bytes()?.into()));
     }
-    let head =
-        Head { size: field(8), salt: field(16), etag, version_id, last_modified, headers, chunk };
+    let (size, salt, is_partial) = (field(8), field(16), flags & PARTIAL != 0);
+    let head = Head { size, salt, etag, version_id, last_modified, headers, chunk, is_partial };
     let state = HeadState {
         validated_at: Nanos(field(24)),
         generation: field(32),
@@ -192,6 +227,7 @@ mod tests {
             headers: Vec::from([("content-type".into(), (*b"text/htm\xe9").into())]),
             salt: 3,
             chunk: Chunk::new(zonal_base::Bytes::mib(1)),
+            is_partial: false,
         }
     }
 
@@ -228,6 +264,39 @@ mod tests {
     }
 
     #[test]
+    fn the_head_of_a_partial_response_has_a_flag() {
+        let (head, name) = (Head { is_partial: true, ..golden_head() }, ObjectName::new("b", "k"));
+        let bytes = encode(&name, STATE, &head).unwrap();
+        assert_eq!((bytes[5], bytes.len()), (5, GOLDEN_V3.len()));
+        assert_eq!(decode(&bytes).unwrap(), StoredHead { name, state: STATE, head });
+    }
+
+    #[test]
+    fn a_partial_response_keeps_the_known_checksums() {
+        let header = |name: &str, value: &str| (name.into(), value.as_bytes().into());
+        let checksum = header("x-amz-checksum-crc32", "AAAAAA==");
+        let (old, new) = (header("x-amz-meta-a", "1"), header("x-amz-meta-a", "2"));
+        let whole = Head { headers: Vec::from([checksum.clone(), old]), ..golden_head() };
+        let part =
+            OriginHead { headers: Vec::from([new.clone()]), is_partial: true, ..same(&whole) };
+        let seen = whole.complete(part.clone());
+        assert_eq!((seen.headers, seen.is_partial), (Vec::from([checksum, new]), false));
+        let unknown = Head { is_partial: true, ..whole };
+        assert_eq!(unknown.complete(part.clone()), part);
+    }
+
+    fn same(head: &Head) -> OriginHead {
+        OriginHead {
+            size: head.size,
+            etag: head.etag.clone(),
+            version_id: head.version_id.clone(),
+            last_modified: head.last_modified.clone(),
+            headers: head.headers.clone(),
+            is_partial: head.is_partial,
+        }
+    }
+
+    #[test]
     fn cut_or_foreign_bytes_are_no_head() {
         for len in 0..GOLDEN_V3.len() {
             assert!(decode(&GOLDEN_V3[..len]).is_none(), "cut at {len}");
@@ -238,7 +307,7 @@ mod tests {
             decode(&other)
         };
         assert!(with(0, 2).is_none() && with(0, 4).is_none(), "other versions");
-        assert!(with(5, 4).is_none(), "an unknown flag");
+        assert!(with(5, 8).is_none(), "an unknown flag");
         assert!(with(6, 1).is_none(), "a part table");
         for wrong in [11, 26, 255] {
             assert!(with(4, wrong).is_none(), "chunks of 2 to the {wrong}");
@@ -248,17 +317,12 @@ mod tests {
     #[test]
     fn other_headers_are_of_the_same_version_and_other_bytes_are_not() {
         let head = golden_head();
-        let same = || OriginHead {
-            size: head.size,
-            etag: head.etag.clone(),
-            version_id: head.version_id.clone(),
-            last_modified: head.last_modified.clone(),
-            headers: head.headers.clone(),
-        };
+        let same = || same(&head);
         assert!(head.matches(&same()));
         for other in [
             OriginHead { last_modified: "Tue".into(), ..same() },
             OriginHead { headers: Vec::new(), ..same() },
+            OriginHead { is_partial: true, ..same() },
         ] {
             assert!(head.is_same_version(&other) && !head.matches(&other), "{other:?}");
         }
@@ -266,6 +330,10 @@ mod tests {
             OriginHead { size: 6, ..same() },
             OriginHead { etag: "\"f\"".into(), ..same() },
             OriginHead { version_id: "v2".into(), ..same() },
+            OriginHead {
+                headers: Vec::from([("content-encoding".into(), (*b"gzip").into())]),
+                ..same()
+            },
         ] {
             assert!(!head.is_same_version(&other), "{other:?}");
         }

@@ -28,6 +28,8 @@ pub(crate) struct KnownHead {
     pub(crate) is_pinned: Cell<bool>,
     /// The head is on flash, or on its way there. Others stay in memory only.
     pub(crate) is_stored: Cell<bool>,
+    /// Number of the newest lookup that confirmed the head; 0: none since the head was loaded.
+    pub(crate) confirmed_by: Cell<u64>,
     /// When a refreshed head was last written; 0: never.
     pub(crate) refreshed_at: Cell<Nanos>,
     /// Memory that the head takes.
@@ -47,9 +49,19 @@ impl KnownHead {
             generation: Cell::new(state.generation),
             is_pinned: Cell::new(false),
             is_stored: Cell::new(false),
+            confirmed_by: Cell::new(0),
             refreshed_at: Cell::new(Nanos(0)),
             touched: Cell::new(false),
         })
+    }
+
+    /// Registers that a lookup confirmed the head: the request was its `number`th and was sent at
+    /// `asked_at`. The answers to two requests may arrive in any order.
+    pub(crate) fn note_confirmed(&self, (number, asked_at): (u64, Nanos)) {
+        if self.confirmed_by.get() < number {
+            self.confirmed_by.set(number);
+            self.validated_at.set(asked_at);
+        }
     }
 
     /// The state to store with the head.
@@ -165,6 +177,7 @@ mod tests {
             headers: Vec::from([("x-amz-meta-a".into(), value)]),
             salt: 0,
             chunk: None,
+            is_partial: false,
         };
         let state = HeadState { validated_at: Nanos(0), generation: 0, is_untrusted: false };
         // The index takes its hash from the upper bits of a key.

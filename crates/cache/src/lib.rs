@@ -4,8 +4,9 @@
 //! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads,
 //! files, HTTP, real time.
 //! Read in this order: `object`, `ports`, `cache`, `chunks`, `freshness`, then the paths: `open`,
-//! `publish`, `read`, `fetch`, `fill`, `prefetch`, `admit`, `dram_tier`, `evict`, `remove`, `purge`,
-//! `pending_invalidations`, `placement_epochs`, `roster`, `recover`, `checkpoint`.
+//! `lookup`, `first_read`, `publish`, `read`, `fetch`, `fill`, `prefetch`, `admit`, `dram_tier`,
+//! `evict`, `remove`, `purge`, `pending_invalidations`, `placement_epochs`, `roster`, `recover`,
+//! `checkpoint`.
 //!
 //! Invariants:
 //!
@@ -27,10 +28,12 @@ mod dram_tier;
 mod evict;
 mod fetch;
 mod fill;
+mod first_read;
 mod freshness;
 mod head;
 mod heads;
 mod index;
+mod lookup;
 mod mutation;
 mod negative_cache;
 mod no_etag_cache;
@@ -62,7 +65,7 @@ pub use head::Head;
 #[cfg(feature = "planted-bugs")]
 pub use mutation::Mutation;
 pub use object::{ObjectName, bucket, route, spread};
-pub use open::{HeadSource, LookupError, Opened};
+pub use open::{HeadSource, LookupError, Opened, Reader};
 pub use pending_invalidations::{MISSED_MAX, PendingInvalidations};
 pub use pins::{ReadHints, RetentionClass};
 pub use placement_epochs::{BUCKETS, PlacementEpochs};

@@ -19,6 +19,8 @@ pub enum Mutation {
     PieceIgnored,
     /// Fetches carry no `If-Match`, so they may mix versions.
     VersionNotPinned,
+    /// Lookups of missing bytes carry no `If-Match`, and their answers count as the known version.
+    LookupNotPinned,
     /// Prefetches carry no `If-Match`.
     PrefetchNotPinned,
     /// A removal is acknowledged without a tombstone.

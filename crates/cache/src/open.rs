@@ -3,31 +3,33 @@
 //!
 //! 1. Look in memory, then on flash. A head that is fresh by the rule is the answer. So is an entry
 //!    of the negative cache.
-//! 2. Ask the origin. Concurrent requests for the object share one request (single flight).
+//! 2. Ask the origin (`lookup`): with a GET if bytes are missing, else with a HEAD.
 //! 3. Publish the origin's answer (`publish`), unless the object was removed after the request was
 //!    sent. A 404 invalidates the cached object as a removal does.
 //! 4. When the origin fails, serve a stale head if the rule allows it (stale-if-error).
 
 use alloc::rc::Rc;
 use alloc::sync::Arc;
-use core::cell::RefCell;
+use core::fmt;
+use core::ops::Range;
 
-use zonal_base::Nanos;
-use zonal_runtime::Event;
+use zonal_base::{Nanos, RangeSpec};
 
-use crate::cache::Inner;
+use crate::cache::{Inner, STRIPE};
+use crate::chunks::pieces_of;
+use crate::first_read::FirstRead;
 use crate::freshness::OriginUse;
-use crate::head::{self, StoredHead, check_cacheable};
+use crate::head::{self, StoredHead};
 use crate::heads::KnownHead;
 use crate::index::IndexEntry;
+use crate::lookup::{Answer, Joined, Question};
 use crate::object::ObjectKey;
 use crate::origin_backoff::StaleDecision;
 use crate::pins::is_pinned;
 use crate::records::Unread;
 use crate::recover::HEAD;
-use crate::remove::EpochGuard;
 use crate::{
-    Cache, Fetch, Fetched, Freshness, FreshnessPolicy, Head, ObjectName, OriginFault,
+    Cache, Fetched, Freshness, FreshnessPolicy, Head, ObjectName, OriginFault, ReadHints,
     RetentionClass,
 };
 
@@ -69,8 +71,12 @@ pub struct Opened {
 /// Reason for a lookup without a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookupError {
-    /// The origin answered 404 now.
+    /// The origin answered 404 now. Forward the request if the client needs the details.
     NotFound,
+    /// The origin answered 404 `NoSuchKey` now.
+    NoSuchKey,
+    /// The origin answered 404 to HEAD now, without an error code.
+    HeadNotFound,
     /// Negative cache hit: the origin answered 404 lately.
     Absent,
     /// The cached head is missing or not fresh, and the request forbids asking the origin.
@@ -97,11 +103,20 @@ pub enum LookupError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Late;
 
-/// A HEAD request to the origin in flight.
-pub(crate) struct InflightHead {
-    epoch: u64,
-    answer: RefCell<Option<Result<Opened, LookupError>>>,
-    answered: Event,
+/// Reader of an object that may not be cached.
+pub struct Reader<'a> {
+    /// Bytes that the reader requests of any version.
+    pub range: RangeSpec,
+    /// Bytes that the reader gets of a version: none if it only needs the head.
+    pub range_of: &'a dyn Fn(&Head) -> Range<u64>,
+    /// How fetched bytes are kept.
+    pub hints: ReadHints,
+}
+
+impl fmt::Debug for Reader<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("range", &self.range).finish_non_exhaustive()
+    }
 }
 
 impl Cache {
@@ -116,34 +131,25 @@ impl Cache {
         trust: impl Into<FreshnessPolicy>,
         retention: RetentionClass,
     ) -> Result<Opened, LookupError> {
-        let (inner, trust) = (&self.inner, trust.into());
-        inner.count(|stats| stats.opens += 1);
-        if inner.log.is_gone() {
-            return Err(LookupError::Gone);
-        }
-        let key = inner.keys.object(object);
-        let known = inner.known_head(object, key).await.map_err(|Late| LookupError::Late)?;
-        if let Some(known) = &known
-            && known.is_pinned.replace(retention == RetentionClass::Pinned)
-                != (retention == RetentionClass::Pinned)
-        {
-            inner.holdings.note_asked(key.record(), retention);
-        }
-        if let Some(known) = known.as_ref().filter(|known| inner.is_fresh(known, trust.head)) {
-            inner.count(|stats| stats.opens_fresh += 1);
-            return Ok(Opened { head: known.head.clone(), found: HeadSource::Hit });
-        }
-        if known.is_none() && inner.absences.borrow().has(key, trust.absence, inner.now()) {
-            inner.count(|stats| stats.opens_absent += 1);
-            return Err(LookupError::Absent);
-        }
-        if trust.asking == OriginUse::Forbidden {
-            return Err(LookupError::NotKnown);
-        }
-        if inner.is_untagged(object, key, known.as_deref()) {
-            return Err(LookupError::NoEtag);
-        }
-        inner.ask_or_take(object, (key, retention), known, trust).await
+        let answer = self.inner.open(object, trust.into(), (retention, None)).await?;
+        Ok(answer.opened)
+    }
+
+    /// As [`Cache::open`], for a reader of bytes. If the origin must be asked and bytes are missing,
+    /// one request brings both. Also returns the bytes of the object that this request fetches, for
+    /// [`Cache::read`].
+    ///
+    /// # Errors
+    /// As [`Cache::open`].
+    pub async fn open_to_read(
+        &self,
+        object: &ObjectName,
+        trust: FreshnessPolicy,
+        reader: &Reader<'_>,
+    ) -> Result<(Opened, Range<u64>), LookupError> {
+        let wanted = (reader.hints.retention, Some(reader));
+        let Answer { opened, fetches } = self.inner.open(object, trust, wanted).await?;
+        Ok((opened, fetches))
     }
 
     /// Registers that the origin has sent a strong ETag for the object. The next lookup asks the
@@ -154,7 +160,105 @@ impl Cache {
     }
 }
 
+/// What a request needs: its retention class, and the reader if it needs bytes.
+type Wanted<'a> = (RetentionClass, Option<&'a Reader<'a>>);
+
 impl Inner {
+    async fn open(
+        self: &Rc<Self>,
+        object: &ObjectName,
+        trust: FreshnessPolicy,
+        wanted: Wanted<'_>,
+    ) -> Result<Answer, LookupError> {
+        self.count(|stats| stats.opens += 1);
+        let arrived = self.lookups_sent();
+        let key = self.keys.object(object);
+        loop {
+            if self.log.is_gone() {
+                return Err(LookupError::Gone);
+            }
+            let known = self.known_head(object, key).await.map_err(|Late| LookupError::Late)?;
+            if let Some(known) = &known {
+                self.note_retention(key, known, wanted.0);
+                if let Some(found) = self.found(known, trust.head, arrived) {
+                    return Ok(Answer::cached(Opened { head: known.head.clone(), found }));
+                }
+            }
+            if known.is_none() && self.absences.borrow().has(key, trust.absence, self.now()) {
+                self.count(|stats| stats.opens_absent += 1);
+                return Err(LookupError::Absent);
+            }
+            if trust.asking == OriginUse::Forbidden {
+                return Err(LookupError::NotKnown);
+            }
+            if self.is_untagged(object, key, known.as_deref()) {
+                return Err(LookupError::NoEtag);
+            }
+            if let Some(answer) =
+                self.ask_or_take((object, key), known, (trust, arrived), wanted).await
+            {
+                return answer;
+            }
+        }
+    }
+
+    fn note_retention(&self, key: ObjectKey, known: &KnownHead, retention: RetentionClass) {
+        let is_pinned = retention == RetentionClass::Pinned;
+        if known.is_pinned.replace(is_pinned) != is_pinned {
+            self.holdings.note_asked(key.record(), retention);
+        }
+    }
+
+    /// The source of a head that may be served without a request: it is fresh, or the origin
+    /// confirmed it since the read arrived.
+    fn found(&self, known: &KnownHead, freshness: Freshness, arrived: u64) -> Option<HeadSource> {
+        if known.is_untrusted.get() {
+            return None;
+        }
+        if freshness.holds(known.validated_at.get(), self.now()) {
+            self.count(|stats| stats.opens_fresh += 1);
+            return Some(HeadSource::Hit);
+        }
+        if arrived < known.confirmed_by.get() {
+            self.count(|stats| stats.opens_joined += 1);
+            return Some(HeadSource::Revalidated);
+        }
+        None
+    }
+
+    /// What to ask the origin. A read whose bytes are all cached needs the version only.
+    fn question(
+        &self,
+        object: &ObjectName,
+        known: Option<&Rc<KnownHead>>,
+        (retention, reader): Wanted<'_>,
+    ) -> Question {
+        // Bytes of other stripes are on other shards.
+        let is_here = |range: &RangeSpec| match range {
+            RangeSpec::Whole => true,
+            RangeSpec::Int(range) => !range.is_empty() && range.start < STRIPE.0,
+            RangeSpec::Suffix(_) => false,
+        };
+        let Some(reader) = reader.filter(|reader| is_here(&reader.range)) else {
+            return Question::Head(retention);
+        };
+        let first = FirstRead { range: reader.range.clone(), hints: reader.hints };
+        let Some(known) = known.filter(|known| !known.is_untrusted.get()) else {
+            return Question::Object(first);
+        };
+        let range = (reader.range_of)(&known.head);
+        let range = range.start..range.end.min(STRIPE.0);
+        let (_, version) = self.keys_of(object, &known.head);
+        let mut pieces = pieces_of(&range, self.piece_of(&known.head));
+        match pieces.find(|number| self.is_missing(version, &known.head, *number)) {
+            Some(number) => {
+                let run = self.missing_run(version, &known.head, &range, number);
+                Question::Missing { known: known.clone(), run, first }
+            }
+            None => Question::Head(retention),
+        }
+    }
+
     /// True when the origin is expected to send no ETag for the object, so that a HEAD request is
     /// useless.
     fn is_untagged(&self, object: &ObjectName, key: ObjectKey, known: Option<&KnownHead>) -> bool {
@@ -162,19 +266,16 @@ impl Inner {
         untagged.has(key) || (known.is_none() && untagged.has_all_of(object.bucket()))
     }
 
-    fn is_fresh(&self, known: &KnownHead, freshness: Freshness) -> bool {
-        !known.is_untrusted.get() && freshness.holds(known.validated_at.get(), self.now())
-    }
-
     /// Asks the origin. Serves the cached head if the rule allows it to be stale while the origin is
-    /// asked, or if the origin fails or is known to be down.
+    /// asked, or if the origin fails or is known to be down. `None`: the request shares an answer
+    /// that is older than itself, and must look again.
     async fn ask_or_take(
         self: &Rc<Self>,
-        object: &ObjectName,
-        (key, retention): (ObjectKey, RetentionClass),
+        (object, key): (&ObjectName, ObjectKey),
         known: Option<Rc<KnownHead>>,
-        trust: FreshnessPolicy,
-    ) -> Result<Opened, LookupError> {
+        (trust, arrived): (FreshnessPolicy, u64),
+        wanted: Wanted<'_>,
+    ) -> Option<Result<Answer, LookupError>> {
         let in_trouble = |known: &Rc<KnownHead>| {
             let holds = trust.holds_in_trouble(known.validated_at.get(), self.now());
             holds && !known.is_untrusted.get()
@@ -183,28 +284,45 @@ impl Inner {
             let holds = trust.holds_meanwhile(known.validated_at.get(), self.now());
             holds && !known.is_untrusted.get()
         };
+        let join_or_start = |known: Option<Rc<KnownHead>>, question| {
+            self.join_or_start((object, key), known, question, (arrived, trust.head))
+        };
         if let Some(served) = known.as_ref().filter(meanwhile) {
             self.count(|stats| stats.opens_updating += 1);
-            self.lookup(object, (key, retention), known.clone());
-            return Ok(Opened { head: served.head.clone(), found: HeadSource::Updating });
+            join_or_start(known.clone(), Question::Head(wanted.0));
+            let opened = Opened { head: served.head.clone(), found: HeadSource::Updating };
+            return Some(Ok(Answer::cached(opened)));
         }
         if let Some(known) = known.as_ref().filter(|known| in_trouble(known)) {
             let advice = self.outages.borrow_mut().advise(object.bucket(), self.now());
             if advice == StaleDecision::Ask {
-                self.lookup(object, (key, retention), Some(known.clone()));
+                join_or_start(Some(known.clone()), Question::Head(wanted.0));
             }
             if advice != StaleDecision::Wait {
-                return Ok(self.stale(known));
+                return Some(Ok(Answer::cached(self.stale(known))));
             }
         }
-        let answer = self.ask_origin(object, (key, retention), known).await;
-        let Err(LookupError::Origin(fault)) = answer else { return answer };
+        let question = self.question(object, known.as_ref(), wanted);
+        let answer = match join_or_start(known, question) {
+            Joined::Own(lookup) => lookup.wait().await,
+            Joined::Other(lookup) => {
+                lookup.wait().await.map(|answer| Answer::cached(answer.opened))
+            }
+            Joined::Older(lookup) => match lookup.wait().await {
+                Err(LookupError::Origin(fault)) if fault.is_failure() => {
+                    Err(LookupError::Origin(fault))
+                }
+                _ => return None,
+            },
+        };
+        let Err(LookupError::Origin(fault)) = answer else { return Some(answer) };
         if trust.stale_if_error == Nanos(0) || !fault.is_failure() {
-            return answer;
+            return Some(answer);
         }
         // A removal or a new head during the request takes precedence.
         let known = self.known_head(object, key).await.ok().flatten();
-        known.filter(in_trouble).map_or(answer, |known| Ok(self.stale(&known)))
+        let known = known.filter(in_trouble);
+        Some(known.map_or(answer, |known| Ok(Answer::cached(self.stale(&known)))))
     }
 
     fn stale(&self, known: &KnownHead) -> Opened {
@@ -280,129 +398,7 @@ impl Inner {
         Ok(Some(known))
     }
 
-    async fn ask_origin(
-        self: &Rc<Self>,
-        object: &ObjectName,
-        (key, retention): (ObjectKey, RetentionClass),
-        known: Option<Rc<KnownHead>>,
-    ) -> Result<Opened, LookupError> {
-        let lookup = self.lookup(object, (key, retention), known);
-        loop {
-            if let Some(answer) = lookup.answer.borrow().clone() {
-                return answer;
-            }
-            lookup.answered.wait().await;
-        }
-    }
-
-    /// Joins the lookup in flight, or starts one.
-    fn lookup(
-        self: &Rc<Self>,
-        object: &ObjectName,
-        (key, retention): (ObjectKey, RetentionClass),
-        known: Option<Rc<KnownHead>>,
-    ) -> Rc<InflightHead> {
-        let epoch = self.epoch(key);
-        let under_way = self.lookups.borrow().get(&key).cloned();
-        // A request that came after a removal must not use an answer to a question from before it.
-        match under_way.filter(|lookup| lookup.epoch == epoch) {
-            Some(lookup) => {
-                self.count(|stats| stats.opens_joined += 1);
-                lookup
-            }
-            None => self.start_lookup(object.clone(), (key, retention), known),
-        }
-    }
-
-    /// Starts a lookup as its own task, which continues when the first requester disconnects.
-    fn start_lookup(
-        self: &Rc<Self>,
-        object: ObjectName,
-        (key, retention): (ObjectKey, RetentionClass),
-        known: Option<Rc<KnownHead>>,
-    ) -> Rc<InflightHead> {
-        let watch = self.watch(&object, key);
-        let epoch = watch.epoch();
-        let lookup =
-            Rc::new(InflightHead { epoch, answer: RefCell::default(), answered: Event::default() });
-        self.lookups.borrow_mut().insert(key, lookup.clone());
-        let (inner, running) = (self.clone(), lookup.clone());
-        self.ports.spawner.spawn(async move {
-            let answer = inner.look_up(&object, (&watch, epoch), known, retention).await;
-            let mut lookups = inner.lookups.borrow_mut();
-            if lookups.get(&key).is_some_and(|current| Rc::ptr_eq(current, &running)) {
-                lookups.remove(&key);
-            }
-            drop(lookups);
-            *running.answer.borrow_mut() = Some(answer);
-            running.answered.notify_all();
-        });
-        lookup
-    }
-
-    async fn look_up(
-        self: &Rc<Self>,
-        object: &ObjectName,
-        (watch, epoch): (&EpochGuard, u64),
-        known: Option<Rc<KnownHead>>,
-        retention: RetentionClass,
-    ) -> Result<Opened, LookupError> {
-        self.count(|stats| stats.head_fetches += 1);
-        let asked_at = self.now();
-        let answer = self.ports.origin.call(Fetch::Head { object: object.clone() }).await;
-        self.note_reached(object, &answer);
-        let from_origin = match answer {
-            Fetched::Head(head) => Ok(head),
-            Fetched::Failed(OriginFault::NotFound) => {
-                if watch.may_publish(epoch) {
-                    self.note_absent(watch.key(), asked_at, known.as_deref());
-                }
-                Err(LookupError::NotFound)
-            }
-            Fetched::Failed(fault) => {
-                self.count(|stats| stats.fetch_errors += u64::from(fault.is_error()));
-                Err(LookupError::Origin(fault))
-            }
-            _ => Err(LookupError::Origin(OriginFault::Lied)),
-        };
-        // An answer that does not confirm the known head makes that head untrusted at once.
-        let is_answer = |error: &LookupError| match error {
-            LookupError::Origin(fault) => !fault.is_failure(),
-            _ => true,
-        };
-        let from_origin = from_origin.and_then(|head| {
-            check_cacheable(&head)?;
-            let chunk = self.chunks.borrow().of(object);
-            if self.is_too_large(head.size, chunk) { Err(LookupError::TooLarge) } else { Ok(head) }
-        });
-        match &from_origin {
-            Ok(_) => self.untagged.borrow_mut().forget(watch.key(), object.bucket()),
-            Err(LookupError::NoEtag) if watch.may_publish(epoch) => {
-                self.untagged.borrow_mut().note(watch.key(), object.bucket());
-            }
-            Err(_) => {}
-        }
-        let known = known.filter(|_| watch.may_publish(epoch));
-        let from_origin = from_origin.inspect_err(|error| {
-            known
-                .iter()
-                .filter(|_| is_answer(error))
-                .for_each(|known| self.distrust_known(watch, known));
-        })?;
-        if let Some(known) = known {
-            if known.head.is_same_version(&from_origin) {
-                self.count(|stats| stats.opens_revalidated += 1);
-                let head = self.confirm_head(watch, &known, from_origin, asked_at);
-                return Ok(Opened { head, found: HeadSource::Revalidated });
-            }
-            self.release_pins(watch.key(), &known.head);
-        }
-        self.count(|stats| stats.opens_missed += 1);
-        let head = self.publish_head(object, watch, from_origin, (epoch, asked_at), retention);
-        Ok(Opened { head, found: HeadSource::Miss })
-    }
-
-    fn note_reached(&self, object: &ObjectName, answer: &Fetched) {
+    pub(crate) fn note_reached(&self, object: &ObjectName, answer: &Fetched) {
         let mut outages = self.outages.borrow_mut();
         match answer {
             Fetched::Failed(OriginFault::Unreachable) => {
@@ -414,7 +410,12 @@ impl Inner {
 
     /// Registers a 404 of the origin. Invalidates the cached object in the background: a client
     /// that was told 404 must not find the object again under a rule that asks no more.
-    fn note_absent(self: &Rc<Self>, key: ObjectKey, asked_at: Nanos, known: Option<&KnownHead>) {
+    pub(crate) fn note_absent(
+        self: &Rc<Self>,
+        key: ObjectKey,
+        asked_at: Nanos,
+        known: Option<&KnownHead>,
+    ) {
         if let Some(known) = known {
             self.release_pins(key, &known.head);
             let removal = self.begin_removal(&known.name, key);

@@ -7,7 +7,7 @@ use core::fmt;
 use core::ops::Range;
 
 use bytes::Bytes;
-use zonal_base::Checksum;
+use zonal_base::{Checksum, RangeSpec};
 use zonal_device::{Command, Completion};
 use zonal_runtime::{Buffers, Clock, Port, Spawner};
 use zonal_zonelog::Generations;
@@ -45,6 +45,16 @@ pub enum Fetch {
         /// Object to look up.
         object: ObjectName,
     },
+    /// GET request for the head and bytes of an object. Answered by [`Fetched::Object`] once status
+    /// and headers are there and valid.
+    Get {
+        /// Object to read.
+        object: ObjectName,
+        /// Bytes to read. The whole object is requested with its checksums.
+        range: RangeSpec,
+        /// Version to read, if only one will do: its ETag is sent as `If-Match`.
+        version: Option<Arc<Head>>,
+    },
     /// GET request for a range of one version. Answered by [`Fetched::Opened`] once status and
     /// headers are there and valid.
     Open {
@@ -76,6 +86,16 @@ pub enum Fetched {
     Head(OriginHead),
     /// The response headers are valid; read the body with [`Fetch::More`].
     Opened(StreamId),
+    /// The response headers are valid; read the body with [`Fetch::More`].
+    Object {
+        /// Metadata of the object.
+        head: OriginHead,
+        /// Bytes of the object in the body. May start before the requested bytes, if the origin
+        /// ignores ranges. Empty if the object has none of them.
+        range: Range<u64>,
+        /// The body.
+        stream: StreamId,
+    },
     /// The next bytes of the body, at least one.
     Data(Bytes),
     /// The body has ended, or was cancelled.
@@ -84,7 +104,7 @@ pub enum Fetched {
     Failed(OriginFault),
 }
 
-/// Metadata in the answer to a HEAD request.
+/// Metadata of an object, as the origin sent it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OriginHead {
     /// Size of the object in bytes.
@@ -98,6 +118,8 @@ pub struct OriginHead {
     /// Response headers that are passed on unchanged, names in lower case. A value may have any
     /// bytes that HTTP allows.
     pub headers: Vec<(Box<str>, Box<[u8]>)>,
+    /// From a response that lacks headers of the whole object, its checksums among them.
+    pub is_partial: bool,
 }
 
 impl OriginHead {
@@ -114,8 +136,12 @@ impl OriginHead {
 /// Failure of an origin request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginFault {
-    /// 404: no such object or bucket.
+    /// 404: no such object or bucket. Only the origin's own response tells the details.
     NotFound,
+    /// 404 `NoSuchKey`: the bucket is there, and has no such object.
+    NoSuchKey,
+    /// 404 to HEAD, which has no error code.
+    HeadNotFound,
     /// 403: the origin denies access to Zonal's credentials.
     Denied,
     /// 412: the version is gone. Look the head up again.
@@ -133,10 +159,16 @@ pub enum OriginFault {
 }
 
 impl OriginFault {
+    /// True when the origin has no such object.
+    #[must_use]
+    pub const fn is_not_found(self) -> bool {
+        matches!(self, Self::NotFound | Self::NoSuchKey | Self::HeadNotFound)
+    }
+
     /// False for valid answers: no such object, or no such version of it.
     #[must_use]
     pub const fn is_error(self) -> bool {
-        !matches!(self, Self::NotFound | Self::Changed)
+        !self.is_not_found() && !matches!(self, Self::Changed)
     }
 
     /// True when the answer says nothing about the object: the origin is down, failed, or sent
@@ -144,7 +176,11 @@ impl OriginFault {
     #[must_use]
     pub const fn is_failure(self) -> bool {
         match self {
-            Self::NotFound | Self::Denied | Self::Changed => false,
+            Self::NotFound
+            | Self::NoSuchKey
+            | Self::HeadNotFound
+            | Self::Denied
+            | Self::Changed => false,
             Self::Busy | Self::Unreachable | Self::Broken | Self::Lied => true,
             Self::Status(status) => 500 <= status,
         }
@@ -154,7 +190,9 @@ impl OriginFault {
 impl fmt::Display for OriginFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotFound => f.write_str("the origin has no such object"),
+            Self::NotFound | Self::NoSuchKey | Self::HeadNotFound => {
+                f.write_str("the origin has no such object")
+            }
             Self::Denied => f.write_str("the origin denies access"),
             Self::Changed => f.write_str("the object changed at the origin"),
             Self::Busy => f.write_str("the origin is busy"),

@@ -71,23 +71,22 @@ impl Inner {
         object: &ObjectName,
         watch: &EpochGuard,
         from_origin: OriginHead,
-        (epoch, asked_at): (u64, Nanos),
+        (epoch, sent): (u64, (u64, Nanos)),
         retention: RetentionClass,
     ) -> Arc<Head> {
-        let (key, chunk) = (watch.key(), self.chunks.borrow().of(object));
         if !watch.may_publish(epoch) {
-            // The head gets a salt of its own, so that no other reader reaches the chunks stored
-            // under it.
-            return Arc::new(Head::new(from_origin, self.log.next_generation(), chunk));
+            return self.unpublished(object, from_origin);
         }
+        let (key, chunk) = (watch.key(), self.chunks.borrow().of(object));
         let on_flash = self.holdings.forget(key.record());
         let in_memory = self.heads.borrow().peek(key).is_some();
         let replaces = (on_flash || in_memory).then(|| self.log.next_generation());
         let salt = self.salt_of(object, key, replaces);
         let head = Arc::new(Head::new(from_origin, salt, chunk));
         let generation = self.log.next_generation();
-        let state = HeadState { validated_at: asked_at, generation, is_untrusted: false };
+        let state = HeadState { validated_at: sent.1, generation, is_untrusted: false };
         let known = KnownHead::new(object.clone(), head.clone(), state);
+        known.note_confirmed(sent);
         known.is_pinned.set(retention == RetentionClass::Pinned);
         self.heads.borrow_mut().insert(key, known.clone());
         self.removed.borrow_mut().publish(key);
@@ -108,16 +107,24 @@ impl Inner {
         head
     }
 
+    /// A head for the readers of one answer only. It gets a salt of its own, so that no other reader
+    /// reaches the chunks stored under it.
+    pub(crate) fn unpublished(&self, object: &ObjectName, from_origin: OriginHead) -> Arc<Head> {
+        let chunk = self.chunks.borrow().of(object);
+        Arc::new(Head::new(from_origin, self.log.next_generation(), chunk))
+    }
+
     /// Registers that the origin confirmed the known version, and refreshes its headers.
     pub(crate) fn confirm_head(
         self: &Rc<Self>,
         watch: &EpochGuard,
         known: &Rc<KnownHead>,
         from_origin: OriginHead,
-        asked_at: Nanos,
+        sent: (u64, Nanos),
     ) -> Arc<Head> {
-        known.validated_at.set(asked_at);
+        known.note_confirmed(sent);
         let was_untrusted = known.is_untrusted.replace(false);
+        let from_origin = known.head.complete(from_origin);
         if known.head.matches(&from_origin) {
             if was_untrusted {
                 self.store_state(watch, known);
@@ -128,6 +135,7 @@ impl Inner {
         let state = HeadState { generation: self.log.next_generation(), ..known.state() };
         let refreshed = KnownHead::new(known.name.clone(), head.clone(), state);
         refreshed.is_pinned.set(known.is_pinned.get());
+        refreshed.confirmed_by.set(known.confirmed_by.get());
         refreshed.is_stored.set(known.is_stored.get());
         refreshed.refreshed_at.set(known.refreshed_at.get());
         self.heads.borrow_mut().insert(watch.key(), refreshed.clone());
@@ -137,6 +145,8 @@ impl Inner {
 
     /// Registers that the origin refused the version of a known head.
     pub(crate) fn distrust_known(self: &Rc<Self>, watch: &EpochGuard, known: &Rc<KnownHead>) {
+        // Lookups that are in flight do not restore the trust.
+        known.confirmed_by.set(self.lookups_sent());
         if !known.is_untrusted.replace(true) {
             self.store_state(watch, known);
         }

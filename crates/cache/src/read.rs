@@ -133,14 +133,15 @@ enum Failure {
 
 impl Cache {
     /// Delivers `range` of the version that `head` names to `consumer`. `keeping` decides how
-    /// fetched bytes are kept.
+    /// fetched bytes are kept. `fetches` are the bytes that [`Cache::open_to_read`] fetches for this
+    /// reader: they count as missed.
     ///
     /// Requires: the range lies within the object and within one stripe.
     pub async fn read(
         &self,
         object: &ObjectName,
         head: &Arc<Head>,
-        range: Range<u64>,
+        (range, fetches): (Range<u64>, Range<u64>),
         keeping: ReadHints,
         consumer: Box<dyn Consumer>,
     ) {
@@ -163,7 +164,7 @@ impl Cache {
             current: None,
             ahead: VecDeque::new(),
             listener: None,
-            asked: 0..0,
+            asked: pieces_of(&fetches, piece),
             is_slow: false,
         };
         read.run().await;
@@ -193,6 +194,10 @@ impl Read<'_> {
         let (mut missing, mut all_on_flash) = (None, true);
         for number in pieces.clone() {
             let key = self.version.piece(number);
+            if self.asked.contains(&number) {
+                (missing, all_on_flash) = (Some(number), false);
+                break;
+            }
             let is_held = self.is_held(key);
             let is_from_flash = !is_held
                 && match number == pieces.start {

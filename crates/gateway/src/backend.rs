@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::CONTENT_ENCODING;
-use zonal_host::{Backend, BodyStream, BoxFuture, Head, ObjectName, OriginFault, OriginHead};
-use zonal_origin::{OriginBody, OriginError, Origins, Wait};
+use zonal_base::RangeSpec;
+use zonal_host::{
+    Backend, BodyStream, BoxFuture, Head, ObjectBody, ObjectName, OriginFault, OriginHead,
+};
+use zonal_origin::{ObjectHead, ObjectResponse, OriginBody, OriginError, Origins, Wait};
 
 /// Origin access for the cache.
 #[derive(Clone, Debug)]
@@ -23,17 +26,29 @@ impl OriginBackend {
 impl Backend for OriginBackend {
     fn head(&self, object: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>> {
         Box::pin(async move {
-            let head = self.0.head(&named(&object)).await.map_err(|error| fault(&error))?;
-            let headers = head.headers.into_iter();
-            Ok(OriginHead {
-                size: head.size,
-                etag: head.etag.unwrap_or_default().into(),
-                version_id: head.version_id.unwrap_or_default().into(),
-                last_modified: head.last_modified.unwrap_or_default().into(),
-                headers: headers
-                    .map(|(name, value)| (name.into(), value.as_bytes().into()))
-                    .collect(),
-            })
+            let head = self.0.head(&named(&object)).await.map_err(|error| match error {
+                OriginError::NotFound(refusal) if refusal.code.is_empty() => {
+                    OriginFault::HeadNotFound
+                }
+                error => fault(&error),
+            })?;
+            Ok(head_of(head, true))
+        })
+    }
+
+    fn get_object(
+        &self,
+        object: ObjectName,
+        range: RangeSpec,
+        version: Option<Arc<Head>>,
+    ) -> BoxFuture<'_, Result<ObjectBody, OriginFault>> {
+        Box::pin(async move {
+            let if_match = version.as_ref().map(|version| &*version.etag);
+            let answer = self.0.get_object(&named(&object), &range, if_match).await;
+            let ObjectResponse { head, is_complete, range, body } =
+                answer.map_err(|error| fault(&error))?;
+            let head = head_of(head, is_complete);
+            Ok(ObjectBody { head, range, body: Box::new(Stream(body)) })
         })
     }
 
@@ -52,6 +67,18 @@ impl Backend for OriginBackend {
             let body = body.map_err(|error| fault(&error))?;
             Ok(Box::new(Stream(body)) as Box<dyn BodyStream>)
         })
+    }
+}
+
+fn head_of(head: ObjectHead, is_complete: bool) -> OriginHead {
+    let headers = head.headers.into_iter();
+    OriginHead {
+        size: head.size,
+        etag: head.etag.unwrap_or_default().into(),
+        version_id: head.version_id.unwrap_or_default().into(),
+        last_modified: head.last_modified.unwrap_or_default().into(),
+        headers: headers.map(|(name, value)| (name.into(), value.as_bytes().into())).collect(),
+        is_partial: !is_complete,
     }
 }
 
@@ -82,6 +109,7 @@ fn named(object: &ObjectName) -> zonal_origin::ObjectName {
 /// Maps an origin error to the fault classes of the cache: one class for each way to react.
 fn fault(error: &OriginError) -> OriginFault {
     match error {
+        OriginError::NotFound(refusal) if refusal.code == "NoSuchKey" => OriginFault::NoSuchKey,
         OriginError::NotFound(_) => OriginFault::NotFound,
         OriginError::Denied(_) | OriginError::CredentialsRejected(_) => OriginFault::Denied,
         // A range beyond the end belongs to another version.

@@ -38,7 +38,7 @@ pub enum BypassReason {
     HeadersTooLong,
     /// The object has more pieces than the cache can number.
     TooLarge,
-    /// The origin has no such object.
+    /// 404 with details that only the origin's response has.
     NotFound,
     /// The origin denies access to the cache's own request.
     Denied,
@@ -124,7 +124,7 @@ impl BypassReason {
             Self::NoEtag => "the origin sends no strong ETag",
             Self::HeadersTooLong => "the headers of the object are too long",
             Self::TooLarge => "the object has more than 2^32 pieces",
-            Self::NotFound => "the origin has no such object",
+            Self::NotFound => "there is no such bucket or version, or it is a delete marker",
             Self::Denied => "the origin refuses the cache's own request",
             Self::OriginStatus => "the origin answers the cache's own request with an error",
             Self::Changed => "the object changed while it was read",

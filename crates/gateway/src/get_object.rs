@@ -22,8 +22,8 @@ use crate::bypass::BypassReason;
 use crate::error;
 use crate::gateway::Gateway;
 use crate::part_ranges::{self, Part};
-use crate::read::{NotServed, Read, outcome_of_head, unserved};
-use crate::representation::{Overrides, decide};
+use crate::read::{self, NotServed, Read, outcome_of_head, unserved};
+use crate::representation::{Decision, Overrides, decide, requested};
 use crate::stats::CacheStatus;
 
 /// Maximum of versions that can disappear during one request. An object that changes faster than it
@@ -39,13 +39,13 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
         let (opened, part, reading) = match read.part {
             Some(number) => get_part(gateway, read, (trust, number), (asked, now)).await?,
             None => {
-                let range_of =
-                    move |opened: &Opened| decide(&asked, &opened.head, now).range(&opened.head);
+                let range = requested(&asked);
+                let range_of = move |head: &Head| decide(&asked, head, now).range(head);
                 let (opened, reading) = match read.takes_only_what_is_cached() {
                     true => get_cached(gateway, read, range_of).await?,
                     false => {
                         let trust = (trust, read.retention);
-                        gateway.client().get(&read.name, trust, range_of).await?
+                        gateway.client().get(&read.name, trust, range, range_of).await?
                     }
                 };
                 (opened, None, reading)
@@ -53,13 +53,25 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
         };
         match reading {
             Ok(reading) => {
+                let is_whole = read.decide(&opened.head, None, now) == Decision::Whole;
+                let head = match is_whole && part.is_none() {
+                    true => read::with_checksums(gateway, read, &opened.head).await?,
+                    false => Some(opened.head),
+                };
+                let Some(head) = head else {
+                    trust.head = Freshness::Revalidate;
+                    continue;
+                };
                 let outcome = outcome(opened.found, reading.all_cached);
-                let version = (&*opened.head, part.as_ref(), &overrides);
+                let version = (&*head, part.as_ref(), &overrides);
                 return Ok(answered(read, version, reading, (outcome, now)));
             }
             // A 404 during the read means that this version is gone. The origin is asked what there
             // is now.
-            Err(ReadError::Changed | ReadError::Origin(OriginFault::NotFound)) => {
+            Err(
+                ReadError::Changed
+                | ReadError::Origin(OriginFault::NotFound | OriginFault::NoSuchKey),
+            ) => {
                 gateway.stats().versions_changed.add(1);
                 // The cached head is outdated, whatever the freshness rule says.
                 trust.head = Freshness::Revalidate;
@@ -113,11 +125,11 @@ async fn get_part(
 async fn get_cached(
     gateway: &Gateway,
     read: &Read<'_>,
-    range_of: impl FnOnce(&Opened) -> Range<u64>,
+    range_of: impl FnOnce(&Head) -> Range<u64>,
 ) -> Result<(Opened, Result<StripedRead, ReadError>), NotServed> {
     let client = gateway.client();
     let opened = client.open(&read.name, read.trust, read.retention).await?;
-    let range = range_of(&opened);
+    let range = range_of(&opened.head);
     let reading = read_opened(gateway, read, &opened, range).await?;
     Ok((opened, reading))
 }

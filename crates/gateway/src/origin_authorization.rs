@@ -25,7 +25,7 @@ use http::request::Parts;
 use http::uri::Authority;
 use http::{Request, Response, StatusCode};
 use hyper::body::{Body, Incoming};
-use zonal_host::{Freshness, Head, ObjectName, Opened, OriginFault, ReadError};
+use zonal_host::{Freshness, Head, ObjectName, Opened, ReadError};
 use zonal_origin::PassThroughSigned;
 use zonal_s3::S3Error;
 use zonal_s3::{BoxBody, conditions, full_body};
@@ -47,7 +47,7 @@ use crate::gateway::Gateway;
 use crate::get_object::{OPENS_MAX, answered};
 use crate::operation::Operation;
 use crate::read::{NotServed, Read, unserved};
-use crate::representation::{Overrides, decide};
+use crate::representation::{Overrides, decide, requested};
 use crate::s3_request::S3Request;
 use crate::stats::CacheStatus;
 use crate::target::Target;
@@ -225,11 +225,16 @@ async fn get(gateway: &Gateway, read: &Read<'_>) -> Result<Result<Answer, Bypass
     for _ in 0..OPENS_MAX {
         let opened = gateway.client().open(&read.name, known, read.retention).await;
         let head = match opened {
+            Ok(Opened { head, .. }) if head.is_partial && read.wants_checksum => {
+                // A HEAD request tells the checksums.
+                known = Freshness::Revalidate;
+                continue;
+            }
             Ok(Opened { head, .. }) => head,
             Err(error) => {
                 return past(match error.into() {
                     NotServed::Forward(reason) => reason,
-                    NotServed::Absent => BypassReason::NotFound,
+                    NotServed::Absent | NotServed::Missing => BypassReason::NotFound,
                     // The client's own request may succeed at the origin where the cache's failed.
                     NotServed::Refuse(_) => BypassReason::OriginStatus,
                 });
@@ -251,7 +256,7 @@ async fn get(gateway: &Gateway, read: &Read<'_>) -> Result<Result<Answer, Bypass
             Ok(None) => gateway.stats().versions_changed.add(1),
             Err(NotServed::Refuse(error)) => return Err(error),
             Err(NotServed::Forward(reason)) => return past(reason),
-            Err(NotServed::Absent) => return past(BypassReason::NotFound),
+            Err(NotServed::Absent | NotServed::Missing) => return past(BypassReason::NotFound),
         }
     }
     past(BypassReason::Changed)
@@ -299,12 +304,13 @@ async fn confirmed(
 ) -> Result<Option<Answer>, NotServed> {
     let now = SystemTime::now();
     let (asked, wanted) = (conditions::of_read(&read.request.headers), head.clone());
-    let range_of = move |opened: &Opened| match opened.head == wanted {
-        true => decide(&asked, &opened.head, now).range(&opened.head),
+    let range = requested(&asked);
+    let range_of = move |head: &Head| match *head == *wanted {
+        true => decide(&asked, head, now).range(head),
         false => 0..0,
     };
     let trust = (Freshness::Immutable, read.retention);
-    let (opened, reading) = gateway.client().get(&read.name, trust, range_of).await?;
+    let (opened, reading) = gateway.client().get(&read.name, trust, range, range_of).await?;
     match reading {
         _ if opened.head != *head => Ok(None),
         Ok(reading) => {
@@ -312,7 +318,8 @@ async fn confirmed(
                 if reading.all_cached { CacheStatus::Revalidated } else { CacheStatus::Miss };
             Ok(Some(answered(read, (&opened.head, None, overrides), reading, (outcome, now))))
         }
-        Err(ReadError::Changed | ReadError::Origin(OriginFault::NotFound)) => Ok(None),
+        Err(ReadError::Changed) => Ok(None),
+        Err(ReadError::Origin(fault)) if fault.is_not_found() => Ok(None),
         Err(ReadError::Origin(fault)) => Err(unserved(fault)),
         Err(ReadError::Overloaded) => Err(S3Error::slow_down().into()),
         Err(ReadError::Gone) => Err(NotServed::Forward(BypassReason::CacheLost)),

@@ -157,6 +157,7 @@ mod tests {
             headers: Vec::new(),
             salt: 0,
             chunk: None,
+            is_partial: false,
         }
     }
 

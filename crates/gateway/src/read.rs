@@ -2,6 +2,7 @@
 //! request, and maps errors of the cache to responses.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::request::Parts;
@@ -35,6 +36,8 @@ pub(crate) enum NotServed {
     Forward(BypassReason),
     /// Answer 404: a negative entry says that the object does not exist.
     Absent,
+    /// Answer 404: the origin said so now.
+    Missing,
     /// Answer with this error.
     Refuse(S3Error),
 }
@@ -57,8 +60,11 @@ pub(crate) fn check_payload(payload: &Payload) -> Result<(), S3Error> {
 impl From<LookupError> for NotServed {
     fn from(error: LookupError) -> Self {
         match error {
+            LookupError::NoSuchKey => Self::Missing,
             // Forwarded, because the origin's own error message is better than any of ours.
-            LookupError::NotFound => Self::Forward(BypassReason::NotFound),
+            LookupError::NotFound | LookupError::HeadNotFound => {
+                Self::Forward(BypassReason::NotFound)
+            }
             LookupError::NoEtag => Self::Forward(BypassReason::NoEtag),
             LookupError::HeadersTooLong => Self::Forward(BypassReason::HeadersTooLong),
             LookupError::TooLarge => Self::Forward(BypassReason::TooLarge),
@@ -77,7 +83,10 @@ impl From<LookupError> for NotServed {
 pub(crate) fn unserved(fault: OriginFault) -> NotServed {
     let said = || fault.to_string();
     match fault {
-        OriginFault::NotFound => NotServed::Forward(BypassReason::NotFound),
+        OriginFault::NoSuchKey => NotServed::Missing,
+        OriginFault::NotFound | OriginFault::HeadNotFound => {
+            NotServed::Forward(BypassReason::NotFound)
+        }
         OriginFault::Denied => NotServed::Forward(BypassReason::Denied),
         OriginFault::Changed => NotServed::Forward(BypassReason::Changed),
         OriginFault::Status(status) if status < 500 => {
@@ -87,6 +96,25 @@ pub(crate) fn unserved(fault: OriginFault) -> NotServed {
         OriginFault::Lied | OriginFault::Status(_) => error::bad_gateway(said()).into(),
         OriginFault::Unreachable | OriginFault::Broken => S3Error::unavailable(said()).into(),
     }
+}
+
+/// The head of an object whose response needs its checksums. A head from a partial response lacks
+/// them: one HEAD request tells them. `None`: the object has another version now.
+pub(crate) async fn with_checksums(
+    gateway: &Gateway,
+    read: &Read<'_>,
+    head: &Arc<Head>,
+) -> Result<Option<Arc<Head>>, NotServed> {
+    if !head.is_partial || !read.wants_checksum {
+        return Ok(Some(head.clone()));
+    }
+    if read.takes_only_what_is_cached() {
+        return Err(error::not_cached().into());
+    }
+    let opened = gateway.client().open(&read.name, Freshness::Revalidate, read.retention).await?;
+    let whole = opened.head;
+    let is_same = (whole.size, &whole.etag, whole.salt) == (head.size, &head.etag, head.salt);
+    Ok(is_same.then_some(whole))
 }
 
 /// `X-Cache` value of a response for which only the head was needed.

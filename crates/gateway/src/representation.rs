@@ -10,9 +10,10 @@ use std::time::SystemTime;
 
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, ETAG, EXPIRES, HeaderName,
-    HeaderValue, LAST_MODIFIED,
+    HeaderValue, LAST_MODIFIED, RANGE,
 };
 use http::{HeaderMap, StatusCode};
+use zonal_base::RangeSpec;
 use zonal_host::Head;
 use zonal_s3::Query;
 use zonal_s3::S3Error;
@@ -54,6 +55,13 @@ pub(crate) fn decide(request: &HeaderMap, head: &Head, now: SystemTime) -> Decis
         ResolvedRange::Part(range) => Decision::Part(range),
         ResolvedRange::Unsatisfiable => Decision::Unsatisfiable(requested.to_owned()),
     }
+}
+
+/// The bytes that a request asks for, before the version is known.
+pub(crate) fn requested(request: &HeaderMap) -> RangeSpec {
+    let header = request.get(RANGE).and_then(|range| range.to_str().ok());
+    // Bytes that no object has: the refusal has the size of the object.
+    header.map_or(Some(RangeSpec::Whole), range::requested).unwrap_or(RangeSpec::Int(0..0))
 }
 
 impl Decision {

@@ -65,6 +65,10 @@ pub(crate) async fn serve(
             let error = S3Error::no_such_key();
             Ok(Ok(Answer::refusal(error, HeaderMap::new(), CacheStatus::Hit)))
         }
+        Err(NotServed::Missing) => {
+            let error = S3Error::no_such_key();
+            Ok(Ok(Answer::refusal(error, HeaderMap::new(), CacheStatus::Miss)))
+        }
         Err(NotServed::Refuse(error)) => Err(error),
     }
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
+use zonal_base::RangeSpec;
 use zonal_cache::{
     ChunkRules, FreshnessPolicy, Head, InvalidationTarget, LookupError, ObjectName, Opened,
     OriginFault, ReadError, ReadHints, RemoveError, Residency, RetentionClass, STRIPE,
@@ -12,8 +13,9 @@ use zonal_policy::SampleRank;
 
 use crate::ShardStats;
 use crate::chunks::{ChunkLimits, ChunkRefused};
+use crate::get::{Get, with_head};
 use crate::pipe::pipe;
-use crate::request::{Request, with_head};
+use crate::request::Request;
 use crate::routes::Routes;
 use crate::striped_read::{Remainder, StripedRead};
 
@@ -55,9 +57,10 @@ impl Client {
         answer.await.unwrap_or(Err(LookupError::Gone))
     }
 
-    /// Opens an object and reads the range that `range_of` chooses. Takes a single request to the
-    /// head's shard for all bytes in the first stripe. Resolves when the first bytes have arrived,
-    /// or there are none.
+    /// Opens an object and reads the range that `range_of` chooses of its version. `range` is what
+    /// the client requests of any version: if the object is not cached, one request to the origin
+    /// brings the head and these bytes. Takes a single request to the head's shard for all bytes in
+    /// the first stripe. Resolves when the first bytes have arrived, or there are none.
     ///
     /// # Errors
     /// As [`Client::open`], and for the bytes as [`Client::read`].
@@ -65,13 +68,15 @@ impl Client {
         &self,
         object: &ObjectName,
         (trust, retention): (impl Into<FreshnessPolicy>, RetentionClass),
-        range_of: impl FnOnce(&Opened) -> Range<u64> + Send + 'static,
+        range: RangeSpec,
+        range_of: impl Fn(&Head) -> Range<u64> + Send + 'static,
     ) -> Result<(Opened, Result<StripedRead, ReadError>), LookupError> {
         let ((to, from), (reply, mut answer)) = (pipe(), oneshot::channel());
         let range_of = Box::new(range_of);
         let (trust, mut keeping) = (trust.into(), keeping(retention));
-        let get = Request::Get { object: object.clone(), trust, keeping, range_of, reply, to };
-        self.home(object).send(get).await.map_err(|_| LookupError::Gone)?;
+        let asked = object.clone();
+        let get = Get { object: asked, trust, keeping, range, range_of, reply, to };
+        self.home(object).send(Request::Get(get)).await.map_err(|_| LookupError::Gone)?;
         let mut reading = StripedRead::from_pipe(from);
         let first = reading.begin().await;
         // The shard sends this reply before the pipe has bytes or an end.
@@ -206,9 +211,7 @@ impl Client {
     pub(crate) fn note_refusal(&self, object: &ObjectName, head: &Arc<Head>, error: ReadError) {
         let is_refusal = match error {
             ReadError::Changed => true,
-            ReadError::Origin(fault) => {
-                matches!(fault, OriginFault::NotFound | OriginFault::Denied)
-            }
+            ReadError::Origin(fault) => fault.is_not_found() || fault == OriginFault::Denied,
             ReadError::Overloaded | ReadError::Gone => false,
         };
         if !is_refusal {

@@ -5,7 +5,8 @@
 //! Knows nothing of: HTTP, S3, configuration files, what the origin is.
 //! Read in this order: `node`, `device_open`, `device_contents`, `shard`, `shard_lifecycle`,
 //! `shard_loop`, `device_driver`, `device_health`, `device_supervisor` (isolation of a failing
-//! device), `roster`, `membership`, `routes`, `peers`, `client`, `reading`, `pipe`, `origin`; `containment` (scope of a panic).
+//! device), `roster`, `membership`, `routes`, `peers`, `client`, `get`, `striped_read`,
+//! `pipe`, `origin`; `containment` (scope of a panic).
 //!
 //! One shard = one thread = one current-thread tokio runtime. It runs the engine's executor, and
 //! may run a front end's connections: a hit on the connection's own shard wakes no other thread.
@@ -21,6 +22,7 @@ mod device_driver;
 mod device_health;
 mod device_open;
 mod device_supervisor;
+mod get;
 mod membership;
 mod memory;
 mod node;
@@ -47,7 +49,7 @@ pub use device_driver::DeviceDriver;
 pub use device_supervisor::{PROBE_WINDOW, READ_TIMEOUT};
 pub use memory::{BUFFER_BYTES, BUFFER_BYTES_MIN, DRAM_BYTES, PREFETCH_BYTES};
 pub use node::{DeviceSettings, FrontEndTask, Node, NodeSettings, StartError};
-pub use origin::{Backend, BodyStream, BoxFuture};
+pub use origin::{Backend, BodyStream, BoxFuture, ObjectBody};
 pub use stats::ShardStats;
 pub use striped_read::StripedRead;
 pub use zonal_cache::{

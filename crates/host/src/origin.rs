@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::fmt;
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
-use zonal_base::Ticket;
+use zonal_base::{RangeSpec, Ticket};
 use zonal_cache::{Fetch, Fetched, Head, ObjectName, OriginFault, OriginHead, StreamId};
 use zonal_runtime::Port;
 
@@ -25,6 +26,14 @@ pub trait Backend: Send + Sync + 'static {
     /// HEAD of an object.
     fn head(&self, object: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>>;
 
+    /// GET of the head of an object and of bytes of it. `version` pins its version, with `If-Match`.
+    fn get_object(
+        &self,
+        object: ObjectName,
+        range: RangeSpec,
+        version: Option<Arc<Head>>,
+    ) -> BoxFuture<'_, Result<ObjectBody, OriginFault>>;
+
     /// GET of a range of one version, with `If-Match`. Fails if the response has another ETag. The
     /// body yields exactly the bytes of the range, or fails.
     fn get(
@@ -33,6 +42,27 @@ pub trait Backend: Send + Sync + 'static {
         range: Range<u64>,
         version: Arc<Head>,
     ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>>;
+}
+
+/// The head of an object, and a body with bytes of it.
+pub struct ObjectBody {
+    /// Metadata of the object.
+    pub head: OriginHead,
+    /// Bytes of the object in the body. May start before the requested bytes, if the origin ignores
+    /// ranges.
+    pub range: Range<u64>,
+    /// Yields exactly the bytes of `range`, or fails.
+    pub body: Box<dyn BodyStream>,
+}
+
+impl fmt::Debug for ObjectBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { head, range, .. } = self;
+        f.debug_struct("ObjectBody")
+            .field("head", head)
+            .field("range", range)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The body of a GET.
@@ -86,6 +116,14 @@ impl OriginDriver {
                 Ok(head) => Fetched::Head(head),
                 Err(fault) => Fetched::Failed(fault),
             },
+            Fetch::Get { object, range, version } => {
+                match self.backend.get_object(object, range, version).await {
+                    Ok(ObjectBody { head, range, body }) => {
+                        Fetched::Object { head, range, stream: self.streams.add(body) }
+                    }
+                    Err(fault) => Fetched::Failed(fault),
+                }
+            }
             Fetch::Open { object, range, version } => {
                 match self.backend.get(object, range, version).await {
                     Ok(body) => Fetched::Opened(self.streams.add(body)),

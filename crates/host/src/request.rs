@@ -6,26 +6,16 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use zonal_cache::{
     ChunkRules, FreshnessPolicy, Head, InvalidationTarget, LookupError, ObjectName, Opened,
-    PlacementEpochs, ReadHints, RemoveError, RetentionClass, RosterLost, STRIPE,
+    PlacementEpochs, ReadHints, RemoveError, RetentionClass, RosterLost,
 };
 use zonal_hostdev::Drive;
 use zonal_policy::Wasted;
 use zonal_zonelog::OpenMode;
 
 use crate::client::Located;
+use crate::get::Get;
 use crate::pipe::PipeWriter;
 use crate::{ShardStats, StartError};
-
-/// Chooses the range to read from the version that was found.
-pub(crate) type RangeOf = Box<dyn FnOnce(&Opened) -> Range<u64> + Send>;
-
-/// The version that was found, and the range chosen from it.
-pub(crate) type Chosen = (Opened, Range<u64>);
-
-/// The part of `range` in the first stripe, which lies on the head's shard.
-pub(crate) fn with_head(range: &Range<u64>) -> Range<u64> {
-    range.start..range.end.min(STRIPE.0)
-}
 
 pub(crate) enum Request {
     Open {
@@ -34,16 +24,7 @@ pub(crate) enum Request {
         retention: RetentionClass,
         reply: oneshot::Sender<Result<Opened, LookupError>>,
     },
-    /// Open, and read the part of the chosen range in the first stripe.
-    Get {
-        object: ObjectName,
-        trust: FreshnessPolicy,
-        keeping: ReadHints,
-        range_of: RangeOf,
-        /// Sent before the first piece.
-        reply: oneshot::Sender<Result<Chosen, LookupError>>,
-        to: PipeWriter,
-    },
+    Get(Get),
     Read {
         object: ObjectName,
         head: Arc<Head>,

@@ -26,7 +26,7 @@ use crate::device_health::{DeviceHealth, HealthRecord};
 use crate::origin::OriginDriver;
 use crate::peers::Peers;
 use crate::pipe::PipeWriter;
-use crate::request::{Rejoin, Request, with_head};
+use crate::request::{Rejoin, Request};
 use crate::shard::ShardAddress;
 use crate::{ReadError, ShardStats};
 
@@ -228,30 +228,9 @@ impl ShardLoop {
             Request::Open { object, trust, retention, reply } => spawner.spawn(async move {
                 let _ = reply.send(cache.open(&object, trust, retention).await);
             }),
-            Request::Get { object, trust, mut keeping, range_of, reply, to } => {
-                let peers = self.peers.clone();
-                spawner.spawn(async move {
-                    // The caller does not wait for this reply: the first bytes, or the end of the
-                    // pipe, wake it.
-                    let opened = match cache.open(&object, trust, keeping.retention).await {
-                        Ok(opened) => opened,
-                        Err(error) => return drop(reply.send(Err(error))),
-                    };
-                    keeping.is_confirmed = opened.found.is_confirmed();
-                    let (head, range) = (opened.head.clone(), range_of(&opened));
-                    let begun = with_head(&range);
-                    // Prefetch before the read starts, so that both origin requests leave together.
-                    if let Some(ahead) = cache.note_asked(&object, &head, &range) {
-                        peers.prefetch(&cache, &object, &head, &ahead);
-                    }
-                    let _ = reply.send(Ok((opened, range)));
-                    if !begun.is_empty() {
-                        cache.read(&object, &head, begun, keeping, Box::new(to)).await;
-                    }
-                })
-            }
+            Request::Get(get) => spawner.spawn(get.run(cache, self.peers.clone())),
             Request::Read { object, head, range, keeping, to } => spawner.spawn(async move {
-                cache.read(&object, &head, range, keeping, Box::new(to)).await;
+                cache.read(&object, &head, (range, 0..0), keeping, Box::new(to)).await;
             }),
             Request::Prefetch { object, head, range, wasted } => {
                 cache.prefetch(&object, &head, &range, &wasted);
@@ -372,8 +351,8 @@ fn refuse(request: Request) {
         Request::Open { reply, .. } => {
             let _ = reply.send(Err(zonal_cache::LookupError::Overloaded));
         }
-        Request::Get { reply, .. } => {
-            let _ = reply.send(Err(zonal_cache::LookupError::Overloaded));
+        Request::Get(get) => {
+            let _ = get.reply.send(Err(zonal_cache::LookupError::Overloaded));
         }
         Request::Read { to, .. } => refuse_read(to),
         // Dropping the reply channel reports the refusal.

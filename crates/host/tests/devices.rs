@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use zonal_base::Bytes as Size;
+use zonal_base::{Bytes as Size, RangeSpec};
 use zonal_host::{
     Backend, BodyStream, BoxFuture, ChunkRules, DeviceSettings, Freshness, Head, Node,
-    NodeSettings, ObjectName, OriginFault, OriginHead, PROBE_WINDOW, READ_TIMEOUT, RetentionClass,
-    StartError,
+    NodeSettings, ObjectBody, ObjectName, OriginFault, OriginHead, PROBE_WINDOW, READ_TIMEOUT,
+    RetentionClass, StartError,
 };
 use zonal_zonelog::OpenMode;
 
@@ -44,6 +44,19 @@ impl Backend for Store {
         let etag = "\"v\"".into();
         let head = OriginHead { size: OBJECT_BYTES, etag, ..OriginHead::default() };
         Box::pin(async move { Ok(head) })
+    }
+
+    fn get_object(
+        &self,
+        _: ObjectName,
+        range: RangeSpec,
+        _: Option<Arc<Head>>,
+    ) -> BoxFuture<'_, Result<ObjectBody, OriginFault>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let range = range.in_object(OBJECT_BYTES);
+        let head = OriginHead { size: OBJECT_BYTES, etag: "\"v\"".into(), ..OriginHead::default() };
+        let body = Box::new(Body(Some(self.bytes(range.clone()))));
+        Box::pin(async move { Ok(ObjectBody { head, range, body }) })
     }
 
     fn get(
@@ -98,7 +111,10 @@ async fn read_all(node: &Node, store: &Store) -> u64 {
     for number in 0..OBJECTS {
         let asked = store.asked.load(Ordering::Relaxed);
         let freshness = (Freshness::Immutable, RetentionClass::Usual);
-        let get = node.client().get(&object(number), freshness, |_| 0..OBJECT_BYTES).await;
+        let get = node
+            .client()
+            .get(&object(number), freshness, RangeSpec::Whole, |_| 0..OBJECT_BYTES)
+            .await;
         let (mut reading, mut bytes) = (get.unwrap().1.unwrap(), Vec::new());
         while let Some(piece) = std::future::poll_fn(|cx| reading.poll_next(cx)).await {
             bytes.extend_from_slice(&piece.unwrap());

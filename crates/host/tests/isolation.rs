@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tempfile::TempDir;
-use zonal_base::Bytes as Size;
 use zonal_base::Nanos;
+use zonal_base::{Bytes as Size, RangeSpec};
 use zonal_host::{
     Backend, BodyStream, BoxFuture, ChunkRules, Client, DeviceSettings, Freshness, Head,
-    LookupError, Node, NodeSettings, ObjectName, OriginFault, OriginHead, RetentionClass,
+    LookupError, Node, NodeSettings, ObjectBody, ObjectName, OriginFault, OriginHead,
+    RetentionClass,
 };
 use zonal_zonelog::OpenMode;
 
@@ -54,6 +55,25 @@ impl Backend for Store {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let head = OriginHead { size: OBJECT_BYTES, etag: self.etag(), ..OriginHead::default() };
         Box::pin(async move { Ok(head) })
+    }
+
+    fn get_object(
+        &self,
+        _: ObjectName,
+        range: RangeSpec,
+        version: Option<Arc<Head>>,
+    ) -> BoxFuture<'_, Result<ObjectBody, OriginFault>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let (etag, range) = (self.etag(), range.in_object(OBJECT_BYTES));
+        let answer = match version.is_none_or(|version| version.etag == etag) {
+            true => {
+                let head = OriginHead { size: OBJECT_BYTES, etag, ..OriginHead::default() };
+                let body = Box::new(Body(Some(self.bytes(range.clone()))));
+                Ok(ObjectBody { head, range, body })
+            }
+            false => Err(OriginFault::Changed),
+        };
+        Box::pin(async move { answer })
     }
 
     fn get(
@@ -125,7 +145,11 @@ impl Bench {
     async fn read(&self, object: &ObjectName) {
         let range = 0..OBJECT_BYTES;
         let asked = (Freshness::Immutable, RetentionClass::Usual);
-        let (_, reading) = match self.client().get(object, asked, move |_| range).await {
+        let (_, reading) = match self
+            .client()
+            .get(object, asked, RangeSpec::Int(range.clone()), move |_| range.clone())
+            .await
+        {
             Ok(read) => read,
             // Cache bypass: the caller would read from the origin itself.
             Err(LookupError::Gone) => {

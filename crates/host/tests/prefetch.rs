@@ -8,10 +8,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use zonal_base::{Bytes as Size, Rng};
+use zonal_base::{Bytes as Size, RangeSpec, Rng};
 use zonal_host::{
     Backend, BodyStream, BoxFuture, ChunkRules, Client, DeviceSettings, Freshness, Head, Node,
-    NodeSettings, ObjectName, OriginFault, OriginHead, RetentionClass, StripedRead,
+    NodeSettings, ObjectBody, ObjectName, OriginFault, OriginHead, RetentionClass, StripedRead,
 };
 use zonal_zonelog::OpenMode;
 
@@ -62,6 +62,22 @@ impl Backend for FarStore {
     fn head(&self, _object: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>> {
         let head = OriginHead { size: OBJECT, etag: "\"v1\"".into(), ..OriginHead::default() };
         Box::pin(async move { Ok(head) })
+    }
+
+    fn get_object(
+        &self,
+        _object: ObjectName,
+        range: RangeSpec,
+        _version: Option<Arc<Head>>,
+    ) -> BoxFuture<'_, Result<ObjectBody, OriginFault>> {
+        self.0.gets.fetch_add(1, Ordering::Relaxed);
+        let head = OriginHead { size: OBJECT, etag: "\"v1\"".into(), ..OriginHead::default() };
+        let range = range.in_object(OBJECT);
+        let body = Box::new(Body { range: range.clone(), store: self.clone() });
+        Box::pin(async move {
+            tokio::time::sleep(DELAY).await;
+            Ok(ObjectBody { head, range, body })
+        })
     }
 
     fn get(
@@ -156,7 +172,12 @@ impl Far {
 
     async fn get(&self, range: Range<u64>) -> StripedRead {
         let (fresh, usual) = (Freshness::Immutable, RetentionClass::Usual);
-        let got = self.client().get(&self.object, (fresh, usual), move |_| range).await;
+        let got = self
+            .client()
+            .get(&self.object, (fresh, usual), RangeSpec::Int(range.clone()), move |_| {
+                range.clone()
+            })
+            .await;
         got.unwrap().1.unwrap()
     }
 

@@ -9,10 +9,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use zonal_base::{Nanos, mix64};
+use zonal_base::{Nanos, RangeSpec, mix64};
 use zonal_cache::{
     Cache, Freshness, FreshnessPolicy, Head, InvalidationTarget, LookupError, ObjectName,
-    PendingInvalidations, ReadError, ReadHints, RemoveError, RetentionClass,
+    PendingInvalidations, ReadError, ReadHints, Reader, RemoveError, RetentionClass,
 };
 use zonal_policy::SampleRank;
 use zonal_runtime::{Clock, Spawner};
@@ -162,13 +162,13 @@ async fn perform_read(
         ..step.freshness.into()
     };
     for _ in 0..OPENS_MAX {
-        let opening = stage.cache.open(name, trust, begun.retention());
+        let opening = open(stage, name, (trust, &begun), &range_of);
         let opened = match step.head_patience {
             Some(patience) => within(&stage.clock, patience, opening).await,
             None => Some(opening.await),
         };
-        let head = match opened {
-            Some(Ok(opened)) => opened.head,
+        let (head, fetches) = match opened {
+            Some(Ok(opened)) => opened,
             Some(Err(error @ (LookupError::NotFound | LookupError::Absent))) => {
                 return missing(stage, name, &begun, error);
             }
@@ -181,7 +181,7 @@ async fn perform_read(
             stage.accuse(ViolationKind::WrongHead.wrong(what));
         }
         let range = range_of(head.size);
-        let heard = start_read(stage, step, (&head, range.clone()), begun.retention());
+        let heard = start_read(stage, step, (&head, range.clone(), fetches), begun.retention());
         let end = heard.end().await;
         let bytes = heard.bytes.borrow();
         let is_whole = matches!(end, End::Whole);
@@ -190,7 +190,7 @@ async fn perform_read(
             head: &head,
             range: if is_whole { range.clone() } else { got },
             bytes: &bytes,
-            oldest_allowed: begun.oldest_allowed,
+            oldest_allowed: oldest_allowed(&begun, trust),
         };
         let verdict = judge(&stage.objects.borrow()[name], &answered);
         stage.tally.borrow_mut().note_read(&heard, is_whole);
@@ -211,6 +211,42 @@ async fn perform_read(
         trust.head = Freshness::Revalidate;
     }
     "gave up: the object changes all the time".into()
+}
+
+/// Opens the object as the host does: most reads ask for head and bytes at once.
+async fn open(
+    stage: &Stage,
+    name: &ObjectName,
+    (trust, begun): (FreshnessPolicy, &Object),
+    range_of: &impl Fn(u64) -> Range<u64>,
+) -> Result<(Arc<Head>, Range<u64>), LookupError> {
+    let chance = mix64(stage.clock.now().0 ^ begun.id);
+    if chance & 3 == 0 {
+        let opened = stage.cache.open(name, trust, begun.retention()).await?;
+        return Ok((opened.head, 0..0));
+    }
+    // The client may know the object of another size.
+    let size = begun.now.map_or(0, |content| content.size);
+    let range = match range_of(size) {
+        range if range == (0..size) => RangeSpec::Whole,
+        range => RangeSpec::Int(range),
+    };
+    let range_of = |head: &Head| range_of(head.size);
+    let rank = SampleRank::of(chance);
+    let hints = ReadHints { retention: begun.retention(), is_confirmed: false, rank };
+    let reader = Reader { range, range_of: &range_of, hints };
+    let (opened, fetches) = stage.cache.open_to_read(name, trust, &reader).await?;
+    Ok((opened.head, fetches))
+}
+
+/// Oldest content that a read may see. If each read asks the origin, it is the one at its begin.
+fn oldest_allowed(begun: &Object, trust: FreshnessPolicy) -> (u64, u64) {
+    let may_be_stale = trust.stale_if_error != Nanos(0) || trust.stale_while_revalidate != Nanos(0);
+    if trust.head != Freshness::Revalidate || may_be_stale {
+        return begun.oldest_allowed;
+    }
+    let current = begun.now.map_or(begun.next_version, |content| content.version);
+    begun.oldest_allowed.max((current, 0))
 }
 
 /// Read past the cache: the host asks the origin for the object, and tells the cache the ETag.
@@ -240,7 +276,7 @@ fn missing(stage: &Stage, name: &ObjectName, begun: &Object, error: LookupError)
 fn start_read(
     stage: &Stage,
     step: &ReadStep,
-    (head, range): (&Arc<Head>, Range<u64>),
+    (head, range, fetches): (&Arc<Head>, Range<u64>, Range<u64>),
     retention: RetentionClass,
 ) -> Rc<Heard> {
     let name = &stage.names[step.object];
@@ -255,7 +291,7 @@ fn start_read(
         ReadHints { retention, is_confirmed: chance & 1 == 0, rank: SampleRank::of(chance) };
     // A task of its own, as in the real host. Some tasks are dropped before their end.
     stage.spawner.spawn(async move {
-        let reading = cache.read(&name, &head, range, keeping, Box::new(consumer));
+        let reading = cache.read(&name, &head, (range, fetches), keeping, Box::new(consumer));
         match drop_after {
             Some(patience) => drop(within(&clock, patience, reading).await),
             None => reading.await,

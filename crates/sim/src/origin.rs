@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use zonal_base::{Nanos, Rng, Ticket, mix64};
+use zonal_base::{Nanos, RangeSpec, Rng, Ticket, mix64};
 use zonal_cache::{Fetch, Fetched, ObjectName, OriginFault, StreamId};
 
 use crate::oracle::{Content, Object, VARYING};
@@ -52,6 +52,12 @@ impl FaultyOrigin {
             Fetch::Open { object, range, version } => {
                 self.open(&object, range, &version.etag, is_faulty.then_some(&mut rng))
             }
+            Fetch::Get { object, range, version } => {
+                let ignores_ranges = rng.one_in(8);
+                let range = if ignores_ranges { RangeSpec::Whole } else { range };
+                let version = version.as_ref().map_or("", |version| &version.etag);
+                self.get(&object, (&range, version), is_faulty.then_some(&mut rng))
+            }
             Fetch::More { stream } => self.more(stream, &mut rng),
             Fetch::Close { stream } => {
                 self.streams.remove(&stream);
@@ -86,7 +92,7 @@ impl FaultyOrigin {
 
     fn rng_for(&mut self, fetch: &Fetch) -> Rng {
         let object = match fetch {
-            Fetch::Head { object } | Fetch::Open { object, .. } => {
+            Fetch::Head { object } | Fetch::Get { object, .. } | Fetch::Open { object, .. } => {
                 self.objects.borrow().get(object).map(|object| object.id)
             }
             Fetch::More { stream } | Fetch::Close { stream } => {
@@ -114,6 +120,37 @@ impl FaultyOrigin {
                 }
                 Fetched::Head(head)
             }
+        }
+    }
+
+    /// Head and bytes, both of the current content.
+    fn get(
+        &mut self,
+        name: &ObjectName,
+        (range, wanted): (&RangeSpec, &str),
+        faulty: Option<&mut Rng>,
+    ) -> Fetched {
+        let mut head = match self.head(name, None) {
+            Fetched::Head(head) => head,
+            failed => return failed,
+        };
+        head.is_partial = *range != RangeSpec::Whole;
+        let range = range.in_object(head.size);
+        if range.is_empty() {
+            if !wanted.is_empty() && *wanted != *head.etag {
+                return Fetched::Failed(OriginFault::Changed);
+            }
+            let id = StreamId(self.next);
+            self.next += 1;
+            let object = self.objects.borrow()[name].clone();
+            let content = object.now.expect("it has a head");
+            let stream = Stream { object, content, range: range.clone(), breaks_at: None };
+            self.streams.insert(id, stream);
+            return Fetched::Object { head, range, stream: id };
+        }
+        match self.open(name, range.clone(), wanted, faulty) {
+            Fetched::Opened(stream) => Fetched::Object { head, range, stream },
+            failed => failed,
         }
     }
 

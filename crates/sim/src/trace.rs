@@ -58,6 +58,10 @@ impl Trace {
         }
         let shown = match fetch {
             Fetch::Head { object } => format!("head of {object}"),
+            Fetch::Get { object, range, version } => {
+                let version = version.as_ref().map_or("any", |version| &version.etag);
+                format!("get object {object} {range:?} if {version}")
+            }
             Fetch::Open { object, range, version } => {
                 format!("get {object} {range:?} if {}", version.etag)
             }
@@ -73,6 +77,10 @@ impl Trace {
         }
         let shown = match fetched {
             Fetched::Head(head) => format!("is {} of {} bytes", head.etag, head.size),
+            Fetched::Object { head, range, stream } => {
+                let (etag, size) = (&head.etag, head.size);
+                format!("is {etag} of {size} bytes, body {} of {range:?} comes", stream.0)
+            }
             Fetched::Opened(stream) => format!("body {} comes", stream.0),
             Fetched::Data(bytes) => format!("{} bytes", bytes.len()),
             Fetched::End => "end".to_owned(),

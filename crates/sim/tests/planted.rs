@@ -21,7 +21,7 @@ const SEEDS_MAX: u64 = 1500;
 /// Largest number of steps and ends of lives of a shrunk history: small enough to read.
 const STEPS_MAX: usize = 100;
 
-static BUGS: [(&str, Options); 22] = [
+static BUGS: [(&str, Options); 23] = [
     ("early publish: on flash before the device answered", of_log(Log::PublishedEarly)),
     ("a zone is reset with a pin held", of_log(Log::PinIgnored)),
     ("reclaim loses a tombstone", of_log(Log::TombstoneLost)),
@@ -38,6 +38,7 @@ static BUGS: [(&str, Options); 22] = [
     ("chunks from before a purge of a prefix keep their keys", of_cache(Cache::PurgedSaltIgnored)),
     ("stale head after a purge of a prefix", of_cache(Cache::PurgeOverlooksQuestions)),
     ("a fetch is not pinned to its version", of_cache(Cache::VersionNotPinned)),
+    ("a lookup of missing bytes is not pinned", of_cache(Cache::LookupNotPinned)),
     ("a fetch ahead of a reader is not pinned either", of_cache(Cache::PrefetchNotPinned)),
     ("reclaim drops what is pinned", of_cache(Cache::PinDropped)),
     ("removals that an isolated share missed are forgotten", of_cache(Cache::MissedForgotten)),

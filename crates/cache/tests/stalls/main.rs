@@ -1,5 +1,6 @@
 //! Stalled readers and stalled flash: which resources they hold, and how the stall ends.
 
+mod lookups;
 mod rig;
 
 use zonal_base::{Bytes, Nanos};

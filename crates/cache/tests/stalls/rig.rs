@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes as Frame;
-use zonal_base::{Blocks, Bytes, Checksum, Nanos, PoolClass, Ticket, index};
+use zonal_base::{Blocks, Bytes, Checksum, Nanos, PoolClass, RangeSpec, Ticket, index};
 use zonal_cache::{
-    Cache, Consumer, Fetch, Fetched, Freshness, Gone, Head, InvalidationTarget, ObjectName,
-    OriginFault, OriginHead, PendingInvalidations, Piece, Ports, ReadError, ReadHints,
+    Cache, Consumer, Fetch, Fetched, Freshness, Gone, Head, HeadSource, InvalidationTarget,
+    ObjectName, OriginFault, OriginHead, PendingInvalidations, Piece, Ports, ReadError, ReadHints,
     RetentionClass, Settings, StreamId,
 };
 use zonal_device::ram::{RamDevice, RamOptions};
@@ -39,7 +39,7 @@ const RAM: RamOptions =
 
 /// Rate of each body: 64 KiB every 100 µs, faster than any reader.
 const FRAME_BYTES: u64 = 64 << 10;
-const FRAME_TIME: Nanos = Nanos::micros(100);
+pub(crate) const FRAME_TIME: Nanos = Nanos::micros(100);
 
 /// The origin sends one byte of some objects in this time.
 const TRICKLE_TIME: Nanos = Nanos::secs(5);
@@ -97,6 +97,15 @@ impl Origin {
             Fetch::Open { object, range, .. } => {
                 self.asked += 1;
                 self.line.push_back((ticket, object, range));
+            }
+            Fetch::Get { object, range, .. } => {
+                self.asked += 1;
+                let range = range.in_object(OBJECT_BYTES);
+                let etag = "\"v1\"".into();
+                let head = OriginHead { size: OBJECT_BYTES, etag, ..OriginHead::default() };
+                let stream = StreamId(ticket.0);
+                self.bodies.insert(stream, (object, range.clone()));
+                self.answer(now, ticket, Fetched::Object { head, range, stream });
             }
             Fetch::More { stream } => {
                 let is_slow = self.bodies.get(&stream).is_some_and(|(of, _)| is_trickling(of));
@@ -263,7 +272,7 @@ impl Rig {
                 is_confirmed: true,
                 rank: SampleRank::of(0),
             };
-            cache.read(&object, &head, 0..OBJECT_BYTES, keeping, Box::new(tap)).await;
+            cache.read(&object, &head, (0..OBJECT_BYTES, 0..0), keeping, Box::new(tap)).await;
         });
         reader
     }
@@ -283,6 +292,38 @@ impl Rig {
             });
         }
         answered
+    }
+
+    /// Starts to open an object under this rule, for these bytes or the head alone. The returned
+    /// cell has the source of the head.
+    pub(crate) fn start_open(
+        &mut self,
+        key: &str,
+        freshness: Freshness,
+        bytes: Option<Range<u64>>,
+    ) -> Rc<Cell<Option<HeadSource>>> {
+        let (cache, object) = (self.cache.clone(), ObjectName::new("b", key));
+        let found = Rc::new(Cell::new(None));
+        let slot = found.clone();
+        self.executor.spawner().spawn(async move {
+            let opened = match bytes {
+                None => cache.open(&object, freshness, RetentionClass::Usual).await,
+                Some(bytes) => {
+                    let (range, range_of) =
+                        (RangeSpec::Int(bytes.clone()), |_: &Head| bytes.clone());
+                    let hints = ReadHints {
+                        retention: RetentionClass::Usual,
+                        is_confirmed: false,
+                        rank: SampleRank::of(0),
+                    };
+                    let reader = zonal_cache::Reader { range, range_of: &range_of, hints };
+                    let opened = cache.open_to_read(&object, freshness.into(), &reader).await;
+                    opened.map(|(opened, _)| opened)
+                }
+            };
+            slot.set(Some(opened.expect("the origin has it").found));
+        });
+        found
     }
 
     /// Opens an object under this rule. Returns whether it is served.

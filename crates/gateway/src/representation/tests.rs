@@ -20,6 +20,7 @@ fn head() -> Head {
         ],
         salt: 0,
         chunk: None,
+        is_partial: false,
     }
 }
 

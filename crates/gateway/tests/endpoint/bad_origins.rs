@@ -120,21 +120,25 @@ async fn an_answer_before_the_end_of_an_upload_says_that_the_connection_ends() {
     assert!(answer.status == 503 && !answer.has("connection"));
 }
 
+/// First byte that a GET of the object of 1 MiB asks for, and the head of an answer with all bytes
+/// from there on.
+fn from_range_on(head: &str) -> (usize, String) {
+    let Some((_, range)) = head.split_once("bytes=") else { return (0, HEAD.to_owned()) };
+    let from: usize = range.split_once('-').unwrap().0.parse().unwrap();
+    let part = format!(
+        "HTTP/1.1 206 Partial Content\r\ncontent-length: {}\r\netag: \"e\"\r\n\
+         content-range: bytes {from}-1048575/1048576\r\n\r\n",
+        MIB - from
+    );
+    (from, part)
+}
+
 #[tokio::test]
 async fn an_answer_whose_rest_cannot_be_had_is_cut_and_not_kept() {
     let whole = Arc::new(AtomicBool::new(false));
     let sends_all = whole.clone();
     let origin = scripted(move |head| {
-        if head.starts_with("HEAD") {
-            return send(HEAD);
-        }
-        let from = head.split_once("bytes=").unwrap().1.split_once('-').unwrap().0;
-        let from: usize = from.parse().unwrap();
-        let part = format!(
-            "HTTP/1.1 206 Partial Content\r\ncontent-length: {}\r\netag: \"e\"\r\n\
-             content-range: bytes {from}-1048575/1048576\r\n\r\n",
-            MIB - from
-        );
+        let (from, part) = from_range_on(head);
         let end = if sends_all.load(Ordering::Relaxed) { MIB } else { 600_000 };
         vec![Step::Send([part.as_bytes(), &pattern(MIB, 0)[from..end]].concat())]
     })
@@ -155,17 +159,8 @@ async fn a_body_that_always_breaks_off_is_given_up() {
     let starts = Arc::new(Mutex::new(Vec::new()));
     let seen = starts.clone();
     let origin = scripted(move |head| {
-        if head.starts_with("HEAD") {
-            return send(HEAD);
-        }
-        let from = head.split_once("bytes=").unwrap().1.split_once('-').unwrap().0;
-        let from: usize = from.parse().unwrap();
+        let (from, part) = from_range_on(head);
         seen.lock().unwrap().push(from);
-        let part = format!(
-            "HTTP/1.1 206 Partial Content\r\ncontent-length: {}\r\netag: \"e\"\r\n\
-             content-range: bytes {from}-1048575/1048576\r\n\r\n",
-            MIB - from
-        );
         vec![Step::Send([part.as_bytes(), &pattern(MIB, 0)[from..=from]].concat())]
     })
     .await;
@@ -183,18 +178,9 @@ async fn the_rest_of_an_answer_that_breaks_off_is_requested_again() {
     let ranges = Arc::new(Mutex::new(Vec::new()));
     let seen = ranges.clone();
     let origin = scripted(move |head| {
-        if head.starts_with("HEAD") {
-            return send(HEAD);
-        }
-        assert!(head.contains("if-match: \"e\""));
-        let (from, last) = head.split_once("bytes=").unwrap().1.split_once('-').unwrap();
-        let (from, last) = (from.parse::<usize>().unwrap(), last.lines().next().unwrap());
+        let (from, part) = from_range_on(head);
+        assert!(from == 0 || head.contains("if-match: \"e\""));
         seen.lock().unwrap().push(from);
-        let part = format!(
-            "HTTP/1.1 206 Partial Content\r\ncontent-length: {}\r\netag: \"e\"\r\n\
-             content-range: bytes {from}-{last}/1048576\r\n\r\n",
-            MIB - from
-        );
         let end = MIB.min(from + 300_000);
         vec![Step::Send([part.as_bytes(), &pattern(MIB, 0)[from..end]].concat())]
     })

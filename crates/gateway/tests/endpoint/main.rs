@@ -24,6 +24,8 @@ mod named_versions;
 #[cfg(test)]
 mod origin_authorization;
 #[cfg(test)]
+mod origin_requests;
+#[cfg(test)]
 mod past_keys;
 #[cfg(test)]
 mod payloads;

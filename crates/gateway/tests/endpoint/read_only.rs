@@ -59,7 +59,7 @@ impl ReadOnlyStore for OneObject {
         range: RangeSpec,
         _: Option<&'a str>,
     ) -> StoreFuture<'a, Response<BoxBody>> {
-        Box::pin(async { Ok(self.answer(&range)) })
+        Box::pin(async move { Ok(self.answer(&range)) })
     }
 
     fn has_suffix_ranges(&self) -> bool {

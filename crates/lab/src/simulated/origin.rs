@@ -163,9 +163,21 @@ impl SimulatedOrigin {
                 }
             }
             Fetch::Open { object, range, version } => match Called::of(&object) {
-                Some(object) => self.open(Body { object, size: version.size, rest: range }),
+                Some(object) => {
+                    Fetched::Opened(self.open(Body { object, size: version.size, rest: range }))
+                }
                 None => Fetched::Failed(OriginFault::NotFound),
             },
+            Fetch::Get { object, range, .. } => {
+                match Called::of(&object).and_then(|object| Some((object, self.head(object)?))) {
+                    Some((object, head)) => {
+                        let (size, range) = (head.size, range.in_object(head.size));
+                        let stream = self.open(Body { object, size, rest: range.clone() });
+                        Fetched::Object { head, range, stream }
+                    }
+                    None => Fetched::Failed(OriginFault::NotFound),
+                }
+            }
             Fetch::More { stream } => self.more(stream),
             Fetch::Close { stream } => {
                 if self.bodies[index(stream.0)].take().is_some() {
@@ -196,13 +208,13 @@ impl SimulatedOrigin {
         Some(OriginHead { size: size.0, etag: etag.into(), ..OriginHead::default() })
     }
 
-    fn open(&mut self, body: Body) -> Fetched {
+    fn open(&mut self, body: Body) -> StreamId {
         let stream = self.free.pop().unwrap_or_else(|| {
             self.bodies.push(None);
             StreamId(self.bodies.len() as u64 - 1)
         });
         self.bodies[index(stream.0)] = Some(body);
-        Fetched::Opened(stream)
+        stream
     }
 
     fn more(&mut self, stream: StreamId) -> Fetched {

@@ -214,7 +214,8 @@ impl Readers {
             let (readers, seen) = (self.clone(), seen.clone());
             let size = opened.head.size;
             let want = Want { readers, seen, object, size, at: rest.start };
-            cache.read(name, &opened.head, rest.start..end, keeping, Box::new(want)).await;
+            let range = (rest.start..end, 0..0);
+            cache.read(name, &opened.head, range, keeping, Box::new(want)).await;
             (rest.start, stripes) = (end, stripes + 1);
         }
         let seen = seen.get();

@@ -31,6 +31,9 @@ const NOT_SIGNED_IN: [&str; 9] = [
     "XAdminUserNotFound",
 ];
 
+/// Code of a delete marker, in place of that of a missing object.
+const DELETE_MARKER: &str = "DeleteMarker";
+
 /// Reads an error response to its end, so that its connection can be reused. `None` as document if
 /// it is too long or incomplete.
 pub(crate) async fn read(response: Response<Incoming>) -> (response::Parts, Option<Bytes>) {
@@ -57,6 +60,10 @@ pub(crate) fn meaning(parts: &response::Parts, document: &[u8]) -> OriginError {
     let text = |name| xml::first_text(&document, name).unwrap_or_default();
     let mut refusal =
         ErrorResponse { status: status.as_u16(), code: text("Code"), message: text("Message") };
+    if parts.headers.contains_key("x-amz-delete-marker") {
+        // It has headers of its own, which a missing object has not.
+        DELETE_MARKER.clone_into(&mut refusal.code);
+    }
     if refusal.code == "RequestTimeTooSkewed" {
         refusal.message += &clock_difference(&parts.headers).unwrap_or_default();
     }

@@ -428,7 +428,10 @@ enum Fetched {
 
 fn why_not_opened(error: LookupError) -> String {
     match error {
-        LookupError::NotFound | LookupError::Absent => "not found".to_owned(),
+        LookupError::NotFound
+        | LookupError::NoSuchKey
+        | LookupError::HeadNotFound
+        | LookupError::Absent => "not found".to_owned(),
         LookupError::NoEtag => "not cacheable: the origin sends no strong ETag".to_owned(),
         LookupError::HeadersTooLong => "not cacheable: its headers are too long".to_owned(),
         LookupError::TooLarge => "not cacheable: it is too large".to_owned(),

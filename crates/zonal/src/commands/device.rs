@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use clap::Subcommand;
 use serde::Serialize;
-use zonal_base::Bytes;
+use zonal_base::{Bytes, RangeSpec};
 use zonal_cli::{Contents, DeviceInspector, Failure, LogContents, confirm_data_loss, print};
 use zonal_host::{
     Backend, BodyStream, BoxFuture, ChunkRules, DeviceSettings, Head, Node, NodeSettings,
-    ObjectName, OriginFault, OriginHead,
+    ObjectBody, ObjectName, OriginFault, OriginHead,
 };
 use zonal_hostdev::{DeviceSpec, EngineKind};
 use zonal_zonelog::OpenMode;
@@ -221,6 +221,15 @@ struct NoOrigin;
 
 impl Backend for NoOrigin {
     fn head(&self, _: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>> {
+        Box::pin(async { Err(OriginFault::Unreachable) })
+    }
+
+    fn get_object(
+        &self,
+        _: ObjectName,
+        _: RangeSpec,
+        _: Option<Arc<Head>>,
+    ) -> BoxFuture<'_, Result<ObjectBody, OriginFault>> {
         Box::pin(async { Err(OriginFault::Unreachable) })
     }
 

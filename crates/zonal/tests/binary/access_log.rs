@@ -87,7 +87,7 @@ fn every_request_leaves_a_line_without_its_signature() {
         [("error.type", code.into()), ("http.response.status_code", status.into())]
     };
     check(&lines[2], &refused("NoSuchKey", 404));
-    check(&lines[2], &[("zonal.x_cache", "BYPASS".into()), ("zonal.object.size", Value::Null)]);
+    check(&lines[2], &[("zonal.x_cache", "MISS".into()), ("zonal.object.size", Value::Null)]);
     check(&lines[3], &refused("SignatureDoesNotMatch", 403));
     check(&lines[4], &[("rpc.method", "PutObject".into()), ("aws.s3.key", "new".into())]);
 }

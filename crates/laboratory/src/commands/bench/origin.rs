@@ -4,7 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zonal_host::{Backend, BodyStream, BoxFuture, Head, ObjectName, OriginFault, OriginHead};
+use zonal_base::RangeSpec;
+use zonal_host::{
+    Backend, BodyStream, BoxFuture, Head, ObjectBody, ObjectName, OriginFault, OriginHead,
+};
 use zonal_lab::Generator;
 
 /// Largest piece generated at once: as much as a network delivers at once, at most.
@@ -28,6 +31,15 @@ pub(super) struct MadeUp(pub(super) Arc<Generator>);
 impl Backend for MadeUp {
     fn head(&self, _object: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>> {
         // The loops know their heads, so the origin is never asked for one.
+        Box::pin(async { Err(OriginFault::NotFound) })
+    }
+
+    fn get_object(
+        &self,
+        _object: ObjectName,
+        _range: RangeSpec,
+        _version: Option<Arc<Head>>,
+    ) -> BoxFuture<'_, Result<ObjectBody, OriginFault>> {
         Box::pin(async { Err(OriginFault::NotFound) })
     }
 

@@ -67,6 +67,7 @@ impl NodeSubject {
             headers: Vec::new(),
             salt: 0,
             chunk: None,
+            is_partial: false,
         };
         let head = Arc::new(head);
         Ok((node, Self { client, threads, settings: settings.clone(), capacity, head, generator }))

@@ -1,0 +1,232 @@
+//! Requests at the origin for each kind of read: cold, warm, changed, missing, partly cached.
+
+use std::sync::{Arc, Mutex};
+
+use zonal_host::Freshness;
+
+use crate::bad_origins::{Step, scripted};
+use crate::client::{Answer, Ask, ask};
+use crate::world::{REVALIDATE, World, pattern};
+
+const MIB: usize = 1 << 20;
+
+/// An S3 origin with one object, `/b/k`, that notes its requests.
+#[derive(Clone)]
+struct Noting {
+    /// Size and version of the object. `None`: there is none.
+    object: Arc<Mutex<Option<(usize, usize)>>>,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Noting {
+    fn new(size: usize) -> Self {
+        let object = Arc::new(Mutex::new(Some((size, 1))));
+        Self { object, requests: Arc::default() }
+    }
+
+    async fn world(&self, freshness: Freshness) -> World {
+        let origin = self.clone();
+        World::over_origin(scripted(move |head| origin.answer(head)).await, freshness).await
+    }
+
+    fn overwrite(&self) {
+        let mut object = self.object.lock().unwrap();
+        *object = object.map(|(size, version)| (size, version + 1));
+    }
+
+    fn delete(&self) {
+        *self.object.lock().unwrap() = None;
+    }
+
+    /// Requests since the last call: method, range, `if` for a request with If-Match, `sum` for one
+    /// that asks for checksums.
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.requests.lock().unwrap())
+    }
+
+    fn answer(&self, head: &str) -> Vec<Step> {
+        let header =
+            |name: &str| head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        let method = head.split(' ').next().unwrap();
+        let (range, if_match) = (header("range"), header("if-match"));
+        let mut noted = method.to_owned();
+        noted.extend(range.map(|range| format!(" {}", range.trim_start_matches("bytes="))));
+        noted.extend(if_match.map(|_| " if".to_owned()));
+        noted.extend(header("x-amz-checksum-mode").map(|_| " sum".to_owned()));
+        self.requests.lock().unwrap().push(noted);
+        let object = *self.object.lock().unwrap();
+        let refused = |status: &str, code: &str| {
+            let document = format!("<Error><Code>{code}</Code></Error>");
+            let body = if method == "HEAD" { "" } else { &document };
+            let length = document.len();
+            let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}");
+            vec![Step::Send(head.into_bytes())]
+        };
+        let Some((size, version)) = object else { return refused("404 Not Found", "NoSuchKey") };
+        let etag = format!("\"v{version}\"");
+        if if_match.is_some_and(|wanted| wanted != etag) {
+            return refused("412 Precondition Failed", "PreconditionFailed");
+        }
+        let checksum = match header("x-amz-checksum-mode") {
+            Some(_) => "x-amz-checksum-crc32: AAAAAA==\r\n",
+            None => "",
+        };
+        let (first, last) = match range.map(|range| range.trim_start_matches("bytes=")) {
+            Some(range) => {
+                let (first, last) = range.split_once('-').unwrap();
+                (
+                    first.parse().unwrap(),
+                    last.parse().map_or(size - 1, |last: usize| last.min(size - 1)),
+                )
+            }
+            None => (0, size - 1),
+        };
+        let status = match range {
+            Some(_) => format!("206 Partial Content\r\ncontent-range: bytes {first}-{last}/{size}"),
+            None => "200 OK".to_owned(),
+        };
+        let length = last + 1 - first;
+        let mut wire = format!(
+            "HTTP/1.1 {status}\r\ncontent-length: {length}\r\netag: {etag}\r\n{checksum}\r\n"
+        )
+        .into_bytes();
+        if method != "HEAD" {
+            wire.extend_from_slice(&pattern(size, version)[first..=last]);
+        }
+        vec![Step::Send(wire)]
+    }
+}
+
+async fn get(world: &World, range: Option<&str>) -> Answer {
+    let get = Ask::new("GET", "/b/k");
+    ask(world.address, range.iter().fold(get, |get, range| get.with("range", range))).await
+}
+
+#[tokio::test]
+async fn a_cold_read_is_one_get() {
+    let origin = Noting::new(3 * MIB);
+    let world = origin.world(REVALIDATE).await;
+    let cold = get(&world, None).await;
+    assert!(cold.status == 200 && cold.header("x-cache") == "MISS");
+    assert!(cold.body == pattern(3 * MIB, 1));
+    assert_eq!(origin.take(), ["GET sum"]);
+    let warm = get(&world, None).await;
+    assert!(warm.header("x-cache") == "REVALIDATED" && warm.body == cold.body);
+    assert_eq!(origin.take(), ["HEAD sum"]);
+    let range = get(&world, Some("bytes=5-9")).await;
+    assert_eq!((range.status, range.header("x-cache")), (206, "REVALIDATED"));
+    assert_eq!(origin.take(), ["HEAD sum"]);
+}
+
+#[tokio::test]
+async fn a_cold_range_is_one_get_of_the_chunks_that_it_covers() {
+    let origin = Noting::new(3 * MIB);
+    let world = origin.world(Freshness::Immutable).await;
+    let part = get(&world, Some("bytes=300000-300009")).await;
+    assert_eq!((part.status, part.header("x-cache")), (206, "MISS"));
+    assert_eq!(part.header("content-range"), "bytes 300000-300009/3145728");
+    assert!(part.body == pattern(3 * MIB, 1)[300_000..300_010]);
+    assert_eq!(origin.take(), ["GET 262144-524287"]);
+    // The rest of the object is pinned to the version.
+    let open_end = get(&world, Some("bytes=262144-")).await;
+    assert!(open_end.body == pattern(3 * MIB, 1)[262_144..]);
+    assert_eq!(origin.take(), ["GET 524288-3145727 if"]);
+}
+
+#[tokio::test]
+async fn a_large_object_is_one_get_for_each_stripe() {
+    let size = 70 * MIB;
+    let origin = Noting::new(size);
+    let world = origin.world(Freshness::Immutable).await;
+    let cold = get(&world, None).await;
+    assert!(cold.status == 200 && cold.body == pattern(size, 1));
+    let mut requests = origin.take();
+    assert_eq!(requests.remove(0), "GET sum");
+    requests.sort();
+    assert_eq!(requests, ["GET 33554432-67108863 if", "GET 67108864-73400319 if"]);
+}
+
+#[tokio::test]
+async fn a_missing_object_is_one_request() {
+    let origin = Noting::new(MIB);
+    origin.delete();
+    let world = origin.world(REVALIDATE).await;
+    let missing = get(&world, None).await;
+    assert_eq!(
+        (missing.status, missing.code(), missing.header("x-cache")),
+        (404, "NoSuchKey".into(), "MISS")
+    );
+    assert_eq!(origin.take(), ["GET sum"]);
+    assert_eq!(get(&world, Some("bytes=0-9")).await.status, 404);
+    assert_eq!(origin.take(), ["GET 0-262143"]);
+    let head = ask(world.address, Ask::new("HEAD", "/b/k")).await;
+    assert_eq!((head.status, head.header("x-cache")), (404, "MISS"));
+    assert_eq!(origin.take(), ["HEAD sum"]);
+}
+
+#[tokio::test]
+async fn a_changed_object_is_a_head_and_a_get() {
+    let origin = Noting::new(MIB);
+    let world = origin.world(REVALIDATE).await;
+    get(&world, None).await;
+    origin.take();
+    origin.overwrite();
+    let changed = get(&world, None).await;
+    assert!(changed.header("x-cache") == "MISS" && changed.body == pattern(MIB, 2));
+    assert_eq!(origin.take(), ["HEAD sum", "GET 0-1048575 if"]);
+}
+
+#[tokio::test]
+async fn the_missing_bytes_confirm_those_that_are_cached() {
+    let origin = Noting::new(MIB);
+    let world = origin.world(REVALIDATE).await;
+    get(&world, Some("bytes=0-9")).await;
+    assert_eq!(origin.take(), ["GET 0-262143"]);
+    let rest = get(&world, None).await;
+    assert!(rest.header("x-cache") == "MISS" && rest.body == pattern(MIB, 1));
+    assert_eq!(origin.take(), ["GET 262144-1048575 if"]);
+    // One more request if the object has changed.
+    let origin = Noting::new(MIB);
+    let world = origin.world(REVALIDATE).await;
+    get(&world, Some("bytes=0-9")).await;
+    origin.take();
+    origin.overwrite();
+    let changed = get(&world, None).await;
+    assert!(changed.body == pattern(MIB, 2), "no byte of the version before");
+    assert_eq!(origin.take(), ["GET 262144-1048575 if", "GET sum"]);
+}
+
+/// A partial response has no checksum of the whole object. One HEAD request tells it.
+#[tokio::test]
+async fn the_checksum_that_a_partial_response_lacks_is_asked_for_once() {
+    let origin = Noting::new(1000);
+    let world = origin.world(Freshness::Immutable).await;
+    get(&world, Some("bytes=0-9")).await;
+    assert_eq!(origin.take(), ["GET 0-262143"]);
+    let plain = get(&world, None).await;
+    assert!(plain.header("x-cache") == "HIT" && !plain.has("x-amz-checksum-crc32"));
+    assert_eq!(origin.take(), [""; 0], "it asks for no checksum");
+    for (method, requests) in [("GET", &["HEAD sum"][..]), ("GET", &[]), ("HEAD", &[])] {
+        let with = Ask::new(method, "/b/k").with("x-amz-checksum-mode", "ENABLED");
+        let answer = ask(world.address, with).await;
+        assert_eq!(answer.header("x-amz-checksum-crc32"), "AAAAAA==");
+        assert_eq!(origin.take(), requests);
+    }
+}
+
+/// The conditions of a client are judged here, in the order of S3, and do not reach the origin.
+#[tokio::test]
+async fn conditions_of_a_cold_read_are_judged_here() {
+    for (name, value, status) in [
+        ("if-match", "\"v1\"", 200),
+        ("if-match", "\"other\"", 412),
+        ("if-none-match", "\"v1\"", 304),
+        ("if-none-match", "\"other\"", 200),
+    ] {
+        let origin = Noting::new(MIB);
+        let world = origin.world(REVALIDATE).await;
+        let answer = ask(world.address, Ask::new("GET", "/b/k").with(name, value)).await;
+        assert_eq!(answer.status, status, "{name}: {value}");
+        assert_eq!(origin.take(), ["GET sum"], "{name}: {value}");
+    }
+}
