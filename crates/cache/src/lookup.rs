@@ -392,10 +392,27 @@ impl Asking<'_> {
             LookupError::Origin(fault) => !fault.is_failure(),
             _ => true,
         };
-        let known = known.filter(|_| is_answer && self.watch.may_publish(self.lookup.epoch));
-        if let Some(known) = known {
-            self.inner.distrust_known(self.watch, known);
+        if !is_answer || self.newer().is_some() || !self.watch.may_publish(self.lookup.epoch) {
+            return;
         }
+        // The refusal is about the version that was known, and not about one published since.
+        let is_it = |current: &Rc<KnownHead>| {
+            known.is_some_and(|known| {
+                (current.head.salt, &current.head.etag) == (known.head.salt, &known.head.etag)
+            })
+        };
+        if let Some(current) = self.current(known).filter(is_it) {
+            self.inner.distrust_known(self.watch, &current);
+        }
+    }
+
+    /// The head of the object, which was `known` when the lookup started. Another lookup may have
+    /// refreshed or replaced it since.
+    fn current(&self, known: Option<&Rc<KnownHead>>) -> Option<Rc<KnownHead>> {
+        let current = self.inner.heads.borrow().peek(self.watch.key()).cloned();
+        current.filter(|current| current.name == *self.object).or_else(|| {
+            known.filter(|known| !self.watch.is_replaced(known.generation.get())).cloned()
+        })
     }
 
     /// The head that a later lookup has published.
@@ -428,13 +445,11 @@ impl Asking<'_> {
                 return Err(error);
             }
         }
-        if let Some(newer) = self.newer() {
+        // An answer from before a removal says nothing about a head from after it.
+        if let Some(newer) = self.newer().filter(|_| is_current) {
             return Ok(self.beside(&newer, from_origin));
         }
-        // Another lookup may have published a head meanwhile.
-        let current = inner.heads.borrow().peek(watch.key()).cloned();
-        let known = current.filter(|current| current.name == *self.object).or(known);
-        if let Some(known) = known.filter(|_| is_current) {
+        if let Some(known) = self.current(known.as_ref()).filter(|_| is_current) {
             if known.head.is_same_version(&from_origin) {
                 inner.count(|stats| stats.opens_revalidated += 1);
                 let head = inner.confirm_head(watch, &known, from_origin, self.sent());

@@ -108,6 +108,8 @@ struct Play<'a> {
     pending_invalidations: Option<Rc<PendingInvalidations>>,
     /// The device was isolated in the previous life and not readmitted: the next start formats it.
     is_to_be_emptied: bool,
+    /// How often the device was formatted after the first time.
+    formats: u8,
 }
 
 /// The history has ended: the cache cannot start on a device with faults.
@@ -132,6 +134,7 @@ impl<'a> Play<'a> {
             pin_oracle: Rc::default(),
             pending_invalidations: None,
             is_to_be_emptied: false,
+            formats: 0,
         }
     }
 
@@ -184,6 +187,7 @@ impl<'a> Play<'a> {
         // The rest of the node reports that the device was away, unless it was readmitted.
         let is_used_again = matches!(life.shutdown, Shutdown::Isolated(..));
         self.is_to_be_emptied = is_isolated && !is_used_again;
+        self.formats = self.formats.wrapping_add(u8::from(self.is_to_be_emptied));
         if !is_used_again {
             self.pending_invalidations = None;
         }
@@ -285,7 +289,11 @@ impl<'a> Play<'a> {
             }
             Keeping::Thirds => Rules::from(Box::<StressPolicy>::default() as Box<dyn Policy>),
         };
-        let identity = Identity { log: *b"simulated device", shard: 0, shard_count: 1 };
+        // As in the real host, a formatted device gets a new identity: old records in a zone that
+        // cannot be reset are never taken for its own.
+        let mut log = *b"simulated device";
+        log[0] = log[0].wrapping_add(self.formats);
+        let identity = Identity { log, shard: 0, shard_count: 1 };
         let started = Rc::new(RefCell::new(None));
         let start = Cache::start(
             world.ports.clone(),
