@@ -394,6 +394,10 @@ impl Body {
         Self { inner: inner.clone(), stream, range, rest, is_open, has_begun }
     }
 
+    pub(crate) fn into_parts(self) -> (Rc<Inner>, StreamId, Range<u64>) {
+        (self.inner, self.stream, self.range)
+    }
+
     /// Requests the rest of the run from `start` on.
     async fn open(fill: &Fill, start: u64) -> Result<Self, ReadError> {
         let last = fill.pieces.back().expect("a run has a piece");
@@ -415,7 +419,7 @@ impl Body {
     }
 
     /// Returns the next bytes of the body, at most `most`.
-    async fn next(&mut self, most: usize) -> Result<Bytes, ReadError> {
+    pub(crate) async fn next(&mut self, most: usize) -> Result<Bytes, ReadError> {
         if self.rest.is_empty() {
             let more = Fetch::More { stream: self.stream };
             match self.inner.ports.origin.call(more).await {

@@ -3,16 +3,22 @@
 //!
 //! 1. Whole chunks are requested, and none behind the stripe: those are on other shards.
 //! 2. Of the body, the missing pieces of the requested chunks become a fetch.
+//! 3. A body that is no fetch of this shard goes to the reader that asked for it: its bytes belong
+//!    to the stripe of another shard, or the object cannot be cached ([`UnreadBody`]).
 
+use alloc::rc::Rc;
+use alloc::sync::Arc;
+use core::fmt;
 use core::ops::Range;
 
 use zonal_base::RangeSpec;
 
 use crate::cache::{Inner, STRIPE};
 use crate::chunks::pieces_of;
+use crate::fill::Body;
 use crate::object::VersionKey;
 use crate::pins::ReadHints;
-use crate::{Chunk, Head, ObjectName};
+use crate::{Chunk, Fetch, Head, ObjectName, StreamId};
 
 /// Bytes of an object whose version is not known.
 #[derive(Clone, Debug)]
@@ -20,6 +26,48 @@ pub(crate) struct FirstRead {
     /// The bytes that the reader requested.
     pub(crate) range: RangeSpec,
     pub(crate) hints: ReadHints,
+}
+
+/// Body of a GET that has not become a fetch. It is closed when it is dropped.
+pub struct UnreadBody {
+    /// `None` once the body was handed over.
+    inner: Option<Rc<Inner>>,
+    stream: StreamId,
+    /// Bytes of the object in the body.
+    pub range: Range<u64>,
+}
+
+impl fmt::Debug for UnreadBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnreadBody")
+            .field("stream", &self.stream)
+            .field("range", &self.range)
+            .finish()
+    }
+}
+
+impl UnreadBody {
+    pub(crate) fn of(body: Body) -> Self {
+        let (inner, stream, range) = body.into_parts();
+        Self { inner: Some(inner), stream, range }
+    }
+
+    /// Hands the body over: the caller closes it.
+    #[must_use]
+    pub fn take(mut self) -> (StreamId, Range<u64>) {
+        self.inner = None;
+        (self.stream, self.range.clone())
+    }
+}
+
+impl Drop for UnreadBody {
+    fn drop(&mut self) {
+        let Some(inner) = self.inner.take() else { return };
+        let (origin, stream) = (inner.ports.origin.clone(), self.stream);
+        inner.ports.spawner.spawn(async move {
+            origin.call(Fetch::Close { stream }).await;
+        });
+    }
 }
 
 impl Inner {
@@ -39,9 +87,29 @@ impl Inner {
         }
     }
 
+    /// Turns a body into a fetch of the missing pieces that it has for a reader of `asked`. Returns
+    /// the bytes of the fetch.
+    pub(crate) async fn fetch_from(
+        self: &Rc<Self>,
+        (object, head): (&ObjectName, &Arc<Head>),
+        (asked, hints): (&RangeSpec, ReadHints),
+        body: Body,
+    ) -> Range<u64> {
+        let (key, version) = self.keys_of(object, head);
+        let Some(run) = self.run_in_body(version, head, (&body.range, asked)) else {
+            body.close().await;
+            return 0..0;
+        };
+        let of = (object.clone(), head.clone());
+        let fill = self.fill(of, (key, version), &run, None);
+        fill.keep_for(hints);
+        self.start(fill, Some(body));
+        self.bytes_of(head, &run)
+    }
+
     /// The missing pieces to fetch from a body that has the bytes `body` of the object, for a reader
     /// of `asked`. They adjoin, and lie in one stripe.
-    pub(crate) fn run_in_body(
+    fn run_in_body(
         &self,
         version: VersionKey,
         head: &Head,

@@ -4,7 +4,7 @@
 //! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads,
 //! files, HTTP, real time.
 //! Read in this order: `object`, `ports`, `cache`, `chunks`, `freshness`, then the paths: `open`,
-//! `lookup`, `first_read`, `publish`, `read`, `fetch`, `fill`, `prefetch`, `admit`, `dram_tier`,
+//! `lookup`, `first_read`, `pass_through`, `publish`, `read`, `fetch`, `fill`, `prefetch`, `admit`, `dram_tier`,
 //! `evict`, `remove`, `purge`, `pending_invalidations`, `placement_epochs`, `roster`, `recover`,
 //! `checkpoint`.
 //!
@@ -40,6 +40,7 @@ mod no_etag_cache;
 mod object;
 mod open;
 mod origin_backoff;
+mod pass_through;
 mod pending_invalidations;
 mod pins;
 mod placement_epochs;
@@ -60,12 +61,13 @@ mod version_keys;
 
 pub use cache::{Cache, STRIPE, Settings, StartError};
 pub use chunks::{Chunk, ChunkRules};
+pub use first_read::UnreadBody;
 pub use freshness::{Freshness, FreshnessPolicy, OriginUse};
 pub use head::Head;
 #[cfg(feature = "planted-bugs")]
 pub use mutation::Mutation;
 pub use object::{ObjectName, bucket, route, spread};
-pub use open::{HeadSource, LookupError, Opened, Reader};
+pub use open::{HeadSource, LookupError, Opened, OpenedRead, Reader};
 pub use pending_invalidations::{MISSED_MAX, PendingInvalidations};
 pub use pins::{ReadHints, RetentionClass};
 pub use placement_epochs::{BUCKETS, PlacementEpochs};
@@ -73,7 +75,7 @@ pub use ports::{Fetch, Fetched, OriginFault, OriginHead, Ports, StreamId};
 pub use prefetch::prefetch_window;
 pub use prefix::PrefixRules;
 pub use purge::PREFIX_BYTES_MAX;
-pub use read::{Consumer, Gone, Piece, ReadError};
+pub use read::{Begun, Consumer, Gone, Piece, ReadError};
 pub use recover::RecoveryStats;
 pub use remove::{InvalidationTarget, RemoveError};
 pub use residency::Residency;

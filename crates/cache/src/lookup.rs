@@ -22,7 +22,7 @@ use zonal_runtime::Event;
 
 use crate::cache::{Inner, STRIPE};
 use crate::fill::{Body, Fill};
-use crate::first_read::FirstRead;
+use crate::first_read::{FirstRead, UnreadBody};
 use crate::head::check_cacheable;
 use crate::heads::KnownHead;
 use crate::mutation::Mutation;
@@ -43,6 +43,10 @@ pub(crate) struct Lookup {
     sent: Cell<Option<(u64, Nanos)>>,
     answer: RefCell<Option<Result<Answer, LookupError>>>,
     answered: Event,
+    /// Body for the read that started the lookup, if it became no fetch.
+    unread: RefCell<Option<UnreadBody>>,
+    /// Head of an object that cannot be cached, for the read that started the lookup.
+    uncacheable: RefCell<Option<Arc<Head>>>,
 }
 
 /// Answer to a lookup.
@@ -93,6 +97,20 @@ impl Lookup {
                 return answer;
             }
             self.answered.wait().await;
+        }
+    }
+
+    /// The answer for the read that started the lookup, and the body that is its own. An object that
+    /// cannot be cached is served from that body.
+    pub(crate) async fn wait_as_owner(&self) -> Result<(Answer, Option<UnreadBody>), LookupError> {
+        let answer = self.wait().await;
+        let body = self.unread.take();
+        match (answer, self.uncacheable.take()) {
+            (Err(error), Some(head)) => {
+                let opened = Opened { head, found: HeadSource::Uncacheable(error) };
+                Ok((Answer::cached(opened), body))
+            }
+            (answer, _) => Ok((answer?, body)),
         }
     }
 
@@ -197,6 +215,8 @@ impl Inner {
             sent: Cell::new(None),
             answer: RefCell::default(),
             answered: Event::default(),
+            unread: RefCell::default(),
+            uncacheable: RefCell::default(),
         });
         self.lookups.borrow_mut().entry(key).or_default().push(lookup.clone());
         let (inner, running) = (self.clone(), lookup.clone());
@@ -286,7 +306,7 @@ impl Asking<'_> {
     ) -> Result<Answer, LookupError> {
         self.inner.count(|stats| stats.head_fetches += 1);
         match self.ask(Fetch::Head { object: self.object.clone() }).await {
-            Ok(Fetched::Head(head)) => Ok(Answer::cached(self.settle(known, head, retention)?)),
+            Ok(Fetched::Head(head)) => Ok(Answer::cached(self.settle(known, &head, retention)?)),
             Ok(_) => Err(LookupError::Origin(OriginFault::Lied)),
             Err(fault) => Err(self.refused(known.as_ref(), fault)),
         }
@@ -303,13 +323,15 @@ impl Asking<'_> {
         match self.ask(Fetch::Get { object, range, version: None }).await {
             Ok(Fetched::Object { head, range, stream }) => {
                 let body = Body::of(self.inner, stream, range);
-                match self.settle(known, head, first.hints.retention) {
+                match self.settle(known, &head, first.hints.retention) {
                     Ok(opened) => {
                         let fetches = self.fetch(&opened.head, first, body).await;
                         Ok(Answer { opened, fetches })
                     }
                     Err(error) => {
-                        body.close().await;
+                        let head = self.inner.unpublished(self.object, head);
+                        self.lookup.uncacheable.replace(Some(head));
+                        self.lookup.unread.replace(Some(UnreadBody::of(body)));
                         Err(error)
                     }
                 }
@@ -319,19 +341,15 @@ impl Asking<'_> {
         }
     }
 
-    /// Turns the body of a GET into a fetch of the pieces that are missing. Returns their bytes.
+    /// Turns the body of a GET into a fetch. Returns its bytes. A body for another stripe goes to the
+    /// read that started the lookup.
     async fn fetch(&self, head: &Arc<Head>, first: &FirstRead, body: Body) -> Range<u64> {
-        let (key, version) = self.inner.keys_of(self.object, head);
-        let Some(run) = self.inner.run_in_body(version, head, (&body.range, &first.range)) else {
-            body.close().await;
-            return 0..0;
-        };
-        let of = (self.object.clone(), head.clone());
-        let fill = self.inner.fill(of, (key, version), &run, None);
-        fill.keep_for(first.hints);
-        let bytes = self.inner.bytes_of(head, &run);
-        self.inner.start(fill, Some(body));
-        bytes
+        if first.range.in_object(head.size).start < STRIPE.0 {
+            let asked = (&first.range, first.hints);
+            return self.inner.fetch_from((self.object, head), asked, body).await;
+        }
+        self.lookup.unread.replace(Some(UnreadBody::of(body)));
+        0..0
     }
 
     /// GET of missing pieces of the known version. It confirms the version.
@@ -349,7 +367,7 @@ impl Asking<'_> {
                 let body = Body::of(self.inner, stream, range);
                 let has_them = body.range.start <= bytes.start && bytes.end <= body.range.end;
                 if (known.head.is_same_version(&head) || is_unpinned) && has_them {
-                    let opened = self.settle(Some(known), head, retention);
+                    let opened = self.settle(Some(known), &head, retention);
                     self.inner.start(fill, Some(body));
                     return opened.map(|opened| Answer { opened, fetches: bytes });
                 }
@@ -426,13 +444,13 @@ impl Asking<'_> {
     fn settle(
         &self,
         known: Option<Rc<KnownHead>>,
-        from_origin: OriginHead,
+        from_origin: &OriginHead,
         retention: RetentionClass,
     ) -> Result<Opened, LookupError> {
         let (inner, watch) = (self.inner, self.watch);
         let chunk = inner.chunks.borrow().of(self.object);
         let is_too_large = || inner.is_too_large(from_origin.size, chunk);
-        let checked = check_cacheable(&from_origin)
+        let checked = check_cacheable(from_origin)
             .and_then(|()| if is_too_large() { Err(LookupError::TooLarge) } else { Ok(()) });
         let is_current = watch.may_publish(self.lookup.epoch);
         match checked {
@@ -447,19 +465,19 @@ impl Asking<'_> {
         }
         // An answer from before a removal says nothing about a head from after it.
         if let Some(newer) = self.newer().filter(|_| is_current) {
-            return Ok(self.beside(&newer, from_origin));
+            return Ok(self.beside(&newer, from_origin.clone()));
         }
         if let Some(known) = self.current(known.as_ref()).filter(|_| is_current) {
-            if known.head.is_same_version(&from_origin) {
+            if known.head.is_same_version(from_origin) {
                 inner.count(|stats| stats.opens_revalidated += 1);
-                let head = inner.confirm_head(watch, &known, from_origin, self.sent());
+                let head = inner.confirm_head(watch, &known, from_origin.clone(), self.sent());
                 return Ok(Opened { head, found: HeadSource::Revalidated });
             }
             inner.release_pins(watch.key(), &known.head);
         }
         inner.count(|stats| stats.opens_missed += 1);
         let sent = (self.lookup.epoch, self.sent());
-        let head = inner.publish_head(self.object, watch, from_origin, sent, retention);
+        let head = inner.publish_head(self.object, watch, from_origin.clone(), sent, retention);
         Ok(Opened { head, found: HeadSource::Miss })
     }
 

@@ -17,7 +17,7 @@ use zonal_base::{Nanos, RangeSpec};
 
 use crate::cache::{Inner, STRIPE};
 use crate::chunks::pieces_of;
-use crate::first_read::FirstRead;
+use crate::first_read::{FirstRead, UnreadBody};
 use crate::freshness::OriginUse;
 use crate::head::{self, StoredHead};
 use crate::heads::KnownHead;
@@ -46,6 +46,9 @@ pub enum HeadSource {
     Stale,
     /// The cached head was not fresh; the origin is asked in the background.
     Updating,
+    /// The head came from the origin, and the object cannot be cached for this reason. The body of
+    /// the same response has its bytes.
+    Uncacheable(LookupError),
 }
 
 impl HeadSource {
@@ -53,7 +56,7 @@ impl HeadSource {
     #[must_use]
     pub const fn is_confirmed(self) -> bool {
         match self {
-            Self::Revalidated | Self::Miss => true,
+            Self::Revalidated | Self::Miss | Self::Uncacheable(_) => true,
             Self::Hit | Self::Stale | Self::Updating => false,
         }
     }
@@ -103,6 +106,19 @@ pub enum LookupError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Late;
 
+/// Result of [`Cache::open_to_read`].
+#[derive(Debug)]
+pub struct OpenedRead {
+    /// The version to serve.
+    pub opened: Opened,
+    /// Bytes of the object that the request to the origin fetches on this shard, for
+    /// [`Cache::read`].
+    pub fetches: Range<u64>,
+    /// Body of that request, if its bytes belong to the stripe of another shard, or the object
+    /// cannot be cached ([`HeadSource::Uncacheable`]).
+    pub body: Option<UnreadBody>,
+}
+
 /// Reader of an object that may not be cached.
 pub struct Reader<'a> {
     /// Bytes that the reader requests of any version.
@@ -131,13 +147,12 @@ impl Cache {
         trust: impl Into<FreshnessPolicy>,
         retention: RetentionClass,
     ) -> Result<Opened, LookupError> {
-        let answer = self.inner.open(object, trust.into(), (retention, None)).await?;
+        let (answer, _) = self.inner.open(object, trust.into(), (retention, None)).await?;
         Ok(answer.opened)
     }
 
     /// As [`Cache::open`], for a reader of bytes. If the origin must be asked and bytes are missing,
-    /// one request brings both. Also returns the bytes of the object that this request fetches, for
-    /// [`Cache::read`].
+    /// one request brings both.
     ///
     /// # Errors
     /// As [`Cache::open`].
@@ -146,10 +161,10 @@ impl Cache {
         object: &ObjectName,
         trust: FreshnessPolicy,
         reader: &Reader<'_>,
-    ) -> Result<(Opened, Range<u64>), LookupError> {
+    ) -> Result<OpenedRead, LookupError> {
         let wanted = (reader.hints.retention, Some(reader));
-        let Answer { opened, fetches } = self.inner.open(object, trust, wanted).await?;
-        Ok((opened, fetches))
+        let (answer, body) = self.inner.open(object, trust, wanted).await?;
+        Ok(OpenedRead { opened: answer.opened, fetches: answer.fetches, body })
     }
 
     /// Registers that the origin has sent a strong ETag for the object. The next lookup asks the
@@ -158,6 +173,14 @@ impl Cache {
         let key = self.inner.keys.object(object);
         self.inner.untagged.borrow_mut().forget(key, object.bucket());
     }
+}
+
+/// The answer to a request, and a body for it alone.
+type Found = (Answer, Option<UnreadBody>);
+
+/// An answer that fetches nothing for this request.
+const fn cached(opened: Opened) -> Found {
+    (Answer::cached(opened), None)
 }
 
 /// What a request needs: its retention class, and the reader if it needs bytes.
@@ -169,7 +192,7 @@ impl Inner {
         object: &ObjectName,
         trust: FreshnessPolicy,
         wanted: Wanted<'_>,
-    ) -> Result<Answer, LookupError> {
+    ) -> Result<Found, LookupError> {
         self.count(|stats| stats.opens += 1);
         let arrived = self.lookups_sent();
         let key = self.keys.object(object);
@@ -181,7 +204,7 @@ impl Inner {
             if let Some(known) = &known {
                 self.note_retention(key, known, wanted.0);
                 if let Some(found) = self.found(known, trust.head, arrived) {
-                    return Ok(Answer::cached(Opened { head: known.head.clone(), found }));
+                    return Ok(cached(Opened { head: known.head.clone(), found }));
                 }
             }
             if known.is_none() && self.absences.borrow().has(key, trust.absence, self.now()) {
@@ -233,13 +256,9 @@ impl Inner {
         known: Option<&Rc<KnownHead>>,
         (retention, reader): Wanted<'_>,
     ) -> Question {
-        // Bytes of other stripes are on other shards.
-        let is_here = |range: &RangeSpec| match range {
-            RangeSpec::Whole => true,
-            RangeSpec::Int(range) => !range.is_empty() && range.start < STRIPE.0,
-            RangeSpec::Suffix(_) => false,
-        };
-        let Some(reader) = reader.filter(|reader| is_here(&reader.range)) else {
+        let is_empty =
+            |range: &RangeSpec| matches!(range, RangeSpec::Int(range) if range.is_empty());
+        let Some(reader) = reader.filter(|reader| !is_empty(&reader.range)) else {
             return Question::Head(retention);
         };
         let first = FirstRead { range: reader.range.clone(), hints: reader.hints };
@@ -247,6 +266,7 @@ impl Inner {
             return Question::Object(first);
         };
         let range = (reader.range_of)(&known.head);
+        // Bytes of other stripes are on other shards: nothing is known of them here.
         let range = range.start..range.end.min(STRIPE.0);
         let (_, version) = self.keys_of(object, &known.head);
         let mut pieces = pieces_of(&range, self.piece_of(&known.head));
@@ -275,7 +295,7 @@ impl Inner {
         known: Option<Rc<KnownHead>>,
         (trust, arrived): (FreshnessPolicy, u64),
         wanted: Wanted<'_>,
-    ) -> Option<Result<Answer, LookupError>> {
+    ) -> Option<Result<Found, LookupError>> {
         let in_trouble = |known: &Rc<KnownHead>| {
             let holds = trust.holds_in_trouble(known.validated_at.get(), self.now());
             holds && !known.is_untrusted.get()
@@ -291,7 +311,7 @@ impl Inner {
             self.count(|stats| stats.opens_updating += 1);
             join_or_start(known.clone(), Question::Head(wanted.0));
             let opened = Opened { head: served.head.clone(), found: HeadSource::Updating };
-            return Some(Ok(Answer::cached(opened)));
+            return Some(Ok(cached(opened)));
         }
         if let Some(known) = known.as_ref().filter(|known| in_trouble(known)) {
             let advice = self.outages.borrow_mut().advise(object.bucket(), self.now());
@@ -299,15 +319,13 @@ impl Inner {
                 join_or_start(Some(known.clone()), Question::Head(wanted.0));
             }
             if advice != StaleDecision::Wait {
-                return Some(Ok(Answer::cached(self.stale(known))));
+                return Some(Ok(cached(self.stale(known))));
             }
         }
         let question = self.question(object, known.as_ref(), wanted);
         let answer = match join_or_start(known, question) {
-            Joined::Own(lookup) => lookup.wait().await,
-            Joined::Other(lookup) => {
-                lookup.wait().await.map(|answer| Answer::cached(answer.opened))
-            }
+            Joined::Own(lookup) => lookup.wait_as_owner().await,
+            Joined::Other(lookup) => lookup.wait().await.map(|answer| cached(answer.opened)),
             Joined::Older(lookup) => match lookup.wait().await {
                 Err(LookupError::Origin(fault)) if fault.is_failure() => {
                     Err(LookupError::Origin(fault))
@@ -322,7 +340,7 @@ impl Inner {
         // A removal or a new head during the request takes precedence.
         let known = self.known_head(object, key).await.ok().flatten();
         let known = known.filter(in_trouble);
-        Some(known.map_or(answer, |known| Ok(Answer::cached(self.stale(&known)))))
+        Some(known.map_or(answer, |known| Ok(cached(self.stale(&known)))))
     }
 
     fn stale(&self, known: &KnownHead) -> Opened {

@@ -19,7 +19,7 @@ use core::pin::pin;
 use core::task::{Context, Poll};
 
 use bytes::Bytes;
-use zonal_base::{BLOCK_BYTES, Blocks};
+use zonal_base::{BLOCK_BYTES, Blocks, RangeSpec};
 use zonal_zonelog::Key;
 
 use self::device::PendingRead;
@@ -27,10 +27,11 @@ use self::device::PendingRead;
 use crate::cache::Inner;
 use crate::chunks::pieces_of;
 use crate::fetch::{FillPiece, Listener, WINDOW_BYTES};
+use crate::fill::Body;
 use crate::object::{ObjectKey, VersionKey};
 use crate::pins::ReadHints;
 use crate::prehashed_map::PrehashedMap;
-use crate::{Cache, Head, ObjectName, OriginFault};
+use crate::{Cache, Head, ObjectName, OriginFault, StreamId};
 
 /// Message to a reader. [`Piece::Start`] comes first.
 #[derive(Clone, Debug)]
@@ -48,6 +49,17 @@ pub enum Piece {
     End,
     /// The read failed; no more bytes will come.
     Failed(ReadError),
+}
+
+/// What an origin request has begun for a reader before its read starts. Its bytes count as missed.
+#[derive(Clone, Debug)]
+pub enum Begun {
+    /// Nothing.
+    Nothing,
+    /// A fetch of these bytes of the object on this shard.
+    Fetch(Range<u64>),
+    /// A body with these bytes of the object, handed over by another shard.
+    Body(StreamId, Range<u64>),
 }
 
 /// Failure of a read.
@@ -133,15 +145,14 @@ enum Failure {
 
 impl Cache {
     /// Delivers `range` of the version that `head` names to `consumer`. `keeping` decides how
-    /// fetched bytes are kept. `fetches` are the bytes that [`Cache::open_to_read`] fetches for this
-    /// reader: they count as missed.
+    /// fetched bytes are kept.
     ///
     /// Requires: the range lies within the object and within one stripe.
     pub async fn read(
         &self,
         object: &ObjectName,
         head: &Arc<Head>,
-        (range, fetches): (Range<u64>, Range<u64>),
+        (range, begun): (Range<u64>, Begun),
         keeping: ReadHints,
         consumer: Box<dyn Consumer>,
     ) {
@@ -150,6 +161,15 @@ impl Cache {
         let make = || inner.keys_of(object, head);
         let (key, version) = inner.versions.borrow_mut().keys(object, head, make);
         let piece = inner.piece_of(head);
+        let fetches = match begun {
+            Begun::Nothing => 0..0,
+            Begun::Fetch(bytes) => bytes,
+            Begun::Body(stream, bytes) => {
+                let asked = (&RangeSpec::Int(range.clone()), keeping);
+                let body = Body::of(inner, stream, bytes);
+                inner.fetch_from((object, head), asked, body).await
+            }
+        };
         inner.holdings.prefetch(version.piece(range.start / piece));
         let mut read = Read {
             inner,

@@ -310,7 +310,10 @@ impl Gateway {
                 let read = (asked, &judged, name);
                 let request = (&request, !body.is_end_stream());
                 match serve(self, runtime_config, read, request, &payload).await? {
-                    Ok(answer) => return Ok(answer),
+                    Ok(answer) => {
+                        self.note_bypass(name, &answer);
+                        return Ok(answer);
+                    }
                     Err(bypass) => bypass,
                 }
             }

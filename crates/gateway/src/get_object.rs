@@ -18,7 +18,7 @@ use zonal_s3::conditions;
 
 use crate::answer::Answer;
 use crate::body::Source;
-use crate::bypass::BypassReason;
+use crate::bypass::{Bypass, BypassReason};
 use crate::error;
 use crate::gateway::Gateway;
 use crate::part_ranges::{self, Part};
@@ -64,7 +64,8 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
                 };
                 let outcome = outcome(opened.found, reading.all_cached);
                 let version = (&*head, part.as_ref(), &overrides);
-                return Ok(answered(read, version, reading, (outcome, now)));
+                let bypass = bypass(opened.found);
+                return Ok(Answer { bypass, ..answered(read, version, reading, (outcome, now)) });
             }
             // A 404 during the read means that this version is gone. The origin is asked what there
             // is now.
@@ -83,6 +84,15 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
         }
     }
     Err(S3Error::unavailable("The object changes faster than it can be read.").into())
+}
+
+/// Reason why an object that was read from the origin's response is not cached.
+fn bypass(found: HeadSource) -> Option<Bypass> {
+    let HeadSource::Uncacheable(error) = found else { return None };
+    match error.into() {
+        NotServed::Forward(reason) => Some(reason.into()),
+        NotServed::Absent | NotServed::Missing | NotServed::Refuse(_) => None,
+    }
 }
 
 /// Response of a read for one version.
@@ -155,6 +165,7 @@ const fn outcome(found: HeadSource, all_cached: bool) -> CacheStatus {
     match found {
         HeadSource::Stale => CacheStatus::Stale,
         HeadSource::Updating => CacheStatus::Updating,
+        HeadSource::Uncacheable(_) => CacheStatus::Bypass,
         _ if all_cached => outcome_of_head(found),
         _ => CacheStatus::Miss,
     }

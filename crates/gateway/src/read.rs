@@ -125,6 +125,7 @@ pub(crate) const fn outcome_of_head(found: HeadSource) -> CacheStatus {
         HeadSource::Miss => CacheStatus::Miss,
         HeadSource::Stale => CacheStatus::Stale,
         HeadSource::Updating => CacheStatus::Updating,
+        HeadSource::Uncacheable(_) => CacheStatus::Bypass,
     }
 }
 

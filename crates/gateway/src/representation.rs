@@ -117,7 +117,9 @@ impl Decision {
             }
             Self::NotModified | Self::Whole | Self::Part(_) | Self::NumberedPart(_) => {}
         }
-        headers.insert(ETAG, text(&head.etag));
+        if !head.etag.is_empty() {
+            headers.insert(ETAG, text(&head.etag));
+        }
         if !head.last_modified.is_empty() {
             headers.insert(LAST_MODIFIED, text(&head.last_modified));
         }

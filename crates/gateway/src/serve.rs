@@ -51,7 +51,7 @@ pub(crate) async fn serve(
     };
     // Bytes that were just fetched from the origin need a confirmation that is just as new.
     if let (Ok(answer), Some(owner), Confirming::FromMemory) = (&served, owner, confirmed)
-        && answer.outcome == Some(CacheStatus::Miss)
+        && matches!(answer.outcome, Some(CacheStatus::Miss | CacheStatus::Bypass))
     {
         let check = owner_cache::check(gateway, &read, owner, Confirming::Anew);
         if let Err(reason) = Box::pin(check).await? {

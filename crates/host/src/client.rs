@@ -6,14 +6,14 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use zonal_base::RangeSpec;
 use zonal_cache::{
-    ChunkRules, FreshnessPolicy, Head, InvalidationTarget, LookupError, ObjectName, Opened,
-    OriginFault, ReadError, ReadHints, RemoveError, Residency, RetentionClass, STRIPE,
+    ChunkRules, FreshnessPolicy, Head, HeadSource, InvalidationTarget, LookupError, ObjectName,
+    Opened, OriginFault, ReadError, ReadHints, RemoveError, Residency, RetentionClass, STRIPE,
 };
 use zonal_policy::SampleRank;
 
 use crate::ShardStats;
 use crate::chunks::{ChunkLimits, ChunkRefused};
-use crate::get::{Get, with_head};
+use crate::get::{Chosen, Get, HandedBody, with_head};
 use crate::pipe::pipe;
 use crate::request::Request;
 use crate::routes::Routes;
@@ -80,15 +80,21 @@ impl Client {
         let mut reading = StripedRead::from_pipe(from);
         let first = reading.begin().await;
         // The shard sends this reply before the pipe has bytes or an end.
-        let (opened, range) = answer.try_recv().unwrap_or(Err(LookupError::Gone))?;
-        let begun = with_head(&range);
+        let chosen = answer.try_recv().unwrap_or(Err(LookupError::Gone))?;
+        let Chosen { opened, range, body } = chosen;
+        let begun = match opened.found {
+            // All bytes come from the body of one response.
+            HeadSource::Uncacheable(_) => range.clone(),
+            _ => with_head(&range),
+        };
         let reading = match first {
             _ if begun.is_empty() => {
                 keeping.is_confirmed = opened.found.is_confirmed();
-                self.read_for(keeping, object, &opened.head, range).await
+                self.read_for((keeping, body), object, &opened.head, range).await
             }
             Ok(()) => {
-                reading.all_cached &= self.stripes_cached(object, &opened.head, &range, 1).await;
+                let others = begun.end..range.end;
+                reading.all_cached &= self.stripes_cached(object, &opened.head, &others, 1).await;
                 keeping.is_confirmed = true;
                 let rest = self.rest(object, &opened.head, begun.end..range.end, keeping);
                 reading.continue_with(begun.end - begun.start, rest);
@@ -115,17 +121,18 @@ impl Client {
         range: Range<u64>,
         retention: RetentionClass,
     ) -> Result<StripedRead, ReadError> {
-        self.read_for(keeping(retention), object, head, range).await
+        self.read_for((keeping(retention), None), object, head, range).await
     }
 
     async fn read_for(
         &self,
-        keeping: ReadHints,
+        (keeping, body): (ReadHints, Option<Box<HandedBody>>),
         object: &ObjectName,
         head: &Arc<Head>,
         range: Range<u64>,
     ) -> Result<StripedRead, ReadError> {
-        let mut reading = StripedRead::of(self.rest(object, head, range.clone(), keeping));
+        let rest = self.rest(object, head, range.clone(), keeping);
+        let mut reading = StripedRead::of(Remainder { body, ..rest });
         let second = range.start / STRIPE.0 + 1;
         let others_cached = self.stripes_cached(object, head, &range, second).await;
         reading.begin().await?;
@@ -310,6 +317,7 @@ impl Client {
             head: head.clone(),
             range,
             keeping,
+            body: None,
         }
     }
 
@@ -330,7 +338,7 @@ impl Client {
         first: u64,
     ) -> bool {
         let stripes = first..range.end.div_ceil(STRIPE.0);
-        if stripes.is_empty() {
+        if stripes.is_empty() || range.is_empty() {
             return true;
         }
         if PROBED_STRIPES_MAX < stripes.end - stripes.start {

@@ -1,22 +1,41 @@
 //! Get request to the shard of an object's head: opens the object and reads the part of the range in
 //! the first stripe.
+//!
+//! If the object is not cached, one request to the origin brings its head and bytes. Bytes of
+//! another stripe belong to another shard: the body is handed over to it. An object that cannot be
+//! cached is passed on from the body.
 
 use std::ops::Range;
 
 use tokio::sync::oneshot;
 use zonal_base::RangeSpec;
 use zonal_cache::{
-    Cache, FreshnessPolicy, Head, LookupError, ObjectName, Opened, ReadHints, Reader, STRIPE,
+    Begun, Cache, FreshnessPolicy, Head, HeadSource, LookupError, ObjectName, Opened, OpenedRead,
+    ReadHints, Reader, STRIPE,
 };
 
+use crate::BodyStream;
+use crate::origin::OriginDriver;
 use crate::peers::Peers;
 use crate::pipe::PipeWriter;
 
 /// Chooses the range to read from the version that was found.
 pub(crate) type RangeOf = Box<dyn Fn(&Head) -> Range<u64> + Send>;
 
-/// The version that was found, and the range chosen from it.
-pub(crate) type Chosen = (Opened, Range<u64>);
+/// The version that was found.
+pub(crate) struct Chosen {
+    pub(crate) opened: Opened,
+    /// The range chosen from it.
+    pub(crate) range: Range<u64>,
+    /// Body of the request that found it, for the shard of the range's first stripe.
+    pub(crate) body: Option<Box<HandedBody>>,
+}
+
+/// A body on its way to another shard, and the bytes of the object that it has.
+pub(crate) struct HandedBody {
+    pub(crate) body: Box<dyn BodyStream>,
+    pub(crate) range: Range<u64>,
+}
 
 /// The part of `range` in the first stripe, which lies on the head's shard.
 pub(crate) fn with_head(range: &Range<u64>) -> Range<u64> {
@@ -36,25 +55,42 @@ pub(crate) struct Get {
 }
 
 impl Get {
-    pub(crate) async fn run(self, cache: Cache, peers: Peers) {
+    pub(crate) async fn run(self, cache: Cache, origin: OriginDriver, peers: Peers) {
         let Self { object, trust, mut keeping, range, range_of, reply, to } = self;
         let reader = Reader { range, range_of: &*range_of, hints: keeping };
         let opened = cache.open_to_read(&object, trust, &reader).await;
         // The caller does not wait for this reply: the first bytes, or the end of the pipe, wake it.
-        let (opened, fetches) = match opened {
+        let OpenedRead { opened, fetches, body } = match opened {
             Ok(opened) => opened,
             Err(error) => return drop(reply.send(Err(error))),
         };
-        keeping.is_confirmed = opened.found.is_confirmed();
         let (head, range) = (opened.head.clone(), range_of(&opened.head));
+        if let HeadSource::Uncacheable(error) = opened.found {
+            let body = body.filter(|body| has(&body.range, &range));
+            let chosen = Chosen { opened, range: range.clone(), body: None };
+            let _ = reply.send(if body.is_some() { Ok(chosen) } else { Err(error) });
+            if let Some(body) = body.filter(|_| !range.is_empty()) {
+                cache.pass_through(body, range, Box::new(to)).await;
+            }
+            return;
+        }
+        keeping.is_confirmed = opened.found.is_confirmed();
         let begun = with_head(&range);
         // Prefetch before the read starts, so that both origin requests leave together.
         if let Some(ahead) = cache.note_asked(&object, &head, &range) {
             peers.prefetch(&cache, &object, &head, &ahead);
         }
-        let _ = reply.send(Ok((opened, range)));
+        let body = body.filter(|_| begun.is_empty() && !range.is_empty());
+        let body = body.and_then(|body| origin.hand_over(body));
+        let _ = reply.send(Ok(Chosen { opened, range, body }));
         if !begun.is_empty() {
-            cache.read(&object, &head, (begun, fetches), keeping, Box::new(to)).await;
+            let begun = (begun, Begun::Fetch(fetches));
+            cache.read(&object, &head, begun, keeping, Box::new(to)).await;
         }
     }
+}
+
+/// True if all bytes of `part` are in `range`.
+const fn has(range: &Range<u64>, part: &Range<u64>) -> bool {
+    part.start == part.end || range.start <= part.start && part.end <= range.end
 }

@@ -13,10 +13,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::Notify;
 use zonal_base::{RangeSpec, Ticket};
-use zonal_cache::{Fetch, Fetched, Head, ObjectName, OriginFault, OriginHead, StreamId};
+use zonal_cache::{
+    Begun, Fetch, Fetched, Head, ObjectName, OriginFault, OriginHead, StreamId, UnreadBody,
+};
 use zonal_runtime::Port;
 
 use crate::contained;
+use crate::get::HandedBody;
 
 /// A boxed future that is `Send`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -108,6 +111,17 @@ impl OriginDriver {
             }));
         }
         any
+    }
+
+    /// Takes a body out of this shard's streams, for another shard.
+    pub(crate) fn hand_over(&self, body: UnreadBody) -> Option<Box<HandedBody>> {
+        let (stream, range) = body.take();
+        self.streams.take(stream).map(|body| Box::new(HandedBody { body, range }))
+    }
+
+    /// Adds a body of another shard to this shard's streams.
+    pub(crate) fn adopt(&self, HandedBody { body, range }: HandedBody) -> Begun {
+        Begun::Body(self.streams.add(body), range)
     }
 
     async fn answer(self, fetch: Fetch) -> Fetched {
@@ -218,6 +232,14 @@ impl Streams {
                 open.insert(stream, StreamState::Idle(body));
             }
             _ => drop(open.remove(&stream)),
+        }
+    }
+
+    /// Takes an idle body out for good.
+    fn take(&self, stream: StreamId) -> Option<Box<dyn BodyStream>> {
+        match self.open.borrow_mut().remove(&stream) {
+            Some(StreamState::Idle(body)) => Some(body),
+            Some(StreamState::Reading(_)) | None => None,
         }
     }
 

@@ -13,7 +13,7 @@ use zonal_policy::Wasted;
 use zonal_zonelog::OpenMode;
 
 use crate::client::Located;
-use crate::get::Get;
+use crate::get::{Get, HandedBody};
 use crate::pipe::PipeWriter;
 use crate::{ShardStats, StartError};
 
@@ -30,6 +30,8 @@ pub(crate) enum Request {
         head: Arc<Head>,
         range: Range<u64>,
         keeping: ReadHints,
+        /// Body of the request that found the version, with bytes of this shard's stripe.
+        body: Option<Box<HandedBody>>,
         to: PipeWriter,
     },
     /// Hint: fetch the missing part of the range, if there is room, because a reader may need it.

@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
 use zonal_base::Nanos;
-use zonal_cache::{Cache, InvalidationTarget, PendingInvalidations, RemoveError};
+use zonal_cache::{Begun, Cache, InvalidationTarget, PendingInvalidations, RemoveError};
 use zonal_runtime::{Buffers, Executor};
 
 use crate::alarm::Alarm;
@@ -228,10 +228,15 @@ impl ShardLoop {
             Request::Open { object, trust, retention, reply } => spawner.spawn(async move {
                 let _ = reply.send(cache.open(&object, trust, retention).await);
             }),
-            Request::Get(get) => spawner.spawn(get.run(cache, self.peers.clone())),
-            Request::Read { object, head, range, keeping, to } => spawner.spawn(async move {
-                cache.read(&object, &head, (range, 0..0), keeping, Box::new(to)).await;
-            }),
+            Request::Get(get) => {
+                spawner.spawn(get.run(cache, self.origin.clone(), self.peers.clone()));
+            }
+            Request::Read { object, head, range, keeping, body, to } => {
+                let begun = body.map_or(Begun::Nothing, |body| self.origin.adopt(*body));
+                spawner.spawn(async move {
+                    cache.read(&object, &head, (range, begun), keeping, Box::new(to)).await;
+                });
+            }
             Request::Prefetch { object, head, range, wasted } => {
                 cache.prefetch(&object, &head, &range, &wasted);
             }

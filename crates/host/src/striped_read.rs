@@ -14,6 +14,7 @@ use bytes::Bytes;
 use zonal_cache::{Head, ObjectName, Piece, ReadError, ReadHints, STRIPE};
 
 use crate::Client;
+use crate::get::HandedBody;
 use crate::origin::BoxFuture;
 use crate::pipe::{PipeReader, pipe};
 use crate::request::Request;
@@ -62,6 +63,8 @@ pub(crate) struct Remainder {
     pub(crate) head: Arc<Head>,
     pub(crate) range: Range<u64>,
     pub(crate) keeping: ReadHints,
+    /// Body with bytes of the next stripe.
+    pub(crate) body: Option<Box<HandedBody>>,
 }
 
 impl Remainder {
@@ -78,11 +81,11 @@ impl Remainder {
         let (to, from) = pipe();
         let (object, head) = (self.object.clone(), self.head.clone());
         let shard = self.client.stripe(&object, stripe).clone();
-        let keeping = self.keeping;
+        let (keeping, body) = (self.keeping, self.body.take());
         // By the next stripe the response has begun, so nothing is gained by asking first.
         self.keeping.is_confirmed = true;
         let asking = Box::pin(async move {
-            let read = Request::Read { object, head, range, keeping, to };
+            let read = Request::Read { object, head, range, keeping, body, to };
             shard.send(read).await.map_err(|_| ReadError::Gone)?;
             Ok(from)
         });

@@ -11,8 +11,9 @@ use std::task::Poll;
 
 use zonal_base::{Nanos, RangeSpec, mix64};
 use zonal_cache::{
-    Cache, Freshness, FreshnessPolicy, Head, InvalidationTarget, LookupError, ObjectName,
-    PendingInvalidations, ReadError, ReadHints, Reader, RemoveError, RetentionClass,
+    Begun, Cache, Freshness, FreshnessPolicy, Head, HeadSource, InvalidationTarget, LookupError,
+    ObjectName, Opened, OpenedRead, PendingInvalidations, ReadError, ReadHints, Reader,
+    RemoveError, RetentionClass,
 };
 use zonal_policy::SampleRank;
 use zonal_runtime::{Clock, Spawner};
@@ -168,7 +169,14 @@ async fn perform_read(
             None => Some(opening.await),
         };
         let (head, fetches) = match opened {
-            Some(Ok(opened)) => opened,
+            // The host passes the body on, and nothing of it is cached.
+            Some(Ok(OpenedRead {
+                opened: Opened { found: HeadSource::Uncacheable(_), .. },
+                ..
+            })) => {
+                return past_the_cache(stage, name, &begun);
+            }
+            Some(Ok(OpenedRead { opened, fetches, .. })) => (opened.head, fetches),
             Some(Err(error @ (LookupError::NotFound | LookupError::Absent))) => {
                 return missing(stage, name, &begun, error);
             }
@@ -219,11 +227,11 @@ async fn open(
     name: &ObjectName,
     (trust, begun): (FreshnessPolicy, &Object),
     range_of: &impl Fn(u64) -> Range<u64>,
-) -> Result<(Arc<Head>, Range<u64>), LookupError> {
+) -> Result<OpenedRead, LookupError> {
     let chance = mix64(stage.clock.now().0 ^ begun.id);
     if chance & 3 == 0 {
         let opened = stage.cache.open(name, trust, begun.retention()).await?;
-        return Ok((opened.head, 0..0));
+        return Ok(OpenedRead { opened, fetches: 0..0, body: None });
     }
     // The client may know the object of another size.
     let size = begun.now.map_or(0, |content| content.size);
@@ -235,8 +243,7 @@ async fn open(
     let rank = SampleRank::of(chance);
     let hints = ReadHints { retention: begun.retention(), is_confirmed: false, rank };
     let reader = Reader { range, range_of: &range_of, hints };
-    let (opened, fetches) = stage.cache.open_to_read(name, trust, &reader).await?;
-    Ok((opened.head, fetches))
+    stage.cache.open_to_read(name, trust, &reader).await
 }
 
 /// Oldest content that a read may see. If each read asks the origin, it is the one at its begin.
@@ -291,7 +298,8 @@ fn start_read(
         ReadHints { retention, is_confirmed: chance & 1 == 0, rank: SampleRank::of(chance) };
     // A task of its own, as in the real host. Some tasks are dropped before their end.
     stage.spawner.spawn(async move {
-        let reading = cache.read(&name, &head, (range, fetches), keeping, Box::new(consumer));
+        let reading =
+            cache.read(&name, &head, (range, Begun::Fetch(fetches)), keeping, Box::new(consumer));
         match drop_after {
             Some(patience) => drop(within(&clock, patience, reading).await),
             None => reading.await,

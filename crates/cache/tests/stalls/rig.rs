@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes as Frame;
 use zonal_base::{Blocks, Bytes, Checksum, Nanos, PoolClass, RangeSpec, Ticket, index};
 use zonal_cache::{
-    Cache, Consumer, Fetch, Fetched, Freshness, Gone, Head, HeadSource, InvalidationTarget,
+    Begun, Cache, Consumer, Fetch, Fetched, Freshness, Gone, Head, HeadSource, InvalidationTarget,
     ObjectName, OriginFault, OriginHead, PendingInvalidations, Piece, Ports, ReadError, ReadHints,
     RetentionClass, Settings, StreamId,
 };
@@ -272,7 +272,9 @@ impl Rig {
                 is_confirmed: true,
                 rank: SampleRank::of(0),
             };
-            cache.read(&object, &head, (0..OBJECT_BYTES, 0..0), keeping, Box::new(tap)).await;
+            cache
+                .read(&object, &head, (0..OBJECT_BYTES, Begun::Nothing), keeping, Box::new(tap))
+                .await;
         });
         reader
     }
@@ -318,7 +320,7 @@ impl Rig {
                     };
                     let reader = zonal_cache::Reader { range, range_of: &range_of, hints };
                     let opened = cache.open_to_read(&object, freshness.into(), &reader).await;
-                    opened.map(|(opened, _)| opened)
+                    opened.map(|read| read.opened)
                 }
             };
             slot.set(Some(opened.expect("the origin has it").found));

@@ -15,13 +15,15 @@ const MIB: usize = 1 << 20;
 struct Noting {
     /// Size and version of the object. `None`: there is none.
     object: Arc<Mutex<Option<(usize, usize)>>>,
+    /// Text before the value of each ETag; `None`: no ETags.
+    before_etag: Option<&'static str>,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Noting {
     fn new(size: usize) -> Self {
         let object = Arc::new(Mutex::new(Some((size, 1))));
-        Self { object, requests: Arc::default() }
+        Self { object, before_etag: Some(""), requests: Arc::default() }
     }
 
     async fn world(&self, freshness: Freshness) -> World {
@@ -63,8 +65,9 @@ impl Noting {
             vec![Step::Send(head.into_bytes())]
         };
         let Some((size, version)) = object else { return refused("404 Not Found", "NoSuchKey") };
-        let etag = format!("\"v{version}\"");
-        if if_match.is_some_and(|wanted| wanted != etag) {
+        let etag = self.before_etag.map(|before| format!("{before}\"v{version}\""));
+        let told = etag.as_ref().map_or(String::new(), |etag| format!("etag: {etag}\r\n"));
+        if if_match.is_some_and(|wanted| Some(wanted) != etag.as_deref()) {
             return refused("412 Precondition Failed", "PreconditionFailed");
         }
         let checksum = match header("x-amz-checksum-mode") {
@@ -72,6 +75,9 @@ impl Noting {
             None => "",
         };
         let (first, last) = match range.map(|range| range.trim_start_matches("bytes=")) {
+            Some(range) if range.starts_with('-') => {
+                (size.saturating_sub(range[1..].parse().unwrap()), size - 1)
+            }
             Some(range) => {
                 let (first, last) = range.split_once('-').unwrap();
                 (
@@ -86,10 +92,9 @@ impl Noting {
             None => "200 OK".to_owned(),
         };
         let length = last + 1 - first;
-        let mut wire = format!(
-            "HTTP/1.1 {status}\r\ncontent-length: {length}\r\netag: {etag}\r\n{checksum}\r\n"
-        )
-        .into_bytes();
+        let mut wire =
+            format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{told}{checksum}\r\n")
+                .into_bytes();
         if method != "HEAD" {
             wire.extend_from_slice(&pattern(size, version)[first..=last]);
         }
@@ -228,5 +233,66 @@ async fn conditions_of_a_cold_read_are_judged_here() {
         let answer = ask(world.address, Ask::new("GET", "/b/k").with(name, value)).await;
         assert_eq!(answer.status, status, "{name}: {value}");
         assert_eq!(origin.take(), ["GET sum"], "{name}: {value}");
+    }
+}
+
+/// A range in the stripe of another shard, and the end of an object of unknown size.
+#[tokio::test]
+async fn a_cold_range_anywhere_in_a_large_object_is_one_get() {
+    let (size, bytes) = (70 * MIB, pattern(70 * MIB, 1));
+    for (range, requests, first, last) in [
+        ("bytes=40000000-40000009", "GET 39845888-40108031", 40_000_000, 40_000_009),
+        ("bytes=67108864-", "GET 67108864-100663295", 67_108_864, size - 1),
+        ("bytes=-1000", "GET -263144", size - 1000, size - 1),
+        // It begins in one stripe and ends in the next.
+        ("bytes=33554000-33555000", "GET 33292288-33554431", 33_554_000, 33_555_000),
+    ] {
+        let origin = Noting::new(size);
+        let world = origin.world(Freshness::Immutable).await;
+        let part = get(&world, Some(range)).await;
+        assert_eq!((part.status, part.header("x-cache")), (206, "MISS"), "{range}");
+        assert_eq!(part.header("content-range"), format!("bytes {first}-{last}/{size}"));
+        assert!(part.body == bytes[first..=last], "{range}");
+        let mut noted = origin.take();
+        assert_eq!(noted.remove(0), requests);
+        let is_across = first / (32 * MIB) != last / (32 * MIB) && range.ends_with("33555000");
+        assert_eq!(noted.len(), usize::from(is_across), "{range}: {noted:?}");
+        let again = get(&world, Some(range)).await;
+        assert!(again.body == part.body, "{range}");
+        // Flash need not take more at once.
+        if part.body.len() < MIB {
+            assert_eq!(again.header("x-cache"), "HIT", "{range}");
+            assert_eq!(origin.take(), [""; 0], "{range}");
+        }
+    }
+}
+
+/// An object without a strong ETag is not cached. Its first read costs one request too.
+#[tokio::test]
+async fn an_object_that_cannot_be_cached_is_one_request() {
+    for before_etag in [None, Some("W/")] {
+        for (range, status, requests) in [
+            (None, 200, "GET sum"),
+            (Some("bytes=300000-300009"), 206, "GET 262144-524287"),
+            (Some("bytes=-10"), 206, "GET -262154"),
+        ] {
+            let origin = Noting { before_etag, ..Noting::new(3 * MIB) };
+            let world = origin.world(REVALIDATE).await;
+            let answer = get(&world, range).await;
+            assert_eq!((answer.status, answer.header("x-cache")), (status, "BYPASS"), "{range:?}");
+            assert_eq!(answer.header("x-cache-reason"), "no-etag");
+            assert_eq!(answer.has("etag"), before_etag.is_some());
+            let whole = pattern(3 * MIB, 1);
+            let expected = match range {
+                None => &whole[..],
+                Some("bytes=-10") => &whole[3 * MIB - 10..],
+                Some(_) => &whole[300_000..300_010],
+            };
+            assert!(answer.body == expected && !answer.cut, "{range:?}");
+            assert_eq!(origin.take(), [requests]);
+            let again = get(&world, range).await;
+            assert!(again.header("x-cache") == "BYPASS" && again.body == expected, "{range:?}");
+            assert_eq!(origin.take().len(), 1);
+        }
     }
 }
