@@ -34,6 +34,8 @@ pub(crate) struct FetchState {
     /// Window ahead of the fastest reader, in bytes.
     window_bytes: Cell<u64>,
     listeners: Cell<u32>,
+    /// The reader that started the fetch needs no byte of it.
+    is_abandoned: Cell<bool>,
     /// True when the fetch ended early because its readers stalled.
     has_stalled: Cell<bool>,
     /// Strongest retention class of its readers.
@@ -178,6 +180,7 @@ impl FetchState {
             end: bytes.end,
             window_bytes: Cell::new(WINDOW_BYTES),
             listeners: Cell::new(0),
+            is_abandoned: Cell::new(false),
             has_stalled: Cell::new(false),
             retention: Cell::default(),
             rank: Cell::new(SampleRank::LAST),
@@ -224,8 +227,15 @@ impl FetchState {
         self.has_stalled.set(true);
     }
 
+    /// Registers that the reader that started the fetch needs no byte of it. The fetch goes no
+    /// further unless another reader comes.
+    pub(crate) fn abandon(&self) {
+        self.is_abandoned.set(true);
+    }
+
     pub(crate) fn reached_with_window(&self) -> u64 {
-        self.reached.get() + if self.is_current() { self.window_bytes.get() } else { 0 }
+        let has_window = self.is_current() && (self.has_listeners() || !self.is_abandoned.get());
+        self.reached.get() + if has_window { self.window_bytes.get() } else { 0 }
     }
 
     /// Waits until `is_far_enough`. False when the fetch has no reader any more.

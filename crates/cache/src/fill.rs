@@ -383,14 +383,15 @@ pub(crate) struct Body {
     /// Bytes received and not yet consumed.
     rest: Bytes,
     is_open: bool,
-    /// At least one byte has come.
+    /// The body brought a byte, or the head of the object.
     has_begun: bool,
 }
 
 impl Body {
-    /// The body of an answer that has the bytes `range` of the object.
+    /// The body of an answer that has the bytes `range` of the object. If it breaks off before its
+    /// first byte, it is requested once more: the answer itself has brought a head.
     pub(crate) fn of(inner: &Rc<Inner>, stream: StreamId, range: Range<u64>) -> Self {
-        let (rest, is_open, has_begun) = (Bytes::new(), true, false);
+        let (rest, is_open, has_begun) = (Bytes::new(), true, true);
         Self { inner: inner.clone(), stream, range, rest, is_open, has_begun }
     }
 
@@ -412,7 +413,9 @@ impl Body {
         fill.inner.count(|stats| stats.fetches += 1);
         let open = Fetch::Open { object: fill.object.clone(), range: range.clone(), version };
         match fill.inner.ports.origin.call(open).await {
-            Fetched::Opened(stream) => Ok(Self::of(&fill.inner, stream, range)),
+            Fetched::Opened(stream) => {
+                Ok(Self { has_begun: false, ..Self::of(&fill.inner, stream, range) })
+            }
             Fetched::Failed(fault) => Err(fault.into()),
             _ => Err(ReadError::Origin(OriginFault::Lied)),
         }

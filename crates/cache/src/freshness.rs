@@ -5,8 +5,7 @@ use zonal_base::Nanos;
 
 /// Freshness rule: how old a head may be when it is served without asking the origin.
 ///
-/// Concurrent lookups of an object share one request in any case. A lookup that joins a request
-/// gets an answer as old as that request.
+/// A read relies on a request that was sent after it arrived, or on one that is fresh by the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
     /// Ask the origin on every request.
@@ -32,6 +31,9 @@ pub struct FreshnessPolicy {
     pub stale_while_revalidate: Nanos,
     /// Whether the request may go to the origin (`only-if-cached` forbids it).
     pub asking: OriginUse,
+    /// A head from a partial response will not do: the request needs the checksums of the whole
+    /// object.
+    pub needs_whole_head: bool,
 }
 
 /// Use of the origin by a request.
@@ -52,6 +54,7 @@ impl From<Freshness> for FreshnessPolicy {
             stale_if_error: Nanos(0),
             stale_while_revalidate: Nanos(0),
             asking: OriginUse::Allowed,
+            needs_whole_head: false,
         }
     }
 }
@@ -90,6 +93,7 @@ impl FreshnessPolicy {
         stale_if_error: Nanos(0),
         stale_while_revalidate: Nanos(0),
         asking: OriginUse::Forbidden,
+        needs_whole_head: false,
     };
 
     /// True when a head that the origin confirmed at `validated_at` may be served at `now`, if the

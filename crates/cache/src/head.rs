@@ -57,15 +57,27 @@ impl Head {
     }
 
     /// Adds the headers that a partial response about this version lacks.
-    pub(crate) fn complete(&self, mut partial: OriginHead) -> OriginHead {
-        if partial.is_partial && !self.is_partial {
-            let whole = self.headers.iter().filter(|(name, _)| is_of_whole_object(name));
-            partial.headers.extend(whole.cloned());
-            partial.headers.sort_by(|(name, _), (other, _)| name.cmp(other));
-            partial.is_partial = false;
+    pub(crate) fn complete(&self, partial: OriginHead) -> OriginHead {
+        match partial.is_partial && !self.is_partial {
+            true => with_whole(partial, &self.headers),
+            false => partial,
         }
-        partial
     }
+
+    /// This partial head with the headers of a whole response about the same version.
+    pub(crate) fn completed_by(&self, whole: &OriginHead) -> OriginHead {
+        let (last_modified, headers) = (self.last_modified.clone(), self.headers.clone());
+        with_whole(OriginHead { last_modified, headers, ..whole.clone() }, &whole.headers)
+    }
+}
+
+/// A partial head with the headers of the whole object that are among `headers`.
+fn with_whole(mut partial: OriginHead, headers: &[(Box<str>, Box<[u8]>)]) -> OriginHead {
+    let whole = headers.iter().filter(|(name, _)| is_of_whole_object(name));
+    partial.headers.extend(whole.cloned());
+    partial.headers.sort_by(|(name, _), (other, _)| name.cmp(other));
+    partial.is_partial = false;
+    partial
 }
 
 /// `Content-Encoding`. In HTTP, "identity" means no encoding.

@@ -29,8 +29,8 @@ use crate::mutation::Mutation;
 use crate::object::ObjectKey;
 use crate::remove::EpochGuard;
 use crate::{
-    Fetch, Fetched, Freshness, Head, HeadSource, LookupError, ObjectName, Opened, OriginFault,
-    OriginHead, ReadError, RetentionClass,
+    Fetch, Fetched, Freshness, FreshnessPolicy, Head, HeadSource, LookupError, ObjectName, Opened,
+    OriginFault, OriginHead, ReadError, RetentionClass,
 };
 
 /// A lookup in flight.
@@ -150,8 +150,9 @@ impl Inner {
         (object, key): (&ObjectName, ObjectKey),
         known: Option<Rc<KnownHead>>,
         question: Question,
-        (arrived, freshness): (u64, Freshness),
+        (arrived, trust): (u64, FreshnessPolicy),
     ) -> Joined {
+        let freshness = trust.head;
         let (epoch, now) = (self.epoch(key), self.now());
         // A request that came after a removal must not use an answer to a question from before it.
         let in_flight: Vec<Rc<Lookup>> =
@@ -165,14 +166,20 @@ impl Inner {
                     if lookup.brings.is_none() {
                         heads = Some(lookup.clone());
                     }
-                    lookup.is_fresh_for(arrived, freshness, now)
+                    let has_whole_head = matches!(lookup.brings, None | Some(RangeSpec::Whole));
+                    (has_whole_head || !trust.needs_whole_head)
+                        && lookup.is_fresh_for(arrived, freshness, now)
                 });
                 fresh.or(heads)
             }
             Question::Object(first) => {
                 in_flight.find(|lookup| lookup.brings_start_of(&first.range))
             }
-            Question::Missing { .. } => None,
+            // A first read of these bytes may have been sent before the version was known.
+            Question::Missing { known, run, .. } => {
+                let bytes = RangeSpec::Int(self.bytes_of(&known.head, run));
+                in_flight.find(|lookup| lookup.brings_start_of(&bytes))
+            }
         };
         match other {
             Some(lookup) if lookup.is_fresh_for(arrived, freshness, now) => {
@@ -465,7 +472,9 @@ impl Asking<'_> {
         }
         // An answer from before a removal says nothing about a head from after it.
         if let Some(newer) = self.newer().filter(|_| is_current) {
-            return Ok(self.beside(&newer, from_origin.clone()));
+            inner.count(|stats| stats.opens_missed += 1);
+            let head = inner.beside((self.object, watch), &newer, from_origin, self.sent());
+            return Ok(Opened { head, found: HeadSource::Miss });
         }
         if let Some(known) = self.current(known.as_ref()).filter(|_| is_current) {
             if known.head.is_same_version(from_origin) {
@@ -479,16 +488,5 @@ impl Asking<'_> {
         let sent = (self.lookup.epoch, self.sent());
         let head = inner.publish_head(self.object, watch, from_origin.clone(), sent, retention);
         Ok(Opened { head, found: HeadSource::Miss })
-    }
-
-    /// A later lookup was answered first. Its head stays. The reads of this lookup get its own
-    /// answer, under a salt of its own if it is another version.
-    fn beside(&self, newer: &KnownHead, from_origin: OriginHead) -> Opened {
-        self.inner.count(|stats| stats.opens_missed += 1);
-        let head = match newer.head.is_same_version(&from_origin) {
-            true => newer.head.clone(),
-            false => self.inner.unpublished(self.object, from_origin),
-        };
-        Opened { head, found: HeadSource::Miss }
     }
 }

@@ -29,8 +29,7 @@ use crate::pins::is_pinned;
 use crate::records::Unread;
 use crate::recover::HEAD;
 use crate::{
-    Cache, Fetched, Freshness, FreshnessPolicy, Head, ObjectName, OriginFault, ReadHints,
-    RetentionClass,
+    Cache, Fetched, FreshnessPolicy, Head, ObjectName, OriginFault, ReadHints, RetentionClass,
 };
 
 /// Source of a head.
@@ -203,7 +202,7 @@ impl Inner {
             let known = self.known_head(object, key).await.map_err(|Late| LookupError::Late)?;
             if let Some(known) = &known {
                 self.note_retention(key, known, wanted.0);
-                if let Some(found) = self.found(known, trust.head, arrived) {
+                if let Some(found) = self.found(known, trust, arrived) {
                     return Ok(cached(Opened { head: known.head.clone(), found }));
                 }
             }
@@ -234,11 +233,11 @@ impl Inner {
 
     /// The source of a head that may be served without a request: it is fresh, or the origin
     /// confirmed it since the read arrived.
-    fn found(&self, known: &KnownHead, freshness: Freshness, arrived: u64) -> Option<HeadSource> {
-        if known.is_untrusted.get() {
+    fn found(&self, known: &KnownHead, trust: FreshnessPolicy, arrived: u64) -> Option<HeadSource> {
+        if known.is_untrusted.get() || (trust.needs_whole_head && known.head.is_partial) {
             return None;
         }
-        if freshness.holds(known.validated_at.get(), self.now()) {
+        if trust.head.holds(known.validated_at.get(), self.now()) {
             self.count(|stats| stats.opens_fresh += 1);
             return Some(HeadSource::Hit);
         }
@@ -305,7 +304,7 @@ impl Inner {
             holds && !known.is_untrusted.get()
         };
         let join_or_start = |known: Option<Rc<KnownHead>>, question| {
-            self.join_or_start((object, key), known, question, (arrived, trust.head))
+            self.join_or_start((object, key), known, question, (arrived, trust))
         };
         if let Some(served) = known.as_ref().filter(meanwhile) {
             self.count(|stats| stats.opens_updating += 1);
@@ -324,7 +323,13 @@ impl Inner {
         }
         let question = self.question(object, known.as_ref(), wanted);
         let answer = match join_or_start(known, question) {
-            Joined::Own(lookup) => lookup.wait_as_owner().await,
+            Joined::Own(lookup) => {
+                let found = lookup.wait_as_owner().await;
+                if let (Ok((answer, _)), Some(reader)) = (&found, wanted.1) {
+                    self.abandon_unread(object, answer, reader);
+                }
+                found
+            }
             Joined::Other(lookup) => lookup.wait().await.map(|answer| cached(answer.opened)),
             Joined::Older(lookup) => match lookup.wait().await {
                 Err(LookupError::Origin(fault)) if fault.is_failure() => {
@@ -341,6 +346,19 @@ impl Inner {
         let known = self.known_head(object, key).await.ok().flatten();
         let known = known.filter(in_trouble);
         Some(known.map_or(answer, |known| Ok(cached(self.stale(&known)))))
+    }
+
+    /// Ends the fetch of a lookup whose reader gets no bytes: its conditions do not hold.
+    fn abandon_unread(&self, object: &ObjectName, answer: &Answer, reader: &Reader<'_>) {
+        let head = &answer.opened.head;
+        if answer.fetches.is_empty() || !(reader.range_of)(head).is_empty() {
+            return;
+        }
+        let (_, version) = self.keys_of(object, head);
+        let first = version.piece(answer.fetches.start / self.piece_of(head));
+        if let Some(piece) = self.filling.borrow().get(&first) {
+            piece.fetch().abandon();
+        }
     }
 
     fn stale(&self, known: &KnownHead) -> Opened {

@@ -114,6 +114,25 @@ impl Inner {
         Arc::new(Head::new(from_origin, self.log.next_generation(), chunk))
     }
 
+    /// The head for the reads of an answer that came after that of a later lookup. The head of the
+    /// later one, `newer`, stays published. If it lacks headers of the whole object, this answer
+    /// adds them. Another version gets a salt of its own.
+    pub(crate) fn beside(
+        self: &Rc<Self>,
+        (object, watch): (&ObjectName, &EpochGuard),
+        newer: &Rc<KnownHead>,
+        from_origin: &OriginHead,
+        sent: (u64, Nanos),
+    ) -> Arc<Head> {
+        if !newer.head.is_same_version(from_origin) {
+            return self.unpublished(object, from_origin.clone());
+        }
+        match newer.head.is_partial && !from_origin.is_partial {
+            true => self.confirm_head(watch, newer, newer.head.completed_by(from_origin), sent),
+            false => newer.head.clone(),
+        }
+    }
+
     /// Registers that the origin confirmed the known version, and refreshes its headers.
     pub(crate) fn confirm_head(
         self: &Rc<Self>,

@@ -234,10 +234,21 @@ impl Read<'_> {
     }
 
     async fn deliver_all(&mut self, missing: Option<u64>) -> Result<(), Failure> {
+        self.listen_to_asked();
         if let Some(number) = missing.filter(|_| !self.keeping.is_confirmed) {
             self.ask_first(number).await?;
         }
         self.all_pieces().await
+    }
+
+    /// Becomes a reader of the fetch that was begun for this read, which may be ahead of it: the
+    /// pieces before it are cached.
+    fn listen_to_asked(&mut self) {
+        let first = self.version.piece(self.asked.start);
+        let piece = self.inner.filling.borrow().get(&first).cloned();
+        if let Some(piece) = piece.filter(|_| !self.asked.is_empty()) {
+            self.listener = Some(self.join(&piece));
+        }
     }
 
     /// Asks the origin for the first missing piece before any cached byte is delivered. So a

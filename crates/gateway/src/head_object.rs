@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use zonal_host::{Freshness, LookupError};
+use zonal_host::{Freshness, FreshnessPolicy, LookupError};
 
 use crate::answer::Answer;
 use crate::body::Source;
@@ -14,18 +14,13 @@ use crate::representation::Overrides;
 
 pub(crate) async fn head_object(gateway: &Gateway, read: &Read<'_>) -> Result<Answer, NotServed> {
     let overrides = Overrides::of(read.query)?;
-    let mut trust = read.trust;
+    let mut trust = FreshnessPolicy { needs_whole_head: read.wants_checksum, ..read.trust };
     let (opened, part) = loop {
         let opened = match gateway.client().open(&read.name, trust, read.retention).await {
             // An answer to HEAD has no error code.
             Err(LookupError::HeadNotFound) => return Err(NotServed::Missing),
             opened => opened?,
         };
-        if opened.head.is_partial && read.wants_checksum && trust.head != Freshness::Revalidate {
-            // A HEAD request tells the checksums.
-            trust = Freshness::Revalidate.into();
-            continue;
-        }
         let Some(number) = read.part else { break (opened, None) };
         match part_ranges::find(gateway, read, &opened.head, number).await? {
             Some(part) => break (opened, Some(part)),

@@ -49,6 +49,7 @@ impl FreshnessRule {
             stale_if_error,
             stale_while_revalidate,
             asking: OriginUse::Allowed,
+            needs_whole_head: false,
         }
     }
 

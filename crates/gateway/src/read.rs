@@ -111,7 +111,8 @@ pub(crate) async fn with_checksums(
     if read.takes_only_what_is_cached() {
         return Err(error::not_cached().into());
     }
-    let opened = gateway.client().open(&read.name, Freshness::Revalidate, read.retention).await?;
+    let trust = FreshnessPolicy { needs_whole_head: true, ..Freshness::Revalidate.into() };
+    let opened = gateway.client().open(&read.name, trust, read.retention).await?;
     let whole = opened.head;
     let is_same = (whole.size, &whole.etag, whole.salt) == (head.size, &head.etag, head.salt);
     Ok(is_same.then_some(whole))

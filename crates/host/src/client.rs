@@ -132,7 +132,7 @@ impl Client {
         range: Range<u64>,
     ) -> Result<StripedRead, ReadError> {
         let rest = self.rest(object, head, range.clone(), keeping);
-        let mut reading = StripedRead::of(Remainder { body, ..rest });
+        let mut reading = StripedRead::of(rest, body);
         let second = range.start / STRIPE.0 + 1;
         let others_cached = self.stripes_cached(object, head, &range, second).await;
         reading.begin().await?;
@@ -317,7 +317,6 @@ impl Client {
             head: head.clone(),
             range,
             keeping,
-            body: None,
         }
     }
 

@@ -63,13 +63,11 @@ pub(crate) struct Remainder {
     pub(crate) head: Arc<Head>,
     pub(crate) range: Range<u64>,
     pub(crate) keeping: ReadHints,
-    /// Body with bytes of the next stripe.
-    pub(crate) body: Option<Box<HandedBody>>,
 }
 
 impl Remainder {
-    /// Requests the next stripe, if there is one.
-    fn ask(&mut self) -> Option<StripePart> {
+    /// Requests the next stripe, if there is one. `body` has bytes of it.
+    fn ask(&mut self, body: Option<Box<HandedBody>>) -> Option<StripePart> {
         if self.range.is_empty() {
             return None;
         }
@@ -81,7 +79,7 @@ impl Remainder {
         let (to, from) = pipe();
         let (object, head) = (self.object.clone(), self.head.clone());
         let shard = self.client.stripe(&object, stripe).clone();
-        let (keeping, body) = (self.keeping, self.body.take());
+        let keeping = self.keeping;
         // By the next stripe the response has begun, so nothing is gained by asking first.
         self.keeping.is_confirmed = true;
         let asking = Box::pin(async move {
@@ -110,8 +108,10 @@ impl StripePart {
 }
 
 impl StripedRead {
-    pub(crate) fn of(rest: Remainder) -> Self {
-        Self { rest: Some(rest), ..Self::with(StripePart::DRAINED) }
+    /// A read of `rest`. `body` has bytes of its first stripe.
+    pub(crate) fn of(mut rest: Remainder, body: Option<Box<HandedBody>>) -> Self {
+        let first = body.and_then(|body| rest.ask(Some(body)));
+        Self { rest: Some(rest), ..Self::with(first.unwrap_or(StripePart::DRAINED)) }
     }
 
     /// A read from a pipe, whose length and continuation are set by [`StripedRead::continue_with`].
@@ -158,14 +158,15 @@ impl StripedRead {
         }
         loop {
             self.now.from = match &mut self.now.from {
-                PartSource::Drained => match self.next.take().or_else(|| self.rest.as_mut()?.ask())
-                {
-                    Some(next) => {
-                        self.now = next;
-                        continue;
+                PartSource::Drained => {
+                    match self.next.take().or_else(|| self.rest.as_mut()?.ask(None)) {
+                        Some(next) => {
+                            self.now = next;
+                            continue;
+                        }
+                        None => return Poll::Ready(None),
                     }
-                    None => return Poll::Ready(None),
-                },
+                }
                 PartSource::Asking(asking) => match ready!(Pin::new(asking).poll(cx)) {
                     Ok(pipe) => PartSource::Piping(pipe),
                     Err(error) => return self.end(error),
@@ -196,7 +197,7 @@ impl StripedRead {
             && self.now.left <= LEFT_MAX
             && is_soon(self.now.left, self.handed_out, self.since.elapsed())
         {
-            self.next = rest.ask();
+            self.next = rest.ask(None);
             self.next.iter_mut().for_each(|next| next.poll_asking(cx));
         }
     }
