@@ -22,7 +22,7 @@ use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use bytes::Bytes;
-use zonal_base::{Blocks, Buffer, Nanos, Payload, index};
+use zonal_base::{Blocks, Buffer, Nanos, Payload, RangeSpec, index};
 use zonal_policy::Wasted;
 use zonal_runtime::Sleep;
 
@@ -195,8 +195,12 @@ impl Fill {
     async fn run(mut self, body: Option<Body>) {
         let start = self.pieces[0].start;
         let body = match body {
-            Some(body) => self.skip_to(start, body).await,
+            Some(body) => Ok(body),
             None => Body::open(&self, start).await,
+        };
+        let body = match body {
+            Ok(body) => self.skip_to(start, body).await,
+            Err(error) => Err(error),
         };
         let mut body = match body {
             Ok(body) => body,
@@ -302,8 +306,9 @@ impl Fill {
                 {
                     self.resumes += 1;
                     self.inner.count(|stats| stats.fetches_resumed += 1);
-                    let rest = Body::open(self, piece.start + have as u64).await;
-                    *body = rest.map_err(Ended::Failed)?;
+                    let start = piece.start + have as u64;
+                    let rest = Body::open(self, start).await.map_err(Ended::Failed)?;
+                    *body = self.skip_to(start, rest).await.map_err(Ended::Failed)?;
                 }
                 Err(ended) => return Err(ended),
             }
@@ -406,15 +411,19 @@ impl Body {
         let settings = &fill.inner.settings;
         let is_unpinned = settings.has(Mutation::VersionNotPinned)
             || (fill.fetch.is_ahead() && settings.has(Mutation::PrefetchNotPinned));
-        let mut version = fill.fetch.head().clone();
-        if is_unpinned {
-            Arc::make_mut(&mut version).etag = "".into();
-        }
+        let head = fill.fetch.head();
         fill.inner.count(|stats| stats.fetches += 1);
-        let open = Fetch::Open { object: fill.object.clone(), range: range.clone(), version };
-        match fill.inner.ports.origin.call(open).await {
-            Fetched::Opened(stream) => {
-                Ok(Self { has_begun: false, ..Self::of(&fill.inner, stream, range) })
+        let (object, asked) = (fill.object.clone(), RangeSpec::Int(range.clone()));
+        let version = Some(head.clone()).filter(|_| !is_unpinned);
+        match fill.inner.ports.origin.call(Fetch::Get { object, range: asked, version }).await {
+            Fetched::Object { head: told, range: has, stream } => {
+                let has_them = has.start <= range.start && range.end <= has.end;
+                let body = Self { has_begun: false, ..Self::of(&fill.inner, stream, has) };
+                if has_them && (is_unpinned || head.is_same_version(&told)) {
+                    return Ok(body);
+                }
+                body.close().await;
+                Err(ReadError::Changed)
             }
             Fetched::Failed(fault) => Err(fault.into()),
             _ => Err(ReadError::Origin(OriginFault::Lied)),

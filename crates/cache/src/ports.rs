@@ -55,17 +55,6 @@ pub enum Fetch {
         /// Version to read, if only one will do: its ETag is sent as `If-Match`.
         version: Option<Arc<Head>>,
     },
-    /// GET request for a range of one version. Answered by [`Fetched::Opened`] once status and
-    /// headers are there and valid.
-    Open {
-        /// Object to read.
-        object: ObjectName,
-        /// Byte range of the object.
-        range: Range<u64>,
-        /// Version to read: its ETag is sent as `If-Match`, and the response headers must agree
-        /// with this head.
-        version: Arc<Head>,
-    },
     /// Reads the next bytes of a body. Answered by [`Fetched::Data`], or by [`Fetched::End`] after
     /// the last.
     More {
@@ -84,8 +73,6 @@ pub enum Fetch {
 pub enum Fetched {
     /// Metadata of the object.
     Head(OriginHead),
-    /// The response headers are valid; read the body with [`Fetch::More`].
-    Opened(StreamId),
     /// The response headers are valid; read the body with [`Fetch::More`].
     Object {
         /// Metadata of the object.

@@ -1,10 +1,8 @@
 //! Origin adapter of the cache: fetches heads, and ranges of one version.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::CONTENT_ENCODING;
 use zonal_base::RangeSpec;
 use zonal_host::{
     Backend, BodyStream, BoxFuture, Head, ObjectBody, ObjectName, OriginFault, OriginHead,
@@ -51,23 +49,6 @@ impl Backend for OriginBackend {
             Ok(ObjectBody { head, range, body: Box::new(Stream(body)) })
         })
     }
-
-    fn get(
-        &self,
-        object: ObjectName,
-        range: Range<u64>,
-        version: Arc<Head>,
-    ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
-        Box::pin(async move {
-            let body = self.0.get(&named(&object), range, Some(&*version.etag)).await;
-            let body = body.and_then(|body| {
-                body.check_version(version.size, header(&version, CONTENT_ENCODING.as_str()))?;
-                Ok(body)
-            });
-            let body = body.map_err(|error| fault(&error))?;
-            Ok(Box::new(Stream(body)) as Box<dyn BodyStream>)
-        })
-    }
 }
 
 fn head_of(head: ObjectHead, is_complete: bool) -> OriginHead {
@@ -91,11 +72,6 @@ impl BodyStream for Stream {
             Some(next.map_err(|error| fault(&error)))
         })
     }
-}
-
-fn header<'a>(head: &'a Head, name: &str) -> Option<&'a str> {
-    let (_, value) = head.headers.iter().find(|(known, _)| **known == *name)?;
-    str::from_utf8(value).ok()
 }
 
 fn named(object: &ObjectName) -> zonal_origin::ObjectName {

@@ -29,22 +29,14 @@ pub trait Backend: Send + Sync + 'static {
     /// HEAD of an object.
     fn head(&self, object: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>>;
 
-    /// GET of the head of an object and of bytes of it. `version` pins its version, with `If-Match`.
+    /// GET of the head of an object and of bytes of it. `version` pins its version, with `If-Match`:
+    /// fails if the response has another ETag.
     fn get_object(
         &self,
         object: ObjectName,
         range: RangeSpec,
         version: Option<Arc<Head>>,
     ) -> BoxFuture<'_, Result<ObjectBody, OriginFault>>;
-
-    /// GET of a range of one version, with `If-Match`. Fails if the response has another ETag. The
-    /// body yields exactly the bytes of the range, or fails.
-    fn get(
-        &self,
-        object: ObjectName,
-        range: Range<u64>,
-        version: Arc<Head>,
-    ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>>;
 }
 
 /// The head of an object, and a body with bytes of it.
@@ -135,12 +127,6 @@ impl OriginDriver {
                     Ok(ObjectBody { head, range, body }) => {
                         Fetched::Object { head, range, stream: self.streams.add(body) }
                     }
-                    Err(fault) => Fetched::Failed(fault),
-                }
-            }
-            Fetch::Open { object, range, version } => {
-                match self.backend.get(object, range, version).await {
-                    Ok(body) => Fetched::Opened(self.streams.add(body)),
                     Err(fault) => Fetched::Failed(fault),
                 }
             }

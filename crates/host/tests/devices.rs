@@ -58,17 +58,6 @@ impl Backend for Store {
         let body = Box::new(Body(Some(self.bytes(range.clone()))));
         Box::pin(async move { Ok(ObjectBody { head, range, body }) })
     }
-
-    fn get(
-        &self,
-        _: ObjectName,
-        range: Range<u64>,
-        _: Arc<Head>,
-    ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        let body = Box::new(Body(Some(self.bytes(range)))) as Box<dyn BodyStream>;
-        Box::pin(async move { Ok(body) })
-    }
 }
 
 struct Body(Option<Bytes>);

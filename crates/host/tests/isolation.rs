@@ -75,20 +75,6 @@ impl Backend for Store {
         };
         Box::pin(async move { answer })
     }
-
-    fn get(
-        &self,
-        _: ObjectName,
-        range: Range<u64>,
-        version: Arc<Head>,
-    ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        let answer = match version.etag == self.etag() {
-            true => Ok(Box::new(Body(Some(self.bytes(range)))) as Box<dyn BodyStream>),
-            false => Err(OriginFault::Changed),
-        };
-        Box::pin(async move { answer })
-    }
 }
 
 struct Body(Option<Bytes>);

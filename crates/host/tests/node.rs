@@ -67,20 +67,6 @@ impl Backend for Store {
             Ok(ObjectBody { head, range: range.clone(), body: Box::new(Body(range)) })
         })
     }
-
-    fn get(
-        &self,
-        _object: ObjectName,
-        range: Range<u64>,
-        _version: Arc<Head>,
-    ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
-        self.gets.fetch_add(1, Ordering::Relaxed);
-        let answer = match self.is_gone.load(Ordering::Relaxed) {
-            true => Err(OriginFault::NotFound),
-            false => Ok(Box::new(Body(range)) as Box<dyn BodyStream>),
-        };
-        Box::pin(async move { answer })
-    }
 }
 
 struct Body(Range<u64>);

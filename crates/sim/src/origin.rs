@@ -49,9 +49,6 @@ impl FaultyOrigin {
         let is_faulty = self.fault_rate != 0 && rng.one_in(self.fault_rate);
         let answer = match fetch {
             Fetch::Head { object } => self.head(&object, is_faulty.then_some(&mut rng)),
-            Fetch::Open { object, range, version } => {
-                self.open(&object, range, &version.etag, is_faulty.then_some(&mut rng))
-            }
             Fetch::Get { object, range, version } => {
                 let ignores_ranges = rng.one_in(8);
                 let range = if ignores_ranges { RangeSpec::Whole } else { range };
@@ -92,7 +89,7 @@ impl FaultyOrigin {
 
     fn rng_for(&mut self, fetch: &Fetch) -> Rng {
         let object = match fetch {
-            Fetch::Head { object } | Fetch::Get { object, .. } | Fetch::Open { object, .. } => {
+            Fetch::Head { object } | Fetch::Get { object, .. } => {
                 self.objects.borrow().get(object).map(|object| object.id)
             }
             Fetch::More { stream } | Fetch::Close { stream } => {
@@ -149,8 +146,8 @@ impl FaultyOrigin {
             return Fetched::Object { head, range, stream: id };
         }
         match self.open(name, range.clone(), wanted, faulty) {
-            Fetched::Opened(stream) => Fetched::Object { head, range, stream },
-            failed => failed,
+            Ok(stream) => Fetched::Object { head, range, stream },
+            Err(fault) => Fetched::Failed(fault),
         }
     }
 
@@ -160,28 +157,28 @@ impl FaultyOrigin {
         range: Range<u64>,
         wanted: &str,
         faulty: Option<&mut Rng>,
-    ) -> Fetched {
+    ) -> Result<StreamId, OriginFault> {
         let mut breaks = None;
         if let Some(rng) = faulty {
             if rng.one_in(2) {
-                return Fetched::Failed(fault(rng));
+                return Err(fault(rng));
             }
             breaks = Some(rng.below(range.end - range.start));
         }
         let object = self.objects.borrow().get(name).cloned();
         let Some((object, content)) = object.and_then(|object| object.now.map(|now| (object, now)))
         else {
-            return Fetched::Failed(OriginFault::NotFound);
+            return Err(OriginFault::NotFound);
         };
         // Without If-Match a store sends its current version.
         if !wanted.is_empty() && *wanted != *object.head(content).etag {
-            return Fetched::Failed(OriginFault::Changed);
+            return Err(OriginFault::Changed);
         }
         let breaks_at = breaks.map(|after| range.start + after);
         let id = StreamId(self.next);
         self.next += 1;
         self.streams.insert(id, Stream { object, content, range, breaks_at });
-        Fetched::Opened(id)
+        Ok(id)
     }
 
     fn more(&mut self, id: StreamId, rng: &mut Rng) -> Fetched {

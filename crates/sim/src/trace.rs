@@ -62,9 +62,6 @@ impl Trace {
                 let version = version.as_ref().map_or("any", |version| &version.etag);
                 format!("get object {object} {range:?} if {version}")
             }
-            Fetch::Open { object, range, version } => {
-                format!("get {object} {range:?} if {}", version.etag)
-            }
             Fetch::More { stream } => format!("more of body {}", stream.0),
             Fetch::Close { stream } => format!("close body {}", stream.0),
         };
@@ -81,7 +78,6 @@ impl Trace {
                 let (etag, size) = (&head.etag, head.size);
                 format!("is {etag} of {size} bytes, body {} of {range:?} comes", stream.0)
             }
-            Fetched::Opened(stream) => format!("body {} comes", stream.0),
             Fetched::Data(bytes) => format!("{} bytes", bytes.len()),
             Fetched::End => "end".to_owned(),
             Fetched::Failed(fault) => format!("failed: {fault}"),

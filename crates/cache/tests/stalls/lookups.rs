@@ -86,6 +86,17 @@ fn a_crowd_costs_one_get_and_one_head() {
     rig.assert_at_rest();
 }
 
+/// The fetch of a first read whose conditions do not hold ends with its first piece.
+#[test]
+fn a_first_read_without_bytes_fetches_no_more_than_a_piece() {
+    let mut rig = Rig::new(8);
+    let opened = rig.start_open_for("k", Freshness::Revalidate, (Some(0..OBJECT_BYTES), 0..0));
+    rig.pass(secs(1));
+    assert_eq!((opened.get(), asked(&rig)), (Some(HeadSource::Miss), (1, 0)));
+    assert!(rig.origin.sent_bytes <= 2 * CHUNK, "{}", rig.origin.sent_bytes);
+    rig.assert_at_rest();
+}
+
 /// SDKs read the parts of a large object side by side. No part waits for the head of another.
 #[test]
 fn parts_of_an_unknown_object_are_requested_side_by_side() {

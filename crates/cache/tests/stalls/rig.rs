@@ -94,18 +94,9 @@ impl Origin {
                 let head = OriginHead { size: OBJECT_BYTES, etag, ..OriginHead::default() };
                 self.answer(now, ticket, Fetched::Head(head));
             }
-            Fetch::Open { object, range, .. } => {
-                self.asked += 1;
-                self.line.push_back((ticket, object, range));
-            }
             Fetch::Get { object, range, .. } => {
                 self.asked += 1;
-                let range = range.in_object(OBJECT_BYTES);
-                let etag = "\"v1\"".into();
-                let head = OriginHead { size: OBJECT_BYTES, etag, ..OriginHead::default() };
-                let stream = StreamId(ticket.0);
-                self.bodies.insert(stream, (object, range.clone()));
-                self.answer(now, ticket, Fetched::Object { head, range, stream });
+                self.line.push_back((ticket, object, range.in_object(OBJECT_BYTES)));
             }
             Fetch::More { stream } => {
                 let is_slow = self.bodies.get(&stream).is_some_and(|(of, _)| is_trickling(of));
@@ -122,8 +113,10 @@ impl Origin {
             && let Some((ticket, object, range)) = self.line.pop_front()
         {
             let stream = StreamId(ticket.0);
-            self.bodies.insert(stream, (object, range));
-            self.answer(now, ticket, Fetched::Opened(stream));
+            self.bodies.insert(stream, (object, range.clone()));
+            let etag = "\"v1\"".into();
+            let head = OriginHead { size: OBJECT_BYTES, etag, ..OriginHead::default() };
+            self.answer(now, ticket, Fetched::Object { head, range, stream });
         }
     }
 
@@ -304,6 +297,17 @@ impl Rig {
         freshness: Freshness,
         bytes: Option<Range<u64>>,
     ) -> Rc<Cell<Option<HeadSource>>> {
+        let wanted = bytes.clone().unwrap_or_default();
+        self.start_open_for(key, freshness, (bytes, wanted))
+    }
+
+    /// Like [`Rig::start_open`], for a reader that gets other bytes once the version is known.
+    pub(crate) fn start_open_for(
+        &mut self,
+        key: &str,
+        freshness: Freshness,
+        (bytes, wanted): (Option<Range<u64>>, Range<u64>),
+    ) -> Rc<Cell<Option<HeadSource>>> {
         let (cache, object) = (self.cache.clone(), ObjectName::new("b", key));
         let found = Rc::new(Cell::new(None));
         let slot = found.clone();
@@ -311,8 +315,7 @@ impl Rig {
             let opened = match bytes {
                 None => cache.open(&object, freshness, RetentionClass::Usual).await,
                 Some(bytes) => {
-                    let (range, range_of) =
-                        (RangeSpec::Int(bytes.clone()), |_: &Head| bytes.clone());
+                    let (range, range_of) = (RangeSpec::Int(bytes), |_: &Head| wanted.clone());
                     let hints = ReadHints {
                         retention: RetentionClass::Usual,
                         is_confirmed: false,

@@ -201,6 +201,25 @@ async fn the_missing_bytes_confirm_those_that_are_cached() {
     assert_eq!(origin.take(), ["GET 262144-1048575 if", "GET sum"]);
 }
 
+/// Regression: the fetch of the missing bytes ran a window ahead of a reader that was still at the
+/// cached ones, was given up, and was requested again.
+#[tokio::test]
+async fn missing_bytes_far_behind_cached_ones_are_requested_once() {
+    let size = 30 * MIB;
+    let origin = Noting::new(size);
+    let world = origin.world(REVALIDATE).await;
+    let end = 12 * MIB;
+    let mut first = origin.take();
+    while first != ["HEAD sum"] {
+        assert!(get(&world, Some(&format!("bytes=0-{}", end - 1))).await.status == 206);
+        world.settle().await;
+        first = origin.take();
+    }
+    let whole = get(&world, None).await;
+    assert!(whole.status == 200 && whole.body == pattern(size, 1));
+    assert_eq!(origin.take(), [format!("GET {end}-{} if", size - 1)]);
+}
+
 /// A partial response has no checksum of the whole object. One HEAD request tells it.
 #[tokio::test]
 async fn the_checksum_that_a_partial_response_lacks_is_asked_for_once() {

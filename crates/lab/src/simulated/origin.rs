@@ -162,12 +162,6 @@ impl SimulatedOrigin {
                     None => Fetched::Failed(OriginFault::NotFound),
                 }
             }
-            Fetch::Open { object, range, version } => match Called::of(&object) {
-                Some(object) => {
-                    Fetched::Opened(self.open(Body { object, size: version.size, rest: range }))
-                }
-                None => Fetched::Failed(OriginFault::NotFound),
-            },
             Fetch::Get { object, range, .. } => {
                 match Called::of(&object).and_then(|object| Some((object, self.head(object)?))) {
                     Some((object, head)) => {

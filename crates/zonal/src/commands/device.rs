@@ -3,7 +3,6 @@
 mod kernel;
 
 use std::fmt::Write;
-use std::ops::Range;
 use std::sync::Arc;
 
 use clap::Subcommand;
@@ -11,8 +10,8 @@ use serde::Serialize;
 use zonal_base::{Bytes, RangeSpec};
 use zonal_cli::{Contents, DeviceInspector, Failure, LogContents, confirm_data_loss, print};
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, ChunkRules, DeviceSettings, Head, Node, NodeSettings,
-    ObjectBody, ObjectName, OriginFault, OriginHead,
+    Backend, BoxFuture, ChunkRules, DeviceSettings, Head, Node, NodeSettings, ObjectBody,
+    ObjectName, OriginFault, OriginHead,
 };
 use zonal_hostdev::{DeviceSpec, EngineKind};
 use zonal_zonelog::OpenMode;
@@ -230,15 +229,6 @@ impl Backend for NoOrigin {
         _: RangeSpec,
         _: Option<Arc<Head>>,
     ) -> BoxFuture<'_, Result<ObjectBody, OriginFault>> {
-        Box::pin(async { Err(OriginFault::Unreachable) })
-    }
-
-    fn get(
-        &self,
-        _: ObjectName,
-        _: Range<u64>,
-        _: Arc<Head>,
-    ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
         Box::pin(async { Err(OriginFault::Unreachable) })
     }
 }

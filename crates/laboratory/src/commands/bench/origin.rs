@@ -36,24 +36,19 @@ impl Backend for MadeUp {
 
     fn get_object(
         &self,
-        _object: ObjectName,
-        _range: RangeSpec,
-        _version: Option<Arc<Head>>,
-    ) -> BoxFuture<'_, Result<ObjectBody, OriginFault>> {
-        Box::pin(async { Err(OriginFault::NotFound) })
-    }
-
-    fn get(
-        &self,
         object: ObjectName,
-        range: Range<u64>,
-        _version: Arc<Head>,
-    ) -> BoxFuture<'_, Result<Box<dyn BodyStream>, OriginFault>> {
+        range: RangeSpec,
+        version: Option<Arc<Head>>,
+    ) -> BoxFuture<'_, Result<ObjectBody, OriginFault>> {
         Box::pin(async move {
             let key = key(&object).ok_or(OriginFault::NotFound)?;
-            let body: Box<dyn BodyStream> =
-                Box::new(Body { generator: self.0.clone(), key, rest: range });
-            Ok(body)
+            // The loops know their heads.
+            let version = version.ok_or(OriginFault::NotFound)?;
+            let (size, etag) = (version.size, version.etag.clone());
+            let head = OriginHead { size, etag, ..OriginHead::default() };
+            let range = range.in_object(size);
+            let body = Body { generator: self.0.clone(), key, rest: range.clone() };
+            Ok(ObjectBody { head, range, body: Box::new(body) })
         })
     }
 }
