@@ -62,11 +62,10 @@ impl UnreadBody {
 
 impl Drop for UnreadBody {
     fn drop(&mut self) {
-        let Some(inner) = self.inner.take() else { return };
-        let (origin, stream) = (inner.ports.origin.clone(), self.stream);
-        inner.ports.spawner.spawn(async move {
-            origin.call(Fetch::Close { stream }).await;
-        });
+        if let Some(inner) = self.inner.take() {
+            // The command is executed although nobody awaits it.
+            drop(inner.ports.origin.call(Fetch::Close { stream: self.stream }));
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Origins that are unreachable, send wrong answers, or break off.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use http::Method;
@@ -151,6 +151,25 @@ async fn an_answer_whose_rest_cannot_be_had_is_cut_and_not_kept() {
     whole.store(true, Ordering::Relaxed);
     let answer = get(world.address, "/b/k").await;
     assert!(!answer.cut && answer.body == pattern(MIB, 0));
+}
+
+/// Regression: a first answer that broke off before its first byte was 503, although nothing had
+/// been sent to the client.
+#[tokio::test]
+async fn a_first_answer_without_a_byte_is_requested_again() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let origin = scripted(move |head| {
+        let (from, part) = from_range_on(head);
+        let is_first = count.fetch_add(1, Ordering::Relaxed) == 0;
+        let end = if is_first { from } else { MIB };
+        vec![Step::Send([part.as_bytes(), &pattern(MIB, 0)[from..end]].concat())]
+    })
+    .await;
+    let world = World::over_origin(origin, Freshness::Immutable).await;
+    let answer = get(world.address, "/b/k").await;
+    assert!(answer.status == 200 && !answer.cut && answer.body == pattern(MIB, 0));
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
 }
 
 /// An origin that breaks off after each byte is not asked for ever.
