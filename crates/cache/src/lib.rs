@@ -75,7 +75,7 @@ pub use ports::{Fetch, Fetched, OriginFault, OriginHead, Ports, StreamId};
 pub use prefetch::prefetch_window;
 pub use prefix::PrefixRules;
 pub use purge::PREFIX_BYTES_MAX;
-pub use read::{Begun, Consumer, Gone, Piece, ReadError};
+pub use read::{Consumer, Gone, InitialFetch, Piece, ReadError};
 pub use recover::RecoveryStats;
 pub use remove::{InvalidationTarget, RemoveError};
 pub use residency::Residency;

@@ -228,7 +228,8 @@ impl Inner {
         self.lookups.borrow_mut().entry(key).or_default().push(lookup.clone());
         let (inner, running) = (self.clone(), lookup.clone());
         self.ports.spawner.spawn(async move {
-            let asking = Asking { inner: &inner, object: &object, watch: &watch, lookup: &running };
+            let asking =
+                LookupTask { inner: &inner, object: &object, watch: &watch, lookup: &running };
             let answer = asking.run(known, request).await;
             inner.end_lookup(key, &running);
             *running.answer.borrow_mut() = Some(answer);
@@ -262,14 +263,14 @@ struct Missing {
 }
 
 /// A lookup in its task.
-struct Asking<'a> {
+struct LookupTask<'a> {
     inner: &'a Rc<Inner>,
     object: &'a ObjectName,
     watch: &'a EpochGuard,
     lookup: &'a Lookup,
 }
 
-impl Asking<'_> {
+impl LookupTask<'_> {
     async fn run(
         &self,
         known: Option<Rc<KnownHead>>,

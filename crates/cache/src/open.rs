@@ -267,7 +267,8 @@ impl Inner {
         let range = (reader.range_of)(&known.head);
         // Bytes of other stripes are on other shards: nothing is known of them here.
         let range = range.start..range.end.min(STRIPE.0);
-        let (_, version) = self.keys_of(object, &known.head);
+        let make = || self.keys_of(object, &known.head);
+        let (_, version) = self.versions.borrow_mut().keys(object, &known.head, make);
         let mut pieces = pieces_of(&range, self.piece_of(&known.head));
         match pieces.find(|number| self.is_missing(version, &known.head, *number)) {
             Some(number) => {

@@ -51,13 +51,13 @@ pub enum Piece {
     Failed(ReadError),
 }
 
-/// What an origin request has begun for a reader before its read starts. Its bytes count as missed.
+/// Fetch that the lookup of the version has started for a reader. Its bytes count as missed.
 #[derive(Clone, Debug)]
-pub enum Begun {
+pub enum InitialFetch {
     /// Nothing.
-    Nothing,
+    None,
     /// A fetch of these bytes of the object on this shard.
-    Fetch(Range<u64>),
+    Started(Range<u64>),
     /// A body with these bytes of the object, handed over by another shard.
     Body(StreamId, Range<u64>),
 }
@@ -152,7 +152,7 @@ impl Cache {
         &self,
         object: &ObjectName,
         head: &Arc<Head>,
-        (range, begun): (Range<u64>, Begun),
+        (range, begun): (Range<u64>, InitialFetch),
         keeping: ReadHints,
         consumer: Box<dyn Consumer>,
     ) {
@@ -162,9 +162,9 @@ impl Cache {
         let (key, version) = inner.versions.borrow_mut().keys(object, head, make);
         let piece = inner.piece_of(head);
         let fetches = match begun {
-            Begun::Nothing => 0..0,
-            Begun::Fetch(bytes) => bytes,
-            Begun::Body(stream, bytes) => {
+            InitialFetch::None => 0..0,
+            InitialFetch::Started(bytes) => bytes,
+            InitialFetch::Body(stream, bytes) => {
                 let asked = (&RangeSpec::Int(range.clone()), keeping);
                 let body = Body::of(inner, stream, bytes);
                 inner.fetch_from((object, head), asked, body).await

@@ -66,10 +66,14 @@ impl FolderOrigin {
         range: Range<u64>,
         if_match: Option<&str>,
     ) -> Result<OriginBody, OriginError> {
-        let permit = self.concurrency.for_range().await;
-        let (file, head) = self.open_range(object, range, if_match).await?;
-        let body = FileBody::new(file).boxed_unsync();
-        Ok(OriginBody::of(body, self.limits.stall, head, self.stats.clone(), permit))
+        let response = self.get_object(object, &RangeSpec::Int(range.clone()), if_match).await?;
+        if response.head.size <= range.start {
+            return Err(OriginError::RangeNotSatisfiable);
+        }
+        if response.range != range {
+            return Err(OriginError::Changed);
+        }
+        Ok(response.body)
     }
 
     pub(crate) async fn get_object(
@@ -89,35 +93,10 @@ impl FolderOrigin {
             bytes: range.end - range.start,
             etag: head.etag.clone(),
             object_size: Some(head.size),
-            content_encoding: None,
         };
         let body = FileBody::new(FileRange::new(opened, range.clone())).boxed_unsync();
         let body = OriginBody::of(body, self.limits.stall, told, self.stats.clone(), permit);
         Ok(ObjectResponse { head, is_complete: true, range, body })
-    }
-
-    async fn open_range(
-        &self,
-        object: &ObjectName,
-        range: Range<u64>,
-        if_match: Option<&str>,
-    ) -> Result<(FileRange, RangeHead), OriginError> {
-        let opened = self.open_object(object).await?;
-        let etag = opened.version.etag();
-        if if_match.is_some_and(|asked| asked != etag) {
-            return Err(OriginError::Changed);
-        }
-        let size = opened.version.size;
-        if size <= range.start {
-            return Err(OriginError::RangeNotSatisfiable);
-        }
-        if size < range.end {
-            return Err(OriginError::Changed);
-        }
-        let bytes = range.end - range.start;
-        let head =
-            RangeHead { bytes, etag: Some(etag), object_size: Some(size), content_encoding: None };
-        Ok((FileRange::new(opened, range), head))
     }
 
     /// Opens an object, and waits until its version has settled.

@@ -53,8 +53,11 @@ pub(crate) async fn get_object(gateway: &Gateway, read: &Read<'_>) -> Result<Ans
         };
         match reading {
             Ok(reading) => {
-                let is_whole = read.decide(&opened.head, None, now) == Decision::Whole;
-                let head = match is_whole && part.is_none() {
+                let lacks_checksum = opened.head.is_partial
+                    && read.wants_checksum
+                    && part.is_none()
+                    && read.decide(&opened.head, None, now) == Decision::Whole;
+                let head = match lacks_checksum {
                     true => read::with_checksums(gateway, read, &opened.head).await?,
                     false => Some(opened.head),
                 };

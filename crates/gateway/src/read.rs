@@ -98,16 +98,13 @@ pub(crate) fn unserved(fault: OriginFault) -> NotServed {
     }
 }
 
-/// The head of an object whose response needs its checksums. A head from a partial response lacks
-/// them: one HEAD request tells them. `None`: the object has another version now.
+/// The head of an object with its checksums. `head` comes from a partial response and lacks them:
+/// one HEAD request tells them. `None`: the object has another version now.
 pub(crate) async fn with_checksums(
     gateway: &Gateway,
     read: &Read<'_>,
     head: &Arc<Head>,
 ) -> Result<Option<Arc<Head>>, NotServed> {
-    if !head.is_partial || !read.wants_checksum {
-        return Ok(Some(head.clone()));
-    }
     if read.takes_only_what_is_cached() {
         return Err(error::not_cached().into());
     }

@@ -10,8 +10,8 @@ use std::ops::Range;
 use tokio::sync::oneshot;
 use zonal_base::RangeSpec;
 use zonal_cache::{
-    Begun, Cache, FreshnessPolicy, Head, HeadSource, LookupError, ObjectName, Opened, OpenedRead,
-    ReadHints, Reader, STRIPE,
+    Cache, FreshnessPolicy, Head, HeadSource, InitialFetch, LookupError, ObjectName, Opened,
+    OpenedRead, ReadHints, Reader, STRIPE,
 };
 
 use crate::BodyStream;
@@ -84,7 +84,7 @@ impl Get {
         let body = body.and_then(|body| origin.hand_over(body));
         let _ = reply.send(Ok(Chosen { opened, range, body }));
         if !begun.is_empty() {
-            let begun = (begun, Begun::Fetch(fetches));
+            let begun = (begun, InitialFetch::Started(fetches));
             cache.read(&object, &head, begun, keeping, Box::new(to)).await;
         }
     }

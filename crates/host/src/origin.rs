@@ -14,7 +14,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use zonal_base::{RangeSpec, Ticket};
 use zonal_cache::{
-    Begun, Fetch, Fetched, Head, ObjectName, OriginFault, OriginHead, StreamId, UnreadBody,
+    Fetch, Fetched, Head, InitialFetch, ObjectName, OriginFault, OriginHead, StreamId, UnreadBody,
 };
 use zonal_runtime::Port;
 
@@ -112,8 +112,8 @@ impl OriginDriver {
     }
 
     /// Adds a body of another shard to this shard's streams.
-    pub(crate) fn adopt(&self, HandedBody { body, range }: HandedBody) -> Begun {
-        Begun::Body(self.streams.add(body), range)
+    pub(crate) fn adopt(&self, HandedBody { body, range }: HandedBody) -> InitialFetch {
+        InitialFetch::Body(self.streams.add(body), range)
     }
 
     async fn answer(self, fetch: Fetch) -> Fetched {

@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
 use zonal_base::Nanos;
-use zonal_cache::{Begun, Cache, InvalidationTarget, PendingInvalidations, RemoveError};
+use zonal_cache::{Cache, InitialFetch, InvalidationTarget, PendingInvalidations, RemoveError};
 use zonal_runtime::{Buffers, Executor};
 
 use crate::alarm::Alarm;
@@ -232,7 +232,7 @@ impl ShardLoop {
                 spawner.spawn(get.run(cache, self.origin.clone(), self.peers.clone()));
             }
             Request::Read { object, head, range, keeping, body, to } => {
-                let begun = body.map_or(Begun::Nothing, |body| self.origin.adopt(*body));
+                let begun = body.map_or(InitialFetch::None, |body| self.origin.adopt(*body));
                 spawner.spawn(async move {
                     cache.read(&object, &head, (range, begun), keeping, Box::new(to)).await;
                 });

@@ -25,7 +25,6 @@ pub struct OriginBody {
     missing_bytes: u64,
     etag: Option<String>,
     object_size: Option<u64>,
-    content_encoding: Option<String>,
     /// How the source ended, while some bytes before its end were still to be returned.
     ended: Option<Result<(), OriginError>>,
     over: bool,
@@ -48,8 +47,6 @@ pub struct RangeHead {
     pub etag: Option<String>,
     /// Size of the whole object in bytes.
     pub object_size: Option<u64>,
-    /// `Content-Encoding` of the answer.
-    pub content_encoding: Option<String>,
 }
 
 impl OriginBody {
@@ -67,13 +64,12 @@ impl OriginBody {
     }
 
     pub(crate) fn new(source: Source, head: RangeHead, stats: Arc<Stats>, permit: Permit) -> Self {
-        let RangeHead { bytes, etag, object_size, content_encoding } = head;
+        let RangeHead { bytes, etag, object_size } = head;
         Self {
             source,
             missing_bytes: bytes,
             etag,
             object_size,
-            content_encoding,
             ended: None,
             over: false,
             stats,
@@ -91,25 +87,6 @@ impl OriginBody {
     #[must_use]
     pub const fn object_size(&self) -> Option<u64> {
         self.object_size
-    }
-
-    /// Compares the answer with the metadata of its version: object size and content encoding. If
-    /// the encoding differs, the bytes are not those of the version, whatever the ETag is.
-    ///
-    /// # Errors
-    /// [`OriginError::Changed`] if one of them differs.
-    pub fn check_version(
-        &self,
-        size: u64,
-        content_encoding: Option<&str>,
-    ) -> Result<(), OriginError> {
-        let is_of_size = self.object_size.is_none_or(|told| told == size);
-        let content_encoding = content_encoding.filter(|encoding| *encoding != "identity");
-        if is_of_size && self.content_encoding.as_deref() == content_encoding {
-            return Ok(());
-        }
-        self.stats.count_error(&OriginError::Changed);
-        Err(OriginError::Changed)
     }
 
     /// Bytes not received yet.

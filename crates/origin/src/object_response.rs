@@ -10,6 +10,7 @@ use zonal_s3::range::{digits, parse_content_range};
 use crate::body::{OriginBody, RangeHead};
 use crate::error::OriginError;
 use crate::object::ObjectHead;
+use crate::s3::get::text;
 
 /// The head of an object, and bytes of it.
 #[derive(Debug)]
@@ -34,12 +35,18 @@ pub(crate) struct Described {
 }
 
 impl Described {
+    fn new(size: u64, headers: &HeaderMap, (range, is_complete): (Range<u64>, bool)) -> Self {
+        let mut head = ObjectHead::from_headers(size, headers);
+        // A checksum that was not requested may be that of a part.
+        head.headers.retain(|(name, _)| is_complete || !is_of_whole_object(name));
+        Self { head, is_complete, range }
+    }
+
     pub(crate) fn range_head(&self) -> RangeHead {
         RangeHead {
             bytes: self.range.end - self.range.start,
             etag: self.head.etag.clone(),
             object_size: Some(self.head.size),
-            content_encoding: None,
         }
     }
 
@@ -69,11 +76,10 @@ pub(crate) fn describe(
         OriginError::invalid_response(format!("an illegal Content-Length {length:?}"))
     })?;
     match parts.status {
-        StatusCode::OK => Ok(length.map(|size| Described {
-            head: ObjectHead::from_headers(size, headers),
-            is_complete: *asked == RangeSpec::Whole,
-            range: 0..size,
-        })),
+        StatusCode::OK => {
+            Ok(length
+                .map(|size| Described::new(size, headers, (0..size, *asked == RangeSpec::Whole))))
+        }
         StatusCode::PARTIAL_CONTENT if *asked != RangeSpec::Whole => {
             let told = text(headers, CONTENT_RANGE).unwrap_or_default();
             let Some((range, size)) = parse_content_range(&told) else {
@@ -91,10 +97,7 @@ pub(crate) fn describe(
                 let what = format!("Content-Length {length} for a range of {bytes} bytes");
                 return Err(OriginError::invalid_response(what));
             }
-            let mut head = ObjectHead::from_headers(size, headers);
-            // A checksum in a partial response may be that of the part.
-            head.headers.retain(|(name, _)| !is_of_whole_object(name));
-            Ok(Some(Described { head, is_complete: false, range }))
+            Ok(Some(Described::new(size, headers, (range, false))))
         }
         status => Err(OriginError::invalid_response(format!("{status} to a read"))),
     }
@@ -112,10 +115,6 @@ fn check_etag(headers: &HeaderMap, if_match: Option<&str>) -> Result<(), OriginE
         (Some(asked), Some(told)) if asked != told => Err(OriginError::Changed),
         _ => Ok(()),
     }
-}
-
-fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<String> {
-    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 #[cfg(test)]
@@ -161,9 +160,11 @@ mod tests {
 
     #[test]
     fn an_origin_without_ranges_sends_the_whole_object() {
-        let whole = (200, &[("content-length", "10")][..]);
+        let whole = [("content-length", "10"), ("x-amz-checksum-crc32", "AAAAAA==")];
+        let whole = (200, &whole[..]);
         let seen = described(whole, &RangeSpec::Int(4..6)).unwrap().unwrap();
         assert_eq!((seen.range, seen.is_complete), (0..10, false), "no checksums were asked for");
+        assert!(seen.head.headers.is_empty(), "{:?}", seen.head.headers);
         let seen = described(whole, &RangeSpec::Whole).unwrap().unwrap();
         assert_eq!((seen.range, seen.is_complete), (0..10, true));
         assert_eq!(described((200, &[]), &RangeSpec::Whole), Ok(None), "chunked");

@@ -204,7 +204,8 @@ impl Origin {
     /// 416 to a range of an empty object. Retried after transient failures, until the first byte
     /// has arrived.
     ///
-    /// Requires: the name has no version, or the origin [keeps versions](Self::keeps_versions).
+    /// Requires: the range is not empty. The name has no version, or the origin
+    /// [keeps versions](Self::keeps_versions).
     ///
     /// # Errors
     /// [`OriginError`] states the caller's action for each variant.
@@ -214,6 +215,7 @@ impl Origin {
         range: &RangeSpec,
         if_match: Option<&str>,
     ) -> Result<ObjectResponse, OriginError> {
+        assert!(!range.in_object(u64::MAX).is_empty(), "an empty range cannot be requested");
         assert!(object.version.is_none() || self.keeps_versions());
         self.read(|stats| &stats.gets, || self.0.get_object(object, range, if_match)).await
     }

@@ -3,14 +3,12 @@
 //! A bucket without an origin does not exist: no origin is ever asked about it.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use http::{Request, Response};
 use zonal_base::RangeSpec;
 use zonal_s3::BoxBody;
 use zonal_s3::sigv4::decode_path;
 
-use crate::body::OriginBody;
 use crate::error::{ErrorResponse, OriginError};
 use crate::list::Page;
 use crate::object::{ObjectHead, ObjectName};
@@ -174,19 +172,6 @@ impl Origins {
     /// As in [`Origin::head`], and `NoSuchBucket`.
     pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
         self.of(&object.bucket)?.origin.head(object).await
-    }
-
-    /// Range of an object; see [`Origin::get`].
-    ///
-    /// # Errors
-    /// As in [`Origin::get`], and `NoSuchBucket`.
-    pub async fn get(
-        &self,
-        object: &ObjectName,
-        range: Range<u64>,
-        if_match: Option<&str>,
-    ) -> Result<OriginBody, OriginError> {
-        self.of(&object.bucket)?.origin.get(object, range, if_match).await
     }
 
     /// Head and bytes of an object; see [`Origin::get_object`].

@@ -11,9 +11,9 @@ use std::task::Poll;
 
 use zonal_base::{Nanos, RangeSpec, mix64};
 use zonal_cache::{
-    Begun, Cache, Freshness, FreshnessPolicy, Head, HeadSource, InvalidationTarget, LookupError,
-    ObjectName, Opened, OpenedRead, PendingInvalidations, ReadError, ReadHints, Reader,
-    RemoveError, RetentionClass,
+    Cache, Freshness, FreshnessPolicy, Head, HeadSource, InitialFetch, InvalidationTarget,
+    LookupError, ObjectName, Opened, OpenedRead, PendingInvalidations, ReadError, ReadHints,
+    Reader, RemoveError, RetentionClass,
 };
 use zonal_policy::SampleRank;
 use zonal_runtime::{Clock, Spawner};
@@ -298,8 +298,13 @@ fn start_read(
         ReadHints { retention, is_confirmed: chance & 1 == 0, rank: SampleRank::of(chance) };
     // A task of its own, as in the real host. Some tasks are dropped before their end.
     stage.spawner.spawn(async move {
-        let reading =
-            cache.read(&name, &head, (range, Begun::Fetch(fetches)), keeping, Box::new(consumer));
+        let reading = cache.read(
+            &name,
+            &head,
+            (range, InitialFetch::Started(fetches)),
+            keeping,
+            Box::new(consumer),
+        );
         match drop_after {
             Some(patience) => drop(within(&clock, patience, reading).await),
             None => reading.await,

@@ -10,9 +10,9 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes as Frame;
 use zonal_base::{Blocks, Bytes, Checksum, Nanos, PoolClass, RangeSpec, Ticket, index};
 use zonal_cache::{
-    Begun, Cache, Consumer, Fetch, Fetched, Freshness, Gone, Head, HeadSource, InvalidationTarget,
-    ObjectName, OriginFault, OriginHead, PendingInvalidations, Piece, Ports, ReadError, ReadHints,
-    RetentionClass, Settings, StreamId,
+    Cache, Consumer, Fetch, Fetched, Freshness, Gone, Head, HeadSource, InitialFetch,
+    InvalidationTarget, ObjectName, OriginFault, OriginHead, PendingInvalidations, Piece, Ports,
+    ReadError, ReadHints, RetentionClass, Settings, StreamId,
 };
 use zonal_device::ram::{RamDevice, RamOptions};
 use zonal_device::{DeviceKind, Geometry, ZonedDevice};
@@ -266,7 +266,7 @@ impl Rig {
                 rank: SampleRank::of(0),
             };
             cache
-                .read(&object, &head, (0..OBJECT_BYTES, Begun::Nothing), keeping, Box::new(tap))
+                .read(&object, &head, (0..OBJECT_BYTES, InitialFetch::None), keeping, Box::new(tap))
                 .await;
         });
         reader

@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use zonal_base::{BLOCK_BYTES, Nanos, Rng, Tag, index, mix64};
 use zonal_cache::{
-    Begun, Cache, Consumer, Freshness, Gone, HeadSource, ObjectName, Opened, Piece, ReadHints,
-    RetentionClass, STRIPE,
+    Cache, Consumer, Freshness, Gone, HeadSource, InitialFetch, ObjectName, Opened, Piece,
+    ReadHints, RetentionClass, STRIPE,
 };
 use zonal_policy::SampleRank;
 use zonal_runtime::{Clock, Executor};
@@ -214,7 +214,7 @@ impl Readers {
             let (readers, seen) = (self.clone(), seen.clone());
             let size = opened.head.size;
             let want = Want { readers, seen, object, size, at: rest.start };
-            let range = (rest.start..end, Begun::Nothing);
+            let range = (rest.start..end, InitialFetch::None);
             cache.read(name, &opened.head, range, keeping, Box::new(want)).await;
             (rest.start, stripes) = (end, stripes + 1);
         }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_MATCH, RANGE};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_MATCH, RANGE};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use zonal_s3::range::{digits, parse_content_range};
 
@@ -92,11 +92,9 @@ pub(crate) fn check<B>(
         let what = format!("Content-Length {length} for a range of {bytes} bytes");
         return Err(OriginError::invalid_response(what));
     }
-    // In HTTP, "identity" means no encoding.
-    let content_encoding = text(headers, CONTENT_ENCODING).filter(|how| how != "identity");
-    Ok(RangeHead { bytes, etag, object_size, content_encoding })
+    Ok(RangeHead { bytes, etag, object_size })
 }
 
-pub(super) fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<String> {
+pub(crate) fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }

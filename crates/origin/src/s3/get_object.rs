@@ -53,12 +53,13 @@ impl S3Origin {
             response => response?,
         };
         check_version(object.version.as_deref(), response.headers())?;
+        // Before the length is looked at: Google sends such an object without one.
+        check_stored_encoding(response.headers())?;
         let (parts, body) = response.into_parts();
         let Some(described) = describe(&parts, range, if_match)? else {
             drop((body, permit));
             return self.of_told_size(object, range, if_match).await;
         };
-        check_stored_encoding(&parts.headers)?;
         if described.head.etag.is_none() && self.is_in_doubt(&object.bucket, &object.key) {
             self.must_be_a_bucket(&object.bucket).await?;
         }

@@ -145,6 +145,12 @@ async fn an_object_that_google_decompresses_is_refused_in_words() {
     let (seen, _) = read([with_body("200 OK", stored, "0123")], RangeSpec::Whole).await;
     let text = seen.unwrap_err().to_string();
     assert!(text.contains("gcs:"), "{text}");
+    // Google sends the object in chunks, without a length.
+    let chunked = format!("{stored}Transfer-Encoding: chunked\r\n");
+    let chunked = answer("200 OK", &chunked, "4\r\n0123\r\n0\r\n\r\n");
+    let (seen, server) = read([chunked], RangeSpec::Whole).await;
+    assert!(seen.unwrap_err().to_string().contains("gcs:"));
+    assert_eq!(server.requests().len(), 1);
     let stored = format!("{stored}Content-Encoding: gzip\r\n");
     let (seen, _) = read([with_body("200 OK", &stored, "0123")], RangeSpec::Whole).await;
     assert_eq!(seen.unwrap().2, b"0123");
