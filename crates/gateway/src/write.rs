@@ -65,7 +65,7 @@ const FRAMES_MAX: usize = 1;
 const REMOVALS_AT_ONCE: usize = 64;
 
 type Frames = mpsc::Sender<Result<Frame<Bytes>, BodyAborted>>;
-type InitialFetch = (response::Parts, Source);
+type Begun = (response::Parts, Source);
 
 /// Objects that a write changes. A write changes no bytes of an earlier version, and the version
 /// `null` is confirmed at each read, so only the versions that a request names are among them.
@@ -267,7 +267,7 @@ impl Write {
     async fn run(
         mut self,
         request: Request<BoxBody>,
-        begun: oneshot::Sender<Result<InitialFetch, S3Error>>,
+        begun: oneshot::Sender<Result<Begun, S3Error>>,
     ) {
         let (parts, body) = match self.gateway.origins().forward(request).await {
             Ok(response) => response.into_parts(),
@@ -289,7 +289,7 @@ impl Write {
         }
     }
 
-    fn located(&self, mut parts: response::Parts, document: Bytes) -> InitialFetch {
+    fn located(&self, mut parts: response::Parts, document: Bytes) -> Begun {
         let document = match &self.location {
             Some(location) => relocated(document, location),
             None => document,
@@ -304,10 +304,10 @@ impl Write {
     /// unauthenticated client that the origin refused did not.
     async fn end(
         self,
-        answer: Result<InitialFetch, S3Error>,
-        begun: oneshot::Sender<Result<InitialFetch, S3Error>>,
+        answer: Result<Begun, S3Error>,
+        begun: oneshot::Sender<Result<Begun, S3Error>>,
     ) {
-        let is_refusal = |(parts, _): &InitialFetch| parts.status.is_client_error();
+        let is_refusal = |(parts, _): &Begun| parts.status.is_client_error();
         let may_have_happened = self.is_judged || !answer.as_ref().is_ok_and(is_refusal);
         let removed = match may_have_happened {
             true => forget(&self.gateway, &self.changes).await,

@@ -372,7 +372,7 @@ async fn the_end_of_a_slow_answer_to_a_write_comes_after_the_removal() {
 
 #[tokio::test]
 async fn a_write_whose_answer_breaks_off_is_not_acknowledged_but_removed() {
-    let text = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n<InitialFetch>";
+    let text = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n<Begun>";
     let origin = scripted(move |_| send(text)).await;
     let world = World::over_origin(origin, Freshness::Immutable).await;
     let mut connection = Connection::open(world.address).await;

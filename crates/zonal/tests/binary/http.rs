@@ -31,12 +31,12 @@ impl Response {
 }
 
 /// A response whose body has not been read.
-pub(crate) struct InitialFetch {
+pub(crate) struct Begun {
     head: Response,
     rest: BufReader<TcpStream>,
 }
 
-impl InitialFetch {
+impl Begun {
     pub(crate) fn status(&self) -> u16 {
         self.head.status
     }
@@ -73,7 +73,7 @@ fn read_chunks(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
 }
 
 /// Sends a request and reads the head of the response. A response to HEAD has no body to finish.
-fn begin(address: SocketAddr, head: &str, body: &[u8]) -> io::Result<InitialFetch> {
+fn begin(address: SocketAddr, head: &str, body: &[u8]) -> io::Result<Begun> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(head.as_bytes())?;
@@ -90,7 +90,7 @@ fn begin(address: SocketAddr, head: &str, body: &[u8]) -> io::Result<InitialFetc
         let Some((name, value)) = line.trim_end().split_once(':') else { break };
         headers.push((name.to_owned(), value.trim().to_owned()));
     }
-    Ok(InitialFetch { head: Response { status, headers, body: Vec::new() }, rest })
+    Ok(Begun { head: Response { status, headers, body: Vec::new() }, rest })
 }
 
 /// Sends a request head verbatim, without a body.
@@ -159,7 +159,7 @@ impl S3 {
     }
 
     /// GET that returns once the head of the response has arrived.
-    pub(crate) fn begin_get(&self, path: &str) -> io::Result<InitialFetch> {
+    pub(crate) fn begin_get(&self, path: &str) -> io::Result<Begun> {
         begin(self.endpoint, &self.head(Method::GET, path, 0, EMPTY_SHA256), &[])
     }
 
