@@ -270,8 +270,16 @@ impl Zonal {
     pub(crate) fn await_metric(&self, start: &str, value: u64) {
         let begin = Instant::now();
         while self.metric(start) != value {
-            assert!(begin.elapsed() < PATIENCE, "{start} is {}", self.metric(start));
+            assert!(begin.elapsed() < PATIENCE, "{start} is not {value}:\n{}", self.state());
         }
+    }
+
+    /// What a failed wait shows: the counters that are not 0, and the log.
+    fn state(&self) -> String {
+        let metrics = http::get(self.admin, "/metrics").unwrap().text();
+        let is_shown = |line: &&str| !line.starts_with('#') && !line.ends_with(" 0");
+        let counters: Vec<&str> = metrics.lines().filter(is_shown).collect();
+        format!("{}\n{}", counters.join("\n"), self.log())
     }
 
     /// Reads an object until all of it is cached. A disk slower than the origin may refuse some of
