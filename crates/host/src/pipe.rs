@@ -8,9 +8,12 @@ use std::task::{Context, Poll};
 use atomic_waker::AtomicWaker;
 use zonal_cache::{Consumer, Gone, Piece};
 
-/// Capacity of the pipe, in pieces. With the piece being sent and the one being read by the engine,
-/// a slow client holds four. Between two stripes of a long read, the next stripe's pipe holds two
-/// more.
+/// Capacity of the pipe, in pieces of data. With the piece being sent and the one being read by the
+/// engine, a slow client holds four. Between two stripes of a long read, the next stripe's pipe
+/// holds two more.
+///
+/// A start and an end hold no memory and do not count. So the engine need not wait for the reader
+/// of a single piece, and the reader need not wake the engine.
 const PIECES_MAX: usize = 2;
 
 #[derive(Default)]
@@ -22,6 +25,7 @@ struct PipeState {
 
 #[derive(Default)]
 struct Queue {
+    /// At most [`PIECES_MAX`] of data, a start and an end.
     pieces: VecDeque<Piece>,
     reader_gone: bool,
     writer_gone: bool,
@@ -45,11 +49,17 @@ impl PipeState {
     }
 }
 
+impl Queue {
+    fn data_count(&self) -> usize {
+        self.pieces.iter().filter(|piece| matches!(piece, Piece::Data(_))).count()
+    }
+}
+
 impl Consumer for PipeWriter {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         let look = |queue: &mut Queue| match queue {
             Queue { reader_gone: true, .. } => Poll::Ready(Err(Gone)),
-            Queue { pieces, .. } if pieces.len() < PIECES_MAX => Poll::Ready(Ok(())),
+            queue if queue.data_count() < PIECES_MAX => Poll::Ready(Ok(())),
             _ => Poll::Pending,
         };
         let first = self.0.with(look);
@@ -112,5 +122,73 @@ impl Drop for PipeReader {
         });
         drop(left);
         self.0.writer.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Wake, Waker};
+
+    use bytes::Bytes;
+
+    use super::*;
+
+    /// Counts its wake-ups.
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn send(to: &mut PipeWriter, piece: Piece, engine: &Arc<Wakes>) -> bool {
+        let waker = Waker::from(engine.clone());
+        let is_ready = to.poll_ready(&mut Context::from_waker(&waker)).is_ready();
+        if is_ready {
+            to.accept(piece);
+        }
+        is_ready
+    }
+
+    const START: Piece = Piece::Start { all_cached: true, all_on_flash: true };
+    const DATA: Piece = Piece::Data(Bytes::from_static(b"piece"));
+
+    #[test]
+    fn a_response_of_one_piece_wakes_its_reader_once_and_its_engine_never() {
+        let ((mut to, mut from), engine, client) =
+            (pipe(), Arc::<Wakes>::default(), Arc::<Wakes>::default());
+        let waker = Waker::from(client.clone());
+        let mut cx = Context::from_waker(&waker);
+        assert!(from.poll_next(&mut cx).is_pending());
+        for piece in [START, DATA, Piece::End] {
+            assert!(send(&mut to, piece, &engine));
+        }
+        drop(to);
+        assert_eq!(client.0.load(Ordering::Relaxed), 1);
+        for _ in 0..3 {
+            assert!(from.poll_next(&mut cx).is_ready());
+        }
+        drop(from);
+        assert_eq!(engine.0.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn two_pieces_of_data_fill_the_pipe_and_each_one_taken_makes_room() {
+        let ((mut to, mut from), engine) = (pipe(), Arc::<Wakes>::default());
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(send(&mut to, START, &engine));
+        assert!(send(&mut to, DATA, &engine));
+        assert!(send(&mut to, DATA, &engine));
+        assert!(!send(&mut to, DATA, &engine));
+        assert!(matches!(from.poll_next(&mut cx), Poll::Ready(Some(Piece::Start { .. }))));
+        assert!(matches!(from.poll_next(&mut cx), Poll::Ready(Some(Piece::Data(_)))));
+        assert_ne!(engine.0.load(Ordering::Relaxed), 0);
+        assert!(send(&mut to, DATA, &engine));
+        assert!(!send(&mut to, Piece::End, &engine));
+        drop(from);
+        assert!(matches!(to.poll_ready(&mut cx), Poll::Ready(Err(Gone))));
     }
 }

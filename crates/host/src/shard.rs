@@ -1,11 +1,12 @@
 //! Shard thread: one tokio runtime that runs the engine. A new engine instance (`life`) starts each
 //! time the device joins.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
+use tokio::runtime::{Builder as RuntimeBuilder, LocalOptions};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::LocalSet;
 use zonal_cache::{ChunkRules, RecoveryStats};
 use zonal_hostdev::Drive;
 use zonal_zonelog::{Generations, Identity, OpenMode};
@@ -66,10 +67,18 @@ pub(crate) fn spawn(setup: ShardConfig) -> std::io::Result<JoinHandle<()>> {
     let ShardAddress { device, shard, .. } = setup.share.place;
     let name = format!("shard-{device}-{shard}");
     Builder::new().name(name).spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        match runtime {
-            Ok(runtime) => LocalSet::new().block_on(&runtime, run(setup)),
-            Err(error) => drop(setup.started.send(Err(StartError::Thread(error.to_string())))),
+        let mut runtime = RuntimeBuilder::new_current_thread();
+        let runtime = match runtime.enable_all().build_local(LocalOptions::default()) {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                return drop(setup.started.send(Err(StartError::Thread(error.to_string()))));
+            }
+        };
+        // A task like those of the connections: a request is passed on within one round of tasks.
+        // The runtime polls the sockets before each poll of the future that it blocks on.
+        let running = runtime.spawn_local(run(setup));
+        if let Err(error) = runtime.block_on(running) {
+            resume_unwind(error.into_panic());
         }
     })
 }

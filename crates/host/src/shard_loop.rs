@@ -4,7 +4,8 @@
 //! One iteration: set the clock, reap device completions, take requests, run ready tasks, submit
 //! queued device commands with one system call, start queued origin requests. When nothing
 //! happened, the task sleeps until a request, a completion or a deadline wakes it. It never
-//! busy-waits.
+//! busy-waits. Between two polls of the sockets, iterations take at most [`TURN`] and the last of
+//! them.
 
 use std::future::Future;
 use std::pin::pin;
@@ -30,7 +31,7 @@ use crate::request::{Rejoin, Request};
 use crate::shard::ShardAddress;
 use crate::{ReadError, ShardStats};
 
-/// Time budget of engine tasks in one iteration, before sockets are polled.
+/// Time budget of engine tasks before sockets are polled.
 const TURN: Nanos = Nanos::micros(250);
 
 /// Shortest time between two warnings of damaged records.
@@ -85,20 +86,28 @@ pub(crate) struct ShardLoop {
 
 impl ShardLoop {
     /// Runs the event loop until `done` returns a value.
+    ///
+    /// Iterations follow each other as long as there is work and time. Yielding after each one
+    /// would cost a system call, because the runtime polls the sockets before it continues here.
     pub(crate) async fn run_until<T>(&mut self, mut done: impl FnMut(&mut Self) -> Option<T>) -> T {
         std::future::poll_fn(|cx| {
-            // Register the waker before the last check, so that no event in between is lost.
-            self.executor.host_waker(cx.waker());
-            let moved = self.turn(cx);
-            if let Some(output) = done(self) {
-                return Poll::Ready(output);
+            let begun = self.clock.now();
+            loop {
+                // Register the waker before the last check, so that no event in between is lost.
+                self.executor.host_waker(cx.waker());
+                let moved = self.turn(cx);
+                if let Some(output) = done(self) {
+                    return Poll::Ready(output);
+                }
+                if !moved && !self.executor.has_ready() {
+                    return self.sleep(cx);
+                }
+                if TURN <= self.clock.now().since(begun) {
+                    // Other tasks and the sockets are next; there may be more work afterwards.
+                    let _ = pin!(yield_now()).poll(cx);
+                    return Poll::Pending;
+                }
             }
-            if moved || self.executor.has_ready() {
-                // Yield to sockets and continue afterwards: there may be more work.
-                let _ = pin!(yield_now()).poll(cx);
-                return Poll::Pending;
-            }
-            self.sleep(cx)
         })
         .await
     }
