@@ -72,6 +72,8 @@ pub struct NodeSettings {
     pub devices: Vec<DeviceSettings>,
     /// Chunk size rules by prefix. Other objects use the chunk size of each device.
     pub chunks: Arc<ChunkRules>,
+    /// Maximum prefetches in flight on all shards together.
+    pub prefetches: usize,
     /// Whether existing data on the devices are kept.
     pub mode: OpenMode,
 }
@@ -254,6 +256,8 @@ impl Node {
         let (mut threads, mut starting, mut spawned) = (Vec::new(), Vec::new(), Ok(()));
         let shards = shards_of(&devices)?;
         let generations: Vec<Generations> = Generations::of_node(shards.len()).collect();
+        let prefetches = settings.prefetches / shards.len();
+        let prefetches = u32::try_from(prefetches).unwrap_or(u32::MAX);
         let routes = Arc::<Routes>::default();
         let queues = shards.iter().map(|_| mpsc::channel::<Request>(REQUESTS_MAX));
         let (senders, queues): (Vec<_>, Vec<_>) = queues.unzip();
@@ -269,6 +273,7 @@ impl Node {
                 peers: Peers { shards: peers.clone(), routes: routes.clone(), own },
                 settings: devices[place.device].settings.clone(),
                 chunks: settings.chunks.clone(),
+                prefetches,
                 generations,
                 backend: backend.clone(),
                 standing: devices[place.device].standing.clone(),

@@ -37,6 +37,8 @@ pub(crate) struct ShardShared {
     pub(crate) settings: DeviceSettings,
     /// Chunk size rules at the start of the node.
     pub(crate) chunks: Arc<ChunkRules>,
+    /// Maximum prefetches in flight on this shard.
+    pub(crate) prefetches: u32,
     pub(crate) generations: Generations,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) standing: Arc<DeviceHealth>,

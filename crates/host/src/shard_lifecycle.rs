@@ -79,6 +79,7 @@ impl ShardLoop {
         settings.pinned_percent = share.settings.pinned_percent;
         settings.forgets_pins = share.settings.forgets_pins;
         settings.prefetch = share.settings.prefetch;
+        settings.prefetches = share.prefetches;
         let ports = Ports {
             device: Port::new(),
             origin: Port::new(),

@@ -85,8 +85,12 @@ async fn start(directory: &Path, store: &Arc<Store>, names: &[&str]) -> Result<N
         rejoin: PROBE_WINDOW,
     };
     let devices = names.iter().map(device).collect();
-    let settings =
-        NodeSettings { devices, chunks: Arc::new(ChunkRules::all(None)), mode: OpenMode::Recover };
+    let settings = NodeSettings {
+        devices,
+        chunks: Arc::new(ChunkRules::all(None)),
+        prefetches: 0,
+        mode: OpenMode::Recover,
+    };
     Node::start(&settings, store.clone(), None).await
 }
 

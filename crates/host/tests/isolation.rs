@@ -212,6 +212,7 @@ async fn start(directory: &Path, store: &Arc<Store>) -> Node {
     let settings = NodeSettings {
         devices: vec![device(0), device(1)],
         chunks: Arc::new(ChunkRules::all(None)),
+        prefetches: usize::MAX,
         mode: OpenMode::Recover,
     };
     Node::start(&settings, store.clone(), None).await.unwrap()

@@ -99,6 +99,7 @@ fn settings(path: &std::path::Path) -> NodeSettings {
             rejoin: zonal_host::PROBE_WINDOW,
         }],
         chunks: Arc::new(ChunkRules::all(None)),
+        prefetches: 0,
         mode: OpenMode::Recover,
     }
 }

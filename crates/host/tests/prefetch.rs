@@ -54,6 +54,9 @@ struct FarStore(Arc<Asked>);
 struct Asked {
     gets: AtomicU64,
     sent: AtomicU64,
+    /// Responses of which not all bytes were sent, and the most of them at a time.
+    in_flight: AtomicU64,
+    in_flight_max: AtomicU64,
     /// The next GET at or beyond this offset fails with `Busy`; 0: none.
     busy_from: AtomicU64,
 }
@@ -80,6 +83,8 @@ impl Backend for FarStore {
         }
         let head = OriginHead { size: OBJECT, etag: "\"v1\"".into(), ..OriginHead::default() };
         let range = range.in_object(OBJECT);
+        let in_flight = self.0.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
+        self.0.in_flight_max.fetch_max(in_flight, Ordering::Relaxed);
         let body = Box::new(Body { range: range.clone(), store: self.clone() });
         Box::pin(async move {
             tokio::time::sleep(DELAY).await;
@@ -91,6 +96,12 @@ impl Backend for FarStore {
 struct Body {
     range: Range<u64>,
     store: FarStore,
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        self.store.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl BodyStream for Body {
@@ -128,6 +139,10 @@ struct Counted {
 
 impl Far {
     async fn start(policy: &str, prefetch: Size) -> Self {
+        Self::start_with(policy, (prefetch, usize::MAX)).await
+    }
+
+    async fn start_with(policy: &str, (prefetch, prefetches): (Size, usize)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("device");
         let settings = NodeSettings {
@@ -145,6 +160,7 @@ impl Far {
                 rejoin: zonal_host::PROBE_WINDOW,
             }],
             chunks: Arc::new(ChunkRules::all(None)),
+            prefetches,
             mode: OpenMode::Recover,
         };
         let store = FarStore::default();
@@ -310,6 +326,22 @@ async fn an_origin_that_asks_to_be_left_alone_is_and_no_reader_sees_it() {
     assert_eq!(far.counted().await, Counted { scans: 1, ..Counted::default() });
     assert_eq!(far.at_rest().await, 20 * MIB);
     far.node.stop().await;
+}
+
+/// Prefetch leaves the origin's other slots to readers.
+#[tokio::test]
+async fn prefetches_of_all_shards_together_keep_to_their_limit() {
+    // The two shards share the limit: one prefetch each. One reader has one request of its own.
+    for (limit, in_flight_max) in [(3, 1 + 2), (1, 1)] {
+        let far = Far::start_with("zone-fifo", (Size::mib(8), limit)).await;
+        far.read_all(0..OBJECT.div_ceil(MIB)).await;
+        assert_eq!(far.at_rest().await, OBJECT);
+        let most = far.store.0.in_flight_max.load(Ordering::Relaxed);
+        assert!(most <= in_flight_max, "{most} at a time with {limit}");
+        let prefetched = far.counted().await.prefetched;
+        assert_eq!(0 < prefetched, 1 < limit, "{prefetched} bytes with {limit}");
+        far.node.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use http::{HeaderValue, Request, StatusCode};
 use http_body_util::BodyExt;
 use served::{Served, Speaks};
 use zonal_origin::conformance::{Subject, lists, reads, refusals_to_write};
-use zonal_origin::{ObjectName, Origin, OriginError, OriginLimits};
+use zonal_origin::{ObjectName, Origin, OriginError, OriginLimits, RangeSpec};
 use zonal_s3::full_body;
 
 use super::{Azure, AzureKeys, Gcs, GcsKeys, Web};
@@ -79,6 +79,59 @@ async fn every_kind_keeps_what_every_origin_promises_and_a_web_server_all_but_li
         }
         refusals_to_write(&subject).await;
         assert!(origin.probe().await.is_ok(), "{speaks:?}");
+    }
+}
+
+/// Requests of first reads, the table of docs/origins.md.
+#[tokio::test]
+async fn a_first_read_is_one_request_at_every_kind() {
+    let ranges = [
+        ("a", RangeSpec::Whole, Some("0123456789")),
+        ("a", RangeSpec::Int(2..6), Some("2345")),
+        ("a", RangeSpec::Int(2..u64::MAX), Some("23456789")),
+        ("empty", RangeSpec::Whole, Some("")),
+        ("missing", RangeSpec::Whole, None),
+        ("a", RangeSpec::Suffix(3), Some("789")),
+    ];
+    for (speaks, open) in KINDS {
+        let served = Served::start(speaks).await;
+        served.put("a", b"0123456789");
+        served.put("empty", b"");
+        let origin = open(&served, limits());
+        for (key, range, content) in &ranges {
+            let before = served.asked();
+            let response = origin.get_object(&object(key), range, None).await;
+            match content {
+                Some(content) => {
+                    let (mut body, mut bytes) = (response.unwrap().body, Vec::new());
+                    while let Some(piece) = body.next().await {
+                        bytes.extend_from_slice(&piece.unwrap());
+                    }
+                    assert_eq!(bytes, content.as_bytes(), "{speaks:?}: {range:?} of {key}");
+                }
+                None => assert!(matches!(response, Err(OriginError::NotFound(_))), "{speaks:?}"),
+            }
+            // Azure has no ranges that count from the end: a HEAD brings the size.
+            let is_counted_back = matches!(range, RangeSpec::Suffix(_)) && speaks == Speaks::Azure;
+            let expected = if is_counted_back { 2 } else { 1 };
+            assert_eq!(served.asked() - before, expected, "{speaks:?}: {range:?} of {key}");
+        }
+    }
+}
+
+/// A web server that ignores ranges sends the whole object, from which the bytes are taken. The
+/// first request is lost, because the library takes the response for an error.
+#[tokio::test]
+async fn a_first_read_of_a_server_that_ignores_ranges_is_two_requests() {
+    let mut served = Served::start(Speaks::Http).await;
+    served.put("a", b"0123456789");
+    served.ignores_ranges();
+    let origin = web(&served, limits());
+    for range in [RangeSpec::Int(2..6), RangeSpec::Suffix(3)] {
+        let before = served.asked();
+        let response = origin.get_object(&object("a"), &range, None).await.unwrap();
+        assert_eq!((response.range, response.head.size), (0..10, 10), "{range:?}");
+        assert_eq!(served.asked() - before, 2, "{range:?}");
     }
 }
 

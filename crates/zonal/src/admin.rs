@@ -85,6 +85,8 @@ pub(crate) struct Observed {
     pub(crate) origins: Arc<Origins>,
     /// The file of objects and prefixes that the operator has pinned.
     pub(crate) pins: Arc<PinsFile>,
+    /// Origin requests of a warm-up at a time.
+    pub(crate) background_reads: usize,
     /// Device specs as configured, in the order of the configuration.
     pub(crate) devices: Vec<String>,
 }

@@ -256,6 +256,13 @@ impl Config {
         Self::of(flags, &|name| std::env::var(name).ok())
     }
 
+    /// Origin reads of prefetch, and as many of a warm-up, that may be in flight: a quarter of the
+    /// limit of the origin with the lowest. At least half of the slots are left to clients.
+    pub(crate) fn background_reads(&self) -> usize {
+        let limits = self.origins.iter().map(|origin| origin.limits.concurrent_reads);
+        limits.min().unwrap_or_default() / 4
+    }
+
     fn of(flags: &Flags, variable: check::Variables<'_>) -> Result<Self, ConfigError> {
         checked(flags, |all| check::check(all, variable))
     }

@@ -121,6 +121,7 @@ impl World {
                 rejoin: zonal_host::PROBE_WINDOW,
             }],
             chunks: Arc::new(ChunkRules::all(None)),
+            prefetches: 0,
             mode: OpenMode::Recover,
         };
         let backend = Arc::new(OriginBackend::new(origins.clone()));

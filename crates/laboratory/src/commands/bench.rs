@@ -134,6 +134,7 @@ fn node_settings(args: &Args) -> NodeSettings {
             rejoin: zonal_host::PROBE_WINDOW,
         }],
         chunks: Arc::new(ChunkRules::all(None)),
+        prefetches: 0,
         mode: if args.format { OpenMode::Format } else { OpenMode::Recover },
     }
 }

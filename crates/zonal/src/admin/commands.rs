@@ -106,7 +106,8 @@ impl Admin {
         let room = object_list::OBJECTS_MAX - list.len();
         let names = ListedObjects::new(node.origins.clone(), list, room);
         let (report, lines) = mpsc::channel(report::LINES_MAX);
-        let warmer = Warmer::new(node.client.clone(), gateway.runtime_config());
+        let of = (node.client.clone(), gateway.runtime_config());
+        let warmer = Warmer::new(of, node.background_reads);
         tokio::spawn(contained(warmer.warm(names, report, self.phase.clone(), place)));
         Ok(streamed(lines))
     }

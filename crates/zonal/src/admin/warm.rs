@@ -30,8 +30,11 @@ use super::report::{is_serving, tell};
 use crate::reports::Listed;
 use crate::warming::{WarmLine, WarmResult, WarmTotals};
 
-/// Objects fetched concurrently.
+/// Limit of objects fetched concurrently, however many the origin would take.
 const FETCHING_MAX: usize = 8;
+
+/// Origin requests of one object at a time: of two stripes, while one ends and the next begins.
+const REQUESTS_OF_OBJECT: usize = 2;
 
 /// Objects in progress: being fetched, or on their way to flash, which takes up to 0.2 s. 256: more
 /// than a thousand small objects a second.
@@ -126,8 +129,13 @@ impl Drop for InProgress {
 }
 
 impl Warmer {
-    pub(super) fn new(client: Client, runtime_config: Arc<RuntimeConfig>) -> Arc<Self> {
-        Arc::new(Self { client, runtime_config, fetching: Semaphore::new(FETCHING_MAX) })
+    /// A warmer that has at most `requests_max` origin requests in flight, or those of one object.
+    pub(super) fn new(
+        (client, runtime_config): (Client, Arc<RuntimeConfig>),
+        requests_max: usize,
+    ) -> Arc<Self> {
+        let fetching = (requests_max / REQUESTS_OF_OBJECT).clamp(1, FETCHING_MAX);
+        Arc::new(Self { client, runtime_config, fetching: Semaphore::new(fetching) })
     }
 
     /// Runs until the list is done. It stops early, and the report lacks its totals, if the client

@@ -205,6 +205,7 @@ fn format(spec: &DeviceSpec, shards: Option<usize>) -> Result<(), Failure> {
     let settings = NodeSettings {
         devices: vec![device],
         chunks: Arc::new(ChunkRules::all(None)),
+        prefetches: 0,
         mode: OpenMode::Format,
     };
     let runtime = super::runtime()?;

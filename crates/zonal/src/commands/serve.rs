@@ -119,6 +119,7 @@ async fn serve(
         front: front.clone(),
         origins: origins.clone(),
         pins: pins.clone(),
+        background_reads: config.background_reads(),
         devices: found.devices.iter().map(|of| of.spec.to_string()).collect(),
     });
     phase.send_replace(Phase::Serving);
@@ -209,7 +210,8 @@ async fn start(
     let runtime_config = reload::runtime_config(config, own_keys.as_ref());
     let (front, listening) = Frontend::new(endpoint, (gateway, runtime_config), origins.clone());
     let (devices, chunks) = (devices.clone(), config.chunks.clone());
-    let settings = NodeSettings { devices, chunks, mode: OpenMode::Recover };
+    let prefetches = config.background_reads();
+    let settings = NodeSettings { devices, chunks, prefetches, mode: OpenMode::Recover };
     let backend = Arc::new(OriginBackend::new(origins.clone()));
     let node = Node::start(&settings, backend, Some(front.on_each_shard())).await?;
     if let Err(failure) = listening.everywhere(node.client().shard_count()).await {

@@ -1,13 +1,18 @@
 //! Tests of `zonal cache warm` with a running server.
 
 use std::fs;
-use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Output;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::harness::{TestFolder, Zonal, check_failure, folder, noise};
+use crate::harness::{
+    ACCESS_KEY, DEVICE, PATIENCE, SECRET_KEY, TestFolder, Zonal, check_failure, folder, noise,
+};
 use crate::http;
 
 fn warm(place: &TestFolder, zonal: &Zonal, words: &[&str]) -> Output {
@@ -202,5 +207,89 @@ fn the_admin_endpoint_bounds_lists_and_warms_one_at_once() {
     while post("", b"bucket/a\n").0 == 409 {}
     let (status, report) = post("", b"bucket/a\n");
     assert_eq!((status, report.lines().count()), (200, 2), "{report}");
+    zonal.stop();
+}
+
+/// An S3 origin that answers a GET of an object `held-...` only when it is released.
+#[derive(Clone, Default)]
+struct HoldingOrigin(Arc<(Mutex<Held>, Condvar)>);
+
+#[derive(Default)]
+struct Held {
+    is_released: bool,
+    /// GETs that wait.
+    gets: u32,
+}
+
+impl HoldingOrigin {
+    fn start() -> (Self, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (origin, address) = (Self::default(), listener.local_addr().unwrap());
+        let answering = origin.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, answering) = (stream.unwrap(), answering.clone());
+                thread::spawn(move || answering.answer(stream));
+            }
+        });
+        (origin, address)
+    }
+
+    fn held(&self) -> u32 {
+        self.0.0.lock().unwrap().gets
+    }
+
+    fn release(&self) {
+        self.0.0.lock().unwrap().is_released = true;
+        self.0.1.notify_all();
+    }
+
+    fn answer(&self, mut stream: TcpStream) {
+        let mut head = [0; 4096];
+        let Ok(bytes) = stream.read(&mut head) else { return };
+        let head = &head[..bytes];
+        if head.starts_with(b"GET /bucket/held-") {
+            let (held, changed) = &*self.0;
+            let mut held = held.lock().unwrap();
+            held.gets += 1;
+            drop(changed.wait_while(held, |held| !held.is_released).unwrap());
+        }
+        let body = if head.starts_with(b"HEAD") { "" } else { "hello" };
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\netag: \"v\"\r\nconnection: close\r\ncontent-length: 5\r\n\r\n{body}"
+        );
+        // A client that did not wait has closed the connection.
+        let _ = stream.write_all(answer.as_bytes());
+    }
+}
+
+/// A warm-up leaves at least half of the origin's slots to clients.
+#[test]
+fn a_warm_up_of_a_slow_origin_lets_clients_pass() {
+    let place = TestFolder::new();
+    let (origin, address) = HoldingOrigin::start();
+    let spec = format!("s3:http://{address}?region=us-east-1");
+    let words = ["--device", DEVICE, "--origin", &spec, "--access-key", ACCESS_KEY];
+    let keys = ["--secret-key", SECRET_KEY, "--origin-access-key", "AK"];
+    let more = ["--origin-secret-key", "SK", "--origin-reads", "4"];
+    let zonal = Zonal::start(place.path(), &[&words[..], &keys, &more].concat());
+
+    let objects: Vec<String> = (0..20).map(|number| format!("bucket/held-{number}")).collect();
+    let list: Vec<&str> = objects.iter().map(String::as_str).collect();
+    thread::scope(|scope| {
+        let warming = scope.spawn(|| warm(&place, &zonal, &list));
+        let begin = Instant::now();
+        while origin.held() == 0 {
+            assert!(begin.elapsed() < PATIENCE, "{}", zonal.log());
+        }
+        for number in 0..20 {
+            let answer = zonal.s3().get(&format!("/bucket/live-{number}")).unwrap();
+            assert_eq!((answer.status, answer.text().as_str()), (200, "hello"));
+        }
+        assert!(origin.held() <= 2, "{} requests of the warm-up", origin.held());
+        origin.release();
+        let output = warming.join().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    });
     zonal.stop();
 }
