@@ -4,8 +4,7 @@
 //! One iteration: set the clock, reap device completions, take requests, run ready tasks, submit
 //! queued device commands with one system call, start queued origin requests. When nothing
 //! happened, the task sleeps until a request, a completion or a deadline wakes it. It never
-//! busy-waits. Between two polls of the sockets, iterations take at most [`TURN`] and the last of
-//! them.
+//! busy-waits. No iteration begins later than [`TURN`] after the last poll of the sockets.
 
 use std::future::Future;
 use std::pin::pin;
