@@ -49,8 +49,6 @@ pub struct Settings {
     pub forgets_pins: bool,
     /// Maximum prefetch window of a sequential reader, in bytes. 0 turns prefetch off.
     pub prefetch: Bytes,
-    /// Maximum prefetches in flight. The other slots for origin requests are for readers.
-    pub prefetches: u32,
     /// Settings of the log.
     pub log: zonal_zonelog::Settings,
     /// A bug that the simulator must find.
@@ -79,7 +77,6 @@ impl Settings {
             pinned_percent: 0,
             forgets_pins: false,
             prefetch: Bytes(0),
-            prefetches: u32::MAX,
             log: zonal_zonelog::Settings::for_device(geometry),
             #[cfg(feature = "planted-bugs")]
             planted: None,

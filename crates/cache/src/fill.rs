@@ -31,6 +31,7 @@ use crate::fetch::{FetchState, FillPiece};
 use crate::mutation::Mutation;
 use crate::object::{ObjectKey, VersionKey};
 use crate::pins::ReadHints;
+use crate::prefetch_slots::PrefetchSlot;
 use crate::{Fetch, Fetched, Head, ObjectName, OriginFault, ReadError, StreamId};
 
 /// Requests for the rest of one fetch after its body broke off: 16, so that an origin that breaks off
@@ -102,11 +103,11 @@ impl Inner {
         of: (ObjectName, Arc<Head>),
         keys: (ObjectKey, VersionKey),
         run: &Range<u64>,
-        wasted: Wasted,
+        (wasted, slot): (Wasted, PrefetchSlot),
     ) {
         let bytes = self.bytes_of(&of.1, run);
         self.prefetched.note_begun(bytes.end - bytes.start);
-        let fill = self.fill(of, keys, run, Some(wasted));
+        let fill = Fill { slot: Some(slot), ..self.fill(of, keys, run, Some(wasted)) };
         self.start(fill, None);
     }
 
@@ -130,7 +131,8 @@ impl Inner {
         let table = pieces.iter().map(|piece| (piece.key, piece.clone()));
         self.filling.borrow_mut().extend(table);
         let timer = self.ports.clock.sleep_until(Nanos(0));
-        Fill { inner: self.clone(), object, pieces, fetch, timer, resumes: 0, deserted_until: None }
+        let (inner, slot, deserted_until) = (self.clone(), None, None);
+        Fill { inner, object, pieces, fetch, slot, timer, resumes: 0, deserted_until }
     }
 
     /// Starts a fetch: from `body`, or with a request of its own.
@@ -163,6 +165,8 @@ pub(crate) struct Fill {
     /// Pieces that are not complete yet, in order.
     pieces: VecDeque<Rc<FillPiece>>,
     fetch: Rc<FetchState>,
+    /// Slot of a prefetch.
+    slot: Option<PrefetchSlot>,
     /// Timer of the stall limit. It may fire early and is set again then.
     timer: Sleep,
     /// How often the rest was requested again.
@@ -210,6 +214,7 @@ impl Fill {
             self.give_up(ended);
         }
         body.close().await;
+        drop(self.slot);
     }
 
     /// Fails the incomplete pieces and removes them from the table, so that later readers fetch

@@ -12,7 +12,7 @@ use zonal_device::{Command, Completion};
 use zonal_runtime::{Buffers, Clock, Port, Spawner};
 use zonal_zonelog::Generations;
 
-use crate::{Head, ObjectName};
+use crate::{Head, ObjectName, PrefetchSlots};
 
 /// All contact of one cache shard with the outside world.
 #[derive(Clone)]
@@ -31,6 +31,8 @@ pub struct Ports {
     pub checksum: Checksum,
     /// Generation numbers, one sequence for the records of all logs of the node.
     pub generations: Generations,
+    /// Limit of prefetches in flight, shared by all shards of the node.
+    pub prefetch_slots: PrefetchSlots,
 }
 
 /// ID of a response body that the origin is sending.

@@ -38,8 +38,8 @@ pub const fn prefetch_window(window: Bytes, memory: Bytes) -> Bytes {
     if window.0 < most { window } else { Bytes(most) }
 }
 
-/// Limit of prefetches in flight, whatever the settings allow: 8. An object store answers that many
-/// requests of one client without slowing each down.
+/// Limit of prefetches in flight of one shard, beside the slots of the node: 8. An object store
+/// answers that many requests of one client without slowing each down.
 const FETCHES_MAX: u32 = 8;
 
 /// Time limit of an unread piece: 30 s, long enough for a reader that looks at 16 MiB for half a
@@ -186,8 +186,9 @@ impl Cache {
             if until == next {
                 return;
             }
+            let Some(slot) = inner.ports.prefetch_slots.take() else { return };
             let of = (object.clone(), head.clone());
-            inner.start_prefetch(of, keys, &(next..until), wasted.clone());
+            inner.start_prefetch(of, keys, &(next..until), (wasted.clone(), slot));
             next = until;
         }
     }
@@ -210,7 +211,7 @@ impl Inner {
     fn may_prefetch(&self, piece: u64) -> bool {
         let Prefetched { paused_until, fetches, .. } = &self.prefetched;
         paused_until.get() <= self.now()
-            && fetches.get() < self.settings.prefetches.min(FETCHES_MAX)
+            && fetches.get() < FETCHES_MAX
             && !self.log.is_gone()
             && !self.is_memory_short(piece)
     }

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zonal_base::{Bytes, Nanos};
-use zonal_cache::{ChunkRules, RecoveryStats};
+use zonal_cache::{ChunkRules, PrefetchSlots, RecoveryStats};
 use zonal_device::DeviceKind;
 use zonal_hostdev::{DeviceSpec, Drive};
 use zonal_zonelog::{Generations, Identity, OpenMode};
@@ -256,8 +256,7 @@ impl Node {
         let (mut threads, mut starting, mut spawned) = (Vec::new(), Vec::new(), Ok(()));
         let shards = shards_of(&devices)?;
         let generations: Vec<Generations> = Generations::of_node(shards.len()).collect();
-        let prefetches = settings.prefetches / shards.len();
-        let prefetches = u32::try_from(prefetches).unwrap_or(u32::MAX);
+        let prefetch_slots = PrefetchSlots::new(settings.prefetches);
         let routes = Arc::<Routes>::default();
         let queues = shards.iter().map(|_| mpsc::channel::<Request>(REQUESTS_MAX));
         let (senders, queues): (Vec<_>, Vec<_>) = queues.unzip();
@@ -273,7 +272,7 @@ impl Node {
                 peers: Peers { shards: peers.clone(), routes: routes.clone(), own },
                 settings: devices[place.device].settings.clone(),
                 chunks: settings.chunks.clone(),
-                prefetches,
+                prefetch_slots: prefetch_slots.clone(),
                 generations,
                 backend: backend.clone(),
                 standing: devices[place.device].standing.clone(),

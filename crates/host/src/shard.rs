@@ -7,7 +7,7 @@ use std::thread::{Builder, JoinHandle};
 
 use tokio::runtime::{Builder as RuntimeBuilder, LocalOptions};
 use tokio::sync::{mpsc, oneshot};
-use zonal_cache::{ChunkRules, RecoveryStats};
+use zonal_cache::{ChunkRules, PrefetchSlots, RecoveryStats};
 use zonal_hostdev::Drive;
 use zonal_zonelog::{Generations, Identity, OpenMode};
 
@@ -37,8 +37,7 @@ pub(crate) struct ShardShared {
     pub(crate) settings: DeviceSettings,
     /// Chunk size rules at the start of the node.
     pub(crate) chunks: Arc<ChunkRules>,
-    /// Maximum prefetches in flight on this shard.
-    pub(crate) prefetches: u32,
+    pub(crate) prefetch_slots: PrefetchSlots,
     pub(crate) generations: Generations,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) standing: Arc<DeviceHealth>,

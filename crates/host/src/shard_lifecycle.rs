@@ -79,7 +79,6 @@ impl ShardLoop {
         settings.pinned_percent = share.settings.pinned_percent;
         settings.forgets_pins = share.settings.forgets_pins;
         settings.prefetch = share.settings.prefetch;
-        settings.prefetches = share.prefetches;
         let ports = Ports {
             device: Port::new(),
             origin: Port::new(),
@@ -88,6 +87,7 @@ impl ShardLoop {
             buffers,
             checksum: CHECKSUM,
             generations: share.generations.clone(),
+            prefetch_slots: share.prefetch_slots.clone(),
         };
         let rules = share.settings.policy.rules(&settings.layout(&geometry), share.settings.dram);
         let event_loop = Self {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use zonal_base::{Blocks, Nanos, PoolClass, Rng, Ticket, mix64};
-use zonal_cache::{Fetch, Fetched, Ports};
+use zonal_cache::{Fetch, Fetched, Ports, PrefetchSlots};
 use zonal_device::ram::Crash;
 use zonal_device::{Command, Completion, DeadlineDevice, DeviceError, ZonedDevice};
 use zonal_runtime::{Buffers, Executor, Port};
@@ -110,6 +110,7 @@ impl World {
             buffers: Buffers::new(executor.spawner(), &classes),
             checksum: CHECKSUM,
             generations: Generations::default(),
+            prefetch_slots: PrefetchSlots::new(usize::MAX),
         };
         Self {
             executor,

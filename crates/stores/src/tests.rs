@@ -135,6 +135,17 @@ async fn a_first_read_of_a_server_that_ignores_ranges_is_two_requests() {
     }
 }
 
+/// Web servers redirect the name of a folder to the same name with a slash.
+#[tokio::test]
+async fn a_first_read_of_the_name_of_a_folder_is_one_request() {
+    let served = Served::start(Speaks::Http).await;
+    served.redirects_to("/b/folder/");
+    let origin = web(&served, limits());
+    let response = origin.get_object(&object("folder"), &RangeSpec::Whole, None).await;
+    assert!(matches!(response, Err(OriginError::NotFound(_))), "{response:?}");
+    assert_eq!(served.asked(), 1);
+}
+
 #[tokio::test]
 async fn who_wants_the_list_of_a_web_server_is_told_what_to_do() {
     let served = Served::start(Speaks::Http).await;

@@ -12,7 +12,7 @@ use zonal_base::{Blocks, Bytes, Checksum, Nanos, PoolClass, RangeSpec, Ticket, i
 use zonal_cache::{
     Cache, Consumer, Fetch, Fetched, Freshness, Gone, Head, HeadSource, InitialFetch,
     InvalidationTarget, ObjectName, OriginFault, OriginHead, PendingInvalidations, Piece, Ports,
-    ReadError, ReadHints, RetentionClass, Settings, StreamId,
+    PrefetchSlots, ReadError, ReadHints, RetentionClass, Settings, StreamId,
 };
 use zonal_device::ram::{RamDevice, RamOptions};
 use zonal_device::{DeviceKind, Geometry, ZonedDevice};
@@ -201,6 +201,7 @@ impl Rig {
             buffers: Buffers::new(executor.spawner(), &classes),
             checksum: CRC,
             generations: Generations::default(),
+            prefetch_slots: PrefetchSlots::new(usize::MAX),
         };
         let identity = Identity { log: [7; 16], shard: 0, shard_count: 1 };
         let mut settings = Settings::for_device(&GEOMETRY);

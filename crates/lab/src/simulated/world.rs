@@ -2,7 +2,7 @@
 //! time.
 
 use zonal_base::{Bytes, Checksum, Contents, Nanos, PoolClass};
-use zonal_cache::Ports;
+use zonal_cache::{Ports, PrefetchSlots};
 use zonal_device::{Geometry, ZonedDevice};
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_zonelog::Generations;
@@ -72,6 +72,7 @@ impl<D: ZonedDevice> World<D> {
             buffers: Buffers::holding(Contents::Tags, executor.spawner(), &classes),
             checksum: CHECKSUM,
             generations: Generations::default(),
+            prefetch_slots: PrefetchSlots::new(usize::MAX),
         };
         Self { executor, ports, now, drive, origin: SimulatedOrigin::new(origin, wanted) }
     }

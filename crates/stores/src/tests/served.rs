@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, ETAG, HeaderName, HeaderValue, RANGE, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, ETAG, HeaderName, HeaderValue, LOCATION, RANGE, RETRY_AFTER};
 use http::{Request, Response, StatusCode, Uri};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
@@ -40,6 +40,7 @@ struct Manners {
     etag: Option<Option<&'static str>>,
     refuses: Option<(StatusCode, String)>,
     retry_after: Option<&'static str>,
+    redirects_to: Option<&'static str>,
     /// One in this many answers begins after this delay.
     is_late: Option<(u64, Duration)>,
     ignores_ranges: bool,
@@ -133,6 +134,10 @@ impl Served {
         self.manners.lock().unwrap().is_late = Some((one_of, time));
     }
 
+    pub(super) fn redirects_to(&self, location: &'static str) {
+        self.manners.lock().unwrap().redirects_to = Some(location);
+    }
+
     pub(super) fn ignores_ranges(&mut self) {
         self.manners.lock().unwrap().ignores_ranges = true;
     }
@@ -162,6 +167,10 @@ async fn answer(
             refusal = refusal.header(RETRY_AFTER, time);
         }
         return refusal.body(full_body(document)).unwrap();
+    }
+    if let Some(location) = manners.redirects_to {
+        let redirect = Response::builder().status(StatusCode::MOVED_PERMANENTLY);
+        return redirect.header(LOCATION, location).body(full_body("moved")).unwrap();
     }
     let (mut parts, _) = request.into_parts();
     assert!(parts.method == "GET" || parts.method == "HEAD", "nothing is written");
