@@ -27,6 +27,7 @@ use zonal_policy::Wasted;
 use zonal_runtime::Sleep;
 
 use crate::cache::{Inner, STRIPE};
+use crate::chunks::pieces_of;
 use crate::fetch::{FetchState, FillPiece};
 use crate::mutation::Mutation;
 use crate::object::{ObjectKey, VersionKey};
@@ -95,6 +96,19 @@ impl Inner {
         let followed = fill.pieces[index(number - run.start)].clone();
         self.start(fill, None);
         followed
+    }
+
+    /// A fetch of the pieces in `bytes`, which waits for its body.
+    pub(crate) fn fill_for(
+        self: &Rc<Self>,
+        (object, head): (&ObjectName, &Arc<Head>),
+        bytes: &Range<u64>,
+        hints: ReadHints,
+    ) -> Fill {
+        let (of, keys) = ((object.clone(), head.clone()), self.keys_of(object, head));
+        let fill = self.fill(of, keys, &pieces_of(bytes, self.piece_of(head)), None);
+        fill.keep_for(hints);
+        fill
     }
 
     /// Starts a prefetch of a run of pieces.

@@ -4,9 +4,9 @@
 //! Uses: `zonelog`, `policy`, `runtime`, `device`, `base`. Knows nothing of: sockets, threads,
 //! files, HTTP, real time.
 //! Read in this order: `object`, `ports`, `cache`, `chunks`, `freshness`, then the paths: `open`,
-//! `lookup`, `first_read`, `pass_through`, `publish`, `read`, `fetch`, `fill`, `prefetch`, `admit`, `dram_tier`,
-//! `evict`, `remove`, `purge`, `pending_invalidations`, `placement_epochs`, `roster`, `recover`,
-//! `checkpoint`.
+//! `question`, `lookup`, `first_read`, `pass_through`, `publish`, `read`, `fetch`, `fill`,
+//! `prefetch`, `admit`, `dram_tier`, `evict`, `remove`, `purge`, `pending_invalidations`,
+//! `placement_epochs`, `roster`, `recover`, `checkpoint`.
 //!
 //! Invariants:
 //!
@@ -51,6 +51,7 @@ mod prefix;
 mod prehashed_map;
 mod publish;
 mod purge;
+mod question;
 mod read;
 mod records;
 mod recover;
@@ -68,7 +69,7 @@ pub use head::Head;
 #[cfg(feature = "planted-bugs")]
 pub use mutation::Mutation;
 pub use object::{ObjectName, bucket, route, spread};
-pub use open::{HeadSource, LookupError, Opened, OpenedRead, Reader};
+pub use open::{HeadSource, LookupError, Opened, OpenedRead};
 pub use pending_invalidations::{MISSED_MAX, PendingInvalidations};
 pub use pins::{ReadHints, RetentionClass};
 pub use placement_epochs::{BUCKETS, PlacementEpochs};
@@ -77,6 +78,7 @@ pub use prefetch::prefetch_window;
 pub use prefetch_slots::PrefetchSlots;
 pub use prefix::PrefixRules;
 pub use purge::PREFIX_BYTES_MAX;
+pub use question::{FirstMissing, OtherStripes, Reader};
 pub use read::{Consumer, Gone, InitialFetch, Piece, ReadError};
 pub use recover::RecoveryStats;
 pub use remove::{InvalidationTarget, RemoveError};

@@ -4,6 +4,7 @@
 //! 1. A HEAD request tells the version and all its headers. It is sent when no bytes are missing.
 //! 2. A GET request brings bytes with them: of an object that is not cached, or the missing bytes
 //!    of the known version with `If-Match`. Its body becomes a fetch (`fill`), which readers follow.
+//!    A body for the stripe of another shard goes to the reader that started the lookup.
 //! 3. A read relies on a lookup that was sent after the read arrived, or on promised freshness. A
 //!    read that came later waits for the answer, and then asks on its own if it must.
 //!
@@ -27,6 +28,7 @@ use crate::head::check_cacheable;
 use crate::heads::KnownHead;
 use crate::mutation::Mutation;
 use crate::object::ObjectKey;
+use crate::question::Question;
 use crate::remove::EpochGuard;
 use crate::{
     Fetch, Fetched, Freshness, FreshnessPolicy, Head, HeadSource, LookupError, ObjectName, Opened,
@@ -62,21 +64,6 @@ impl Answer {
     pub(crate) const fn cached(opened: Opened) -> Self {
         Self { opened, fetches: 0..0 }
     }
-}
-
-/// Question to the origin about an object.
-pub(crate) enum Question {
-    /// HEAD.
-    Head(RetentionClass),
-    /// GET, as the object is not cached, or its version was refused.
-    Object(FirstRead),
-    /// GET of a run of missing pieces of the known version. If it is gone, GET of the object.
-    Missing {
-        /// The version and its missing pieces.
-        known: Rc<KnownHead>,
-        run: Range<u64>,
-        first: FirstRead,
-    },
 }
 
 /// The lookup that a read waits for.
@@ -176,8 +163,8 @@ impl Inner {
                 in_flight.find(|lookup| lookup.brings_start_of(&first.range))
             }
             // A first read of these bytes may have been sent before the version was known.
-            Question::Missing { known, run, .. } => {
-                let bytes = RangeSpec::Int(self.bytes_of(&known.head, run));
+            Question::Missing { bytes, .. } => {
+                let bytes = RangeSpec::Int(bytes.clone());
                 in_flight.find(|lookup| lookup.brings_start_of(&bytes))
             }
         };
@@ -205,13 +192,10 @@ impl Inner {
             Question::Object(first) => {
                 (Some(self.aligned(&object, &first.range)), Request::Object(first))
             }
-            Question::Missing { known, run, first } => {
-                let (of, keys) =
-                    ((object.clone(), known.head.clone()), self.keys_of(&object, &known.head));
-                let bytes = self.bytes_of(&known.head, &run);
+            Question::Missing { known, bytes, first } => {
                 // From here on, other reads of these pieces follow this fetch.
-                let fill = self.fill(of, keys, &run, None);
-                fill.keep_for(first.hints);
+                let fill = (bytes.start < STRIPE.0)
+                    .then(|| self.fill_for((&object, &known.head), &bytes, first.hints));
                 let missing = Missing { known, bytes: bytes.clone(), fill };
                 (Some(RangeSpec::Int(bytes)), Request::Missing(missing, first))
             }
@@ -255,11 +239,12 @@ enum Request {
     Missing(Missing, FirstRead),
 }
 
-/// A fetch of missing pieces of the known version, which waits for its body.
+/// Missing bytes of the known version.
 struct Missing {
     known: Rc<KnownHead>,
     bytes: Range<u64>,
-    fill: Fill,
+    /// Their fetch, which waits for its body. `None`: they are in the stripe of another shard.
+    fill: Option<Fill>,
 }
 
 /// A lookup in its task.
@@ -339,7 +324,7 @@ impl LookupTask<'_> {
                     Err(error) => {
                         let head = self.inner.unpublished(self.object, head);
                         self.lookup.uncacheable.replace(Some(head));
-                        self.lookup.unread.replace(Some(UnreadBody::of(body)));
+                        self.give_to_owner(body);
                         Err(error)
                     }
                 }
@@ -356,6 +341,11 @@ impl LookupTask<'_> {
             let asked = (&first.range, first.hints);
             return self.inner.fetch_from((self.object, head), asked, body).await;
         }
+        self.give_to_owner(body)
+    }
+
+    /// Gives a body to the read that started the lookup: this shard fetches no bytes from it.
+    fn give_to_owner(&self, body: Body) -> Range<u64> {
         self.lookup.unread.replace(Some(UnreadBody::of(body)));
         0..0
     }
@@ -376,8 +366,14 @@ impl LookupTask<'_> {
                 let has_them = body.range.start <= bytes.start && bytes.end <= body.range.end;
                 if (known.head.is_same_version(&head) || is_unpinned) && has_them {
                     let opened = self.settle(Some(known), &head, retention);
-                    self.inner.start(fill, Some(body));
-                    return opened.map(|opened| Answer { opened, fetches: bytes });
+                    let fetches = match fill {
+                        Some(fill) => {
+                            self.inner.start(fill, Some(body));
+                            bytes
+                        }
+                        None => self.give_to_owner(body),
+                    };
+                    return opened.map(|opened| Answer { opened, fetches });
                 }
                 body.close().await;
                 OriginFault::Changed
@@ -385,7 +381,9 @@ impl LookupTask<'_> {
             Ok(_) => OriginFault::Lied,
             Err(fault) => fault,
         };
-        fill.fail(ReadError::from(fault));
+        if let Some(fill) = fill {
+            fill.fail(ReadError::from(fault));
+        }
         Err(self.refused(Some(&known), fault))
     }
 

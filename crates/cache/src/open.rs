@@ -10,26 +10,25 @@
 
 use alloc::rc::Rc;
 use alloc::sync::Arc;
-use core::fmt;
 use core::ops::Range;
 
-use zonal_base::{Nanos, RangeSpec};
+use zonal_base::Nanos;
 
-use crate::cache::{Inner, STRIPE};
-use crate::chunks::pieces_of;
-use crate::first_read::{FirstRead, UnreadBody};
+use crate::cache::Inner;
+use crate::first_read::UnreadBody;
 use crate::freshness::OriginUse;
 use crate::head::{self, StoredHead};
 use crate::heads::KnownHead;
 use crate::index::IndexEntry;
-use crate::lookup::{Answer, Joined, Question};
+use crate::lookup::{Answer, Joined};
 use crate::object::ObjectKey;
 use crate::origin_backoff::StaleDecision;
 use crate::pins::is_pinned;
+use crate::question::{Question, Wanted};
 use crate::records::Unread;
 use crate::recover::HEAD;
 use crate::{
-    Cache, Fetched, FreshnessPolicy, Head, ObjectName, OriginFault, ReadHints, RetentionClass,
+    Cache, Fetched, FreshnessPolicy, Head, ObjectName, OriginFault, Reader, RetentionClass,
 };
 
 /// Source of a head.
@@ -118,22 +117,6 @@ pub struct OpenedRead {
     pub body: Option<UnreadBody>,
 }
 
-/// Reader of an object that may not be cached.
-pub struct Reader<'a> {
-    /// Bytes that the reader requests of any version.
-    pub range: RangeSpec,
-    /// Bytes that the reader gets of a version: none if it only needs the head.
-    pub range_of: &'a dyn Fn(&Head) -> Range<u64>,
-    /// How fetched bytes are kept.
-    pub hints: ReadHints,
-}
-
-impl fmt::Debug for Reader<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").field("range", &self.range).finish_non_exhaustive()
-    }
-}
-
 impl Cache {
     /// Returns the head to serve for `object` under the freshness rule `trust`. With
     /// [`RetentionClass::Pinned`] the head is pinned like the object's chunks.
@@ -181,9 +164,6 @@ type Found = (Answer, Option<UnreadBody>);
 const fn cached(opened: Opened) -> Found {
     (Answer::cached(opened), None)
 }
-
-/// What a request needs: its retention class, and the reader if it needs bytes.
-type Wanted<'a> = (RetentionClass, Option<&'a Reader<'a>>);
 
 impl Inner {
     async fn open(
@@ -248,37 +228,6 @@ impl Inner {
         None
     }
 
-    /// What to ask the origin. A read whose bytes are all cached needs the version only.
-    fn question(
-        &self,
-        object: &ObjectName,
-        known: Option<&Rc<KnownHead>>,
-        (retention, reader): Wanted<'_>,
-    ) -> Question {
-        let is_empty =
-            |range: &RangeSpec| matches!(range, RangeSpec::Int(range) if range.is_empty());
-        let Some(reader) = reader.filter(|reader| !is_empty(&reader.range)) else {
-            return Question::Head(retention);
-        };
-        let first = FirstRead { range: reader.range.clone(), hints: reader.hints };
-        let Some(known) = known.filter(|known| !known.is_untrusted.get()) else {
-            return Question::Object(first);
-        };
-        let range = (reader.range_of)(&known.head);
-        // Bytes of other stripes are on other shards: nothing is known of them here.
-        let range = range.start..range.end.min(STRIPE.0);
-        let make = || self.keys_of(object, &known.head);
-        let (_, version) = self.versions.borrow_mut().keys(object, &known.head, make);
-        let mut pieces = pieces_of(&range, self.piece_of(&known.head));
-        match pieces.find(|number| self.is_missing(version, &known.head, *number)) {
-            Some(number) => {
-                let run = self.missing_run(version, &known.head, &range, number);
-                Question::Missing { known: known.clone(), run, first }
-            }
-            None => Question::Head(retention),
-        }
-    }
-
     /// True when the origin is expected to send no ETag for the object, so that a HEAD request is
     /// useless.
     fn is_untagged(&self, object: &ObjectName, key: ObjectKey, known: Option<&KnownHead>) -> bool {
@@ -287,8 +236,8 @@ impl Inner {
     }
 
     /// Asks the origin. Serves the cached head if the rule allows it to be stale while the origin is
-    /// asked, or if the origin fails or is known to be down. `None`: the request shares an answer
-    /// that is older than itself, and must look again.
+    /// asked, or if the origin fails or is known to be down. `None`: the request must look again. It
+    /// shares an answer that is older than itself, or the head changed before it was sent.
     async fn ask_or_take(
         self: &Rc<Self>,
         (object, key): (&ObjectName, ObjectKey),
@@ -322,7 +271,7 @@ impl Inner {
                 return Some(Ok(cached(self.stale(known))));
             }
         }
-        let question = self.question(object, known.as_ref(), wanted);
+        let question = self.question((object, key), known.as_ref(), wanted).await?;
         let answer = match join_or_start(known, question) {
             Joined::Own(lookup) => {
                 let found = lookup.wait_as_owner().await;

@@ -29,6 +29,20 @@ impl Cache {
         self.inner.all_cached(head, version, range)
     }
 
+    /// The first bytes of `range` that a reader would have to fetch now: whole pieces that adjoin,
+    /// and that no fetch under way brings.
+    ///
+    /// Requires: the range lies within the object and within one stripe.
+    #[must_use]
+    pub fn first_missing(
+        &self,
+        object: &ObjectName,
+        head: &Arc<Head>,
+        range: &Range<u64>,
+    ) -> Option<Range<u64>> {
+        self.inner.first_missing(object, head, range)
+    }
+
     /// True when all of `range` would be read from flash now.
     #[must_use]
     pub fn is_on_flash(&self, object: &ObjectName, head: &Head, range: &Range<u64>) -> bool {
@@ -64,6 +78,22 @@ impl Cache {
 }
 
 impl Inner {
+    /// The first missing bytes of `range`, which lies in one stripe: adjoining pieces that neither
+    /// are cached nor are being fetched.
+    pub(crate) fn first_missing(
+        &self,
+        object: &ObjectName,
+        head: &Arc<Head>,
+        range: &Range<u64>,
+    ) -> Option<Range<u64>> {
+        let make = || self.keys_of(object, head);
+        let (_, version) = self.versions.borrow_mut().keys(object, head, make);
+        let mut pieces = pieces_of(range, self.piece_of(head));
+        let number = pieces.find(|number| self.is_missing(version, head, *number))?;
+        let run = self.missing_run(version, head, range, number);
+        Some(self.bytes_of(head, &run))
+    }
+
     fn all_cached(&self, head: &Head, version: VersionKey, range: &Range<u64>) -> bool {
         let (filling, memory) = (self.filling.borrow(), self.memory.borrow());
         let pieces = pieces_of(range, self.piece_of(head));

@@ -29,7 +29,7 @@ pub struct Client {
 
 /// Maximum number of stripes of one range (2 GiB) that are probed before the first byte. A longer
 /// range counts as not cached.
-const PROBED_STRIPES_MAX: u64 = 64;
+pub(crate) const PROBED_STRIPES_MAX: u64 = 64;
 
 impl Client {
     pub(crate) fn new(
@@ -93,10 +93,12 @@ impl Client {
                 self.read_for((keeping, body), object, &opened.head, range).await
             }
             Ok(()) => {
-                let others = begun.end..range.end;
-                reading.all_cached &= self.stripes_cached(object, &opened.head, &others, 1).await;
                 keeping.is_confirmed = true;
-                let rest = self.rest(object, &opened.head, begun.end..range.end, keeping);
+                let others = begun.end..range.end;
+                let mut rest = self.rest(object, &opened.head, others.clone(), keeping);
+                reading.all_cached &=
+                    body.is_none() && self.stripes_cached(object, &opened.head, &others, 1).await;
+                rest.ask_ahead_with(body).await;
                 reading.continue_with(begun.end - begun.start, rest);
                 Ok(reading)
             }
@@ -131,10 +133,12 @@ impl Client {
         head: &Arc<Head>,
         range: Range<u64>,
     ) -> Result<StripedRead, ReadError> {
-        let rest = self.rest(object, head, range.clone(), keeping);
-        let mut reading = StripedRead::of(rest, body);
+        let mut rest = self.rest(object, head, range.clone(), keeping);
         let second = range.start / STRIPE.0 + 1;
-        let others_cached = self.stripes_cached(object, head, &range, second).await;
+        let others_cached =
+            body.is_none() && self.stripes_cached(object, head, &range, second).await;
+        rest.ask_ahead_with(body).await;
+        let mut reading = StripedRead::of(rest);
         reading.begin().await?;
         reading.all_cached &= others_cached;
         Ok(reading)
@@ -317,6 +321,7 @@ impl Client {
             head: head.clone(),
             range,
             keeping,
+            ahead: None,
         }
     }
 
@@ -365,7 +370,7 @@ fn keeping(retention: RetentionClass) -> ReadHints {
 }
 
 /// Stripes that a range touches, each with its part of the range.
-fn stripes_of(range: &Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> + use<> {
+pub(crate) fn stripes_of(range: &Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> + use<> {
     let Range { start, end } = *range;
     let stripes = start / STRIPE.0..end.div_ceil(STRIPE.0);
     stripes

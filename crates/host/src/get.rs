@@ -1,9 +1,10 @@
 //! Get request to the shard of an object's head: opens the object and reads the part of the range in
 //! the first stripe.
 //!
-//! If the object is not cached, one request to the origin brings its head and bytes. Bytes of
-//! another stripe belong to another shard: the body is handed over to it. An object that cannot be
-//! cached is passed on from the body.
+//! If the object is not cached, one request to the origin brings its head and bytes. If bytes of a
+//! cached version are missing, their request confirms the version. Bytes of another stripe belong
+//! to another shard: the body is handed over to it. An object that cannot be cached is passed on
+//! from the body.
 
 use std::ops::Range;
 
@@ -16,7 +17,7 @@ use zonal_cache::{
 
 use crate::BodyStream;
 use crate::origin::OriginDriver;
-use crate::peers::Peers;
+use crate::peers::{Peers, StripesOfPeers};
 use crate::pipe::PipeWriter;
 
 /// Chooses the range to read from the version that was found.
@@ -27,7 +28,7 @@ pub(crate) struct Chosen {
     pub(crate) opened: Opened,
     /// The range chosen from it.
     pub(crate) range: Range<u64>,
-    /// Body of the request that found it, for the shard of the range's first stripe.
+    /// Body of the request that found it, with bytes of a stripe of another shard.
     pub(crate) body: Option<Box<HandedBody>>,
 }
 
@@ -57,7 +58,8 @@ pub(crate) struct Get {
 impl Get {
     pub(crate) async fn run(self, cache: Cache, origin: OriginDriver, peers: Peers) {
         let Self { object, trust, mut keeping, range, range_of, reply, to } = self;
-        let reader = Reader { range, range_of: &*range_of, hints: keeping };
+        let others = StripesOfPeers { peers: &peers, cache: &cache };
+        let reader = Reader { range, range_of: &*range_of, hints: keeping, others: Some(&others) };
         let opened = cache.open_to_read(&object, trust, &reader).await;
         // The caller does not wait for this reply: the first bytes, or the end of the pipe, wake it.
         let OpenedRead { opened, fetches, body } = match opened {
@@ -80,7 +82,7 @@ impl Get {
         if let Some(ahead) = cache.note_asked(&object, &head, &range) {
             peers.prefetch(&cache, &object, &head, &ahead);
         }
-        let body = body.filter(|_| begun.is_empty() && !range.is_empty());
+        let body = body.filter(|_| !range.is_empty());
         let body = body.and_then(|body| origin.hand_over(body));
         let _ = reply.send(Ok(Chosen { opened, range, body }));
         if !begun.is_empty() {

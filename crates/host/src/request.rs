@@ -48,6 +48,13 @@ pub(crate) enum Request {
         range: Range<u64>,
         reply: oneshot::Sender<bool>,
     },
+    /// Reply with the first bytes of the range that a reader would have to fetch, if any.
+    FindMissing {
+        object: ObjectName,
+        head: Arc<Head>,
+        range: Range<u64>,
+        reply: oneshot::Sender<Option<Range<u64>>>,
+    },
     /// Report where the bytes of the range are, and the write backlog.
     Locate {
         object: ObjectName,

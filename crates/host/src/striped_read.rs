@@ -35,15 +35,13 @@ pub struct StripedRead {
     pub all_on_flash: bool,
     first: Option<Bytes>,
     now: StripePart,
-    /// The next stripe, requested before `now` was drained.
-    next: Option<StripePart>,
     rest: Option<Remainder>,
     since: Instant,
     handed_out: u64,
 }
 
 /// The part of the read in one stripe.
-struct StripePart {
+pub(crate) struct StripePart {
     from: PartSource,
     /// Bytes still to come.
     left: u64,
@@ -63,55 +61,106 @@ pub(crate) struct Remainder {
     pub(crate) head: Arc<Head>,
     pub(crate) range: Range<u64>,
     pub(crate) keeping: ReadHints,
+    /// A stripe that was requested before its turn, and its number. Boxed: few reads have one.
+    pub(crate) ahead: Option<Box<(u64, StripePart)>>,
 }
 
 impl Remainder {
-    /// Requests the next stripe, if there is one. `body` has bytes of it.
-    fn ask(&mut self, body: Option<Box<HandedBody>>) -> Option<StripePart> {
-        if self.range.is_empty() {
-            return None;
+    /// Requests the stripe of `body`, which has the first missing bytes. Their origin connection
+    /// waits for a reader, so the request does not wait for the stripes before.
+    pub(crate) async fn ask_ahead_with(&mut self, body: Option<Box<HandedBody>>) {
+        let Some(body) = body else { return };
+        let stripe = body.range.start / STRIPE.0;
+        if let Some(range) = self.in_stripe(stripe) {
+            let part = self.part(stripe, range, Some(body));
+            self.ahead = Some(Box::new((stripe, part.sent().await)));
         }
+    }
+
+    /// Requests the next stripe before its turn.
+    fn ask_ahead(&mut self) {
         let stripe = self.range.start / STRIPE.0;
+        // If another one was requested, this one is cached.
+        if let (None, Some(range)) = (&self.ahead, self.in_stripe(stripe)) {
+            self.ahead = Some(Box::new((stripe, self.part(stripe, range, None))));
+        }
+    }
+
+    /// The next stripe, if there is one. Requests it unless that was done before.
+    fn next(&mut self) -> Option<StripePart> {
+        let stripe = self.range.start / STRIPE.0;
+        let range = self.in_stripe(stripe)?;
+        self.range.start = range.end;
+        let part = match self.ahead.take_if(|ahead| ahead.0 == stripe) {
+            Some(ahead) => ahead.1,
+            None => self.part(stripe, range, None),
+        };
+        // By the next stripe the response has begun, so nothing is gained by asking first.
+        self.keeping.is_confirmed = true;
+        Some(part)
+    }
+
+    /// Drives the request for the stripe ahead.
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.1.poll_asking(cx);
+        }
+    }
+
+    /// The part of the range in a stripe, if there is one.
+    fn in_stripe(&self, stripe: u64) -> Option<Range<u64>> {
+        let start = self.range.start.max(stripe * STRIPE.0);
         let end = self.range.end.min((stripe + 1) * STRIPE.0);
-        let range = self.range.start..end;
+        (start < end).then_some(start..end)
+    }
+
+    fn part(&self, stripe: u64, range: Range<u64>, body: Option<Box<HandedBody>>) -> StripePart {
         let left = range.end - range.start;
-        self.range.start = end;
         let (to, from) = pipe();
         let (object, head) = (self.object.clone(), self.head.clone());
         let shard = self.client.stripe(&object, stripe).clone();
         let keeping = self.keeping;
-        // By the next stripe the response has begun, so nothing is gained by asking first.
-        self.keeping.is_confirmed = true;
         let asking = Box::pin(async move {
             let read = Request::Read { object, head, range, keeping, body, to };
             shard.send(read).await.map_err(|_| ReadError::Gone)?;
             Ok(from)
         });
-        Some(StripePart { from: PartSource::Asking(asking), left })
+        StripePart { from: PartSource::Asking(asking), left }
     }
 }
 
 impl StripePart {
     const DRAINED: Self = Self { from: PartSource::Drained, left: 0 };
 
-    /// Drives the request for a stripe. An error is reported when the reader reaches the stripe.
+    /// Drives the request for a stripe.
     fn poll_asking(&mut self, cx: &mut Context<'_>) {
         if let PartSource::Asking(asking) = &mut self.from
             && let Poll::Ready(asked) = asking.as_mut().poll(cx)
         {
-            self.from = match asked {
-                Ok(pipe) => PartSource::Piping(pipe),
-                Err(error) => PartSource::Asking(Box::pin(std::future::ready(Err(error)))),
-            };
+            self.from = PartSource::of(asked);
+        }
+    }
+
+    /// The part once its request is in the queue of the stripe's shard, or has failed.
+    async fn sent(self) -> Self {
+        let PartSource::Asking(asking) = self.from else { return self };
+        Self { from: PartSource::of(asking.await), ..self }
+    }
+}
+
+impl PartSource {
+    /// An error is reported when the reader reaches the stripe.
+    fn of(asked: Result<PipeReader, ReadError>) -> Self {
+        match asked {
+            Ok(pipe) => Self::Piping(pipe),
+            Err(error) => Self::Asking(Box::pin(std::future::ready(Err(error)))),
         }
     }
 }
 
 impl StripedRead {
-    /// A read of `rest`. `body` has bytes of its first stripe.
-    pub(crate) fn of(mut rest: Remainder, body: Option<Box<HandedBody>>) -> Self {
-        let first = body.and_then(|body| rest.ask(Some(body)));
-        Self { rest: Some(rest), ..Self::with(first.unwrap_or(StripePart::DRAINED)) }
+    pub(crate) fn of(rest: Remainder) -> Self {
+        Self { rest: Some(rest), ..Self::with(StripePart::DRAINED) }
     }
 
     /// A read from a pipe, whose length and continuation are set by [`StripedRead::continue_with`].
@@ -125,7 +174,6 @@ impl StripedRead {
             all_on_flash: true,
             first: None,
             now,
-            next: None,
             rest: None,
             since: Instant::now(),
             handed_out: 0,
@@ -153,20 +201,18 @@ impl StripedRead {
     }
 
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReadError>>> {
-        if let Some(next) = &mut self.next {
-            next.poll_asking(cx);
+        if let Some(rest) = &mut self.rest {
+            rest.poll_ahead(cx);
         }
         loop {
             self.now.from = match &mut self.now.from {
-                PartSource::Drained => {
-                    match self.next.take().or_else(|| self.rest.as_mut()?.ask(None)) {
-                        Some(next) => {
-                            self.now = next;
-                            continue;
-                        }
-                        None => return Poll::Ready(None),
+                PartSource::Drained => match self.rest.as_mut().and_then(Remainder::next) {
+                    Some(next) => {
+                        self.now = next;
+                        continue;
                     }
-                }
+                    None => return Poll::Ready(None),
+                },
                 PartSource::Asking(asking) => match ready!(Pin::new(asking).poll(cx)) {
                     Ok(pipe) => PartSource::Piping(pipe),
                     Err(error) => return self.end(error),
@@ -192,13 +238,12 @@ impl StripedRead {
     fn hand_out(&mut self, len: u64, cx: &mut Context<'_>) {
         self.handed_out += len;
         self.now.left = self.now.left.saturating_sub(len);
-        if self.next.is_none()
-            && let Some(rest) = self.rest.as_mut().filter(|rest| !rest.range.is_empty())
+        if let Some(rest) = &mut self.rest
             && self.now.left <= LEFT_MAX
             && is_soon(self.now.left, self.handed_out, self.since.elapsed())
         {
-            self.next = rest.ask(None);
-            self.next.iter_mut().for_each(|next| next.poll_asking(cx));
+            rest.ask_ahead();
+            rest.poll_ahead(cx);
         }
     }
 
@@ -206,7 +251,7 @@ impl StripedRead {
         if let Some(rest) = &self.rest {
             rest.client.note_refusal(&rest.object, &rest.head, error);
         }
-        (self.now, self.next, self.rest) = (StripePart::DRAINED, None, None);
+        (self.now, self.rest) = (StripePart::DRAINED, None);
         Poll::Ready(Some(Err(error)))
     }
 }

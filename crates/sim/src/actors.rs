@@ -242,7 +242,7 @@ async fn open(
     let range_of = |head: &Head| range_of(head.size);
     let rank = SampleRank::of(chance);
     let hints = ReadHints { retention: begun.retention(), is_confirmed: false, rank };
-    let reader = Reader { range, range_of: &range_of, hints };
+    let reader = Reader { range, range_of: &range_of, hints, others: None };
     stage.cache.open_to_read(name, trust, &reader).await
 }
 

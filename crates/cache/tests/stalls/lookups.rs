@@ -1,9 +1,12 @@
 //! Origin lookups: which requests reads cost, and which reads share one.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use zonal_base::Nanos;
 use zonal_cache::{Freshness, HeadSource};
 
-use crate::rig::{FRAME_TIME, OBJECT_BYTES, Rig, secs};
+use crate::rig::{FRAME_TIME, OBJECT_BYTES, OtherShard, Rig, secs};
 
 const CHUNK: u64 = 256 << 10;
 
@@ -110,5 +113,66 @@ fn parts_of_an_unknown_object_are_requested_side_by_side() {
     rig.pass(secs(1));
     assert!(parts.iter().all(|opened| opened.get().is_some()));
     assert_eq!(asked(&rig), (4, 0));
+    rig.assert_at_rest();
+}
+
+/// A large object with a known head, and a read of two bytes around the start of its second stripe,
+/// which waits for the shard of that stripe.
+fn reading_two_stripes() -> (Rig, Rc<OtherShard>, Rc<Cell<Option<HeadSource>>>) {
+    let mut rig = Rig::new(8);
+    rig.start_open("large", Freshness::Revalidate, Some(OBJECT_BYTES - 1..OBJECT_BYTES));
+    rig.pass(secs(1));
+    assert_eq!(asked(&rig), (1, 0));
+    let other = Rc::new(OtherShard::default());
+    other.lacks.replace(Some(OBJECT_BYTES..OBJECT_BYTES + CHUNK));
+    let bytes = OBJECT_BYTES - 1..OBJECT_BYTES + 1;
+    let opened = rig.start_open_beside("large", Freshness::Revalidate, bytes, &other);
+    rig.pass(secs(1));
+    assert_eq!((opened.get(), asked(&rig), other.asked.get()), (None, (1, 0), 1));
+    (rig, other, opened)
+}
+
+#[test]
+fn what_another_shard_lacks_is_confirmed_by_its_get() {
+    let (mut rig, other, opened) = reading_two_stripes();
+    other.answer();
+    rig.pass(secs(1));
+    assert_eq!((opened.get(), asked(&rig)), (Some(HeadSource::Revalidated), (2, 0)));
+    assert_eq!(rig.origin.asked_if_match, 1);
+    assert_eq!(rig.origin.sent_bytes, CHUNK, "the reader did not take the body");
+    rig.assert_at_rest();
+}
+
+#[test]
+fn what_no_shard_lacks_is_confirmed_by_a_head() {
+    let (mut rig, other, opened) = reading_two_stripes();
+    other.lacks.replace(None);
+    other.answer();
+    rig.pass(secs(1));
+    assert_eq!((opened.get(), asked(&rig)), (Some(HeadSource::Revalidated), (1, 1)));
+    rig.assert_at_rest();
+}
+
+/// The answer to a lookup that was sent after the read arrived will do for it.
+#[test]
+fn a_head_that_is_confirmed_while_another_shard_is_asked_costs_no_request() {
+    let (mut rig, other, opened) = reading_two_stripes();
+    let head = rig.start_open("large", Freshness::Revalidate, None);
+    rig.pass(secs(1));
+    assert_eq!((head.get(), asked(&rig)), (Some(HeadSource::Revalidated), (1, 1)));
+    other.answer();
+    rig.pass(secs(1));
+    assert_eq!((opened.get(), asked(&rig)), (Some(HeadSource::Revalidated), (1, 1)));
+    rig.assert_at_rest();
+}
+
+#[test]
+fn an_object_that_is_removed_while_another_shard_is_asked_is_read_anew() {
+    let (mut rig, other, opened) = reading_two_stripes();
+    rig.remove("large");
+    other.answer();
+    rig.pass(secs(1));
+    assert_eq!((opened.get(), asked(&rig)), (Some(HeadSource::Miss), (2, 0)));
+    assert_eq!(rig.origin.asked_if_match, 0);
     rig.assert_at_rest();
 }

@@ -10,20 +10,27 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes as Frame;
 use zonal_base::{Blocks, Bytes, Checksum, Nanos, PoolClass, RangeSpec, Ticket, index};
 use zonal_cache::{
-    Cache, Consumer, Fetch, Fetched, Freshness, Gone, Head, HeadSource, InitialFetch,
-    InvalidationTarget, ObjectName, OriginFault, OriginHead, PendingInvalidations, Piece, Ports,
-    PrefetchSlots, ReadError, ReadHints, RetentionClass, Settings, StreamId,
+    Cache, Consumer, Fetch, Fetched, FirstMissing, Freshness, Gone, Head, HeadSource, InitialFetch,
+    InvalidationTarget, ObjectName, OriginFault, OriginHead, OtherStripes, PendingInvalidations,
+    Piece, Ports, PrefetchSlots, ReadError, ReadHints, RetentionClass, Settings, StreamId,
 };
 use zonal_device::ram::{RamDevice, RamOptions};
 use zonal_device::{DeviceKind, Geometry, ZonedDevice};
 use zonal_policy::SampleRank;
-use zonal_runtime::{Buffers, Executor, Port};
+use zonal_runtime::{Buffers, Event, Executor, Port};
 use zonal_zonelog::{Generations, Identity, OpenMode};
 
 const CRC: Checksum = Checksum(crc32c::crc32c_append);
 
-/// Size of every object in bytes. Their contents differ.
+/// Size of an object in bytes: one stripe. Their contents differ.
 pub(crate) const OBJECT_BYTES: u64 = 32 << 20;
+
+/// Size of an object whose second stripe is on another shard, in bytes.
+const LARGE_BYTES: u64 = 2 * OBJECT_BYTES;
+
+fn size_of(object: &ObjectName) -> u64 {
+    if object.key().starts_with("large") { LARGE_BYTES } else { OBJECT_BYTES }
+}
 
 const GEOMETRY: Geometry = Geometry {
     kind: DeviceKind::Zoned,
@@ -76,8 +83,9 @@ pub(crate) struct Origin {
     answers: VecDeque<(Nanos, Ticket, Fetched)>,
     /// Number of HEAD requests.
     pub(crate) heads_asked: u64,
-    /// Number of range requests.
+    /// Number of range requests, and of those with `If-Match`.
     pub(crate) asked: u64,
+    pub(crate) asked_if_match: u64,
     pub(crate) sent_bytes: u64,
 }
 
@@ -88,15 +96,17 @@ impl Origin {
                 self.heads_asked += 1;
                 self.answer(now, ticket, Fetched::Failed(OriginFault::Unreachable));
             }
-            Fetch::Head { .. } => {
+            Fetch::Head { object } => {
                 self.heads_asked += 1;
                 let etag = "\"v1\"".into();
-                let head = OriginHead { size: OBJECT_BYTES, etag, ..OriginHead::default() };
+                let head = OriginHead { size: size_of(&object), etag, ..OriginHead::default() };
                 self.answer(now, ticket, Fetched::Head(head));
             }
-            Fetch::Get { object, range, .. } => {
+            Fetch::Get { object, range, version } => {
                 self.asked += 1;
-                self.line.push_back((ticket, object, range.in_object(OBJECT_BYTES)));
+                self.asked_if_match += u64::from(version.is_some());
+                let range = range.in_object(size_of(&object));
+                self.line.push_back((ticket, object, range));
             }
             Fetch::More { stream } => {
                 let is_slow = self.bodies.get(&stream).is_some_and(|(of, _)| is_trickling(of));
@@ -113,9 +123,10 @@ impl Origin {
             && let Some((ticket, object, range)) = self.line.pop_front()
         {
             let stream = StreamId(ticket.0);
-            self.bodies.insert(stream, (object, range.clone()));
             let etag = "\"v1\"".into();
-            let head = OriginHead { size: OBJECT_BYTES, etag, ..OriginHead::default() };
+            let size = size_of(&object);
+            self.bodies.insert(stream, (object, range.clone()));
+            let head = OriginHead { size, etag, ..OriginHead::default() };
             self.answer(now, ticket, Fetched::Object { head, range, stream });
         }
     }
@@ -149,6 +160,42 @@ impl Origin {
     }
 }
 
+/// The shard of second stripes, which tells what it lacks when the test lets it.
+#[derive(Default)]
+pub(crate) struct OtherShard {
+    /// The bytes that it lacks.
+    pub(crate) lacks: RefCell<Option<Range<u64>>>,
+    /// Number of questions.
+    pub(crate) asked: Cell<u32>,
+    may_answer: Cell<bool>,
+    answer: Event,
+}
+
+impl OtherShard {
+    pub(crate) fn answer(&self) {
+        self.may_answer.set(true);
+        self.answer.notify_all();
+    }
+}
+
+impl OtherStripes for OtherShard {
+    fn first_missing<'a>(
+        &'a self,
+        _object: &'a ObjectName,
+        _head: &'a Arc<Head>,
+        range: Range<u64>,
+    ) -> FirstMissing<'a> {
+        assert!(OBJECT_BYTES <= range.start && range.end <= LARGE_BYTES, "{range:?}");
+        self.asked.set(self.asked.get() + 1);
+        Box::pin(async move {
+            while !self.may_answer.get() {
+                self.answer.wait().await;
+            }
+            self.lacks.borrow().clone()
+        })
+    }
+}
+
 impl Rig {
     /// Creates a cache in front of an origin with `places` connection slots.
     pub(crate) fn new(places: usize) -> Self {
@@ -165,6 +212,7 @@ impl Rig {
             answers: VecDeque::new(),
             heads_asked: 0,
             asked: 0,
+            asked_if_match: 0,
             sent_bytes: 0,
         };
         Self::start((RamDevice::new(GEOMETRY, RAM), origin), backlog_max, secs(1))
@@ -307,7 +355,28 @@ impl Rig {
         &mut self,
         key: &str,
         freshness: Freshness,
+        bytes_and_wanted: (Option<Range<u64>>, Range<u64>),
+    ) -> Rc<Cell<Option<HeadSource>>> {
+        self.spawn_open((key, freshness), bytes_and_wanted, None)
+    }
+
+    /// Like [`Rig::start_open`], beside another shard that has the second stripe.
+    pub(crate) fn start_open_beside(
+        &mut self,
+        key: &str,
+        freshness: Freshness,
+        bytes: Range<u64>,
+        other: &Rc<OtherShard>,
+    ) -> Rc<Cell<Option<HeadSource>>> {
+        let wanted = (Some(bytes.clone()), bytes);
+        self.spawn_open((key, freshness), wanted, Some(other.clone()))
+    }
+
+    fn spawn_open(
+        &mut self,
+        (key, freshness): (&str, Freshness),
         (bytes, wanted): (Option<Range<u64>>, Range<u64>),
+        other: Option<Rc<OtherShard>>,
     ) -> Rc<Cell<Option<HeadSource>>> {
         let (cache, object) = (self.cache.clone(), ObjectName::new("b", key));
         let found = Rc::new(Cell::new(None));
@@ -322,7 +391,8 @@ impl Rig {
                         is_confirmed: false,
                         rank: SampleRank::of(0),
                     };
-                    let reader = zonal_cache::Reader { range, range_of: &range_of, hints };
+                    let others = other.as_deref().map(|other| other as &dyn OtherStripes);
+                    let reader = zonal_cache::Reader { range, range_of: &range_of, hints, others };
                     let opened = cache.open_to_read(&object, freshness.into(), &reader).await;
                     opened.map(|read| read.opened)
                 }
@@ -330,6 +400,19 @@ impl Rig {
             slot.set(Some(opened.expect("the origin has it").found));
         });
         found
+    }
+
+    /// Removes an object.
+    pub(crate) fn remove(&mut self, key: &str) {
+        let (cache, object) = (self.cache.clone(), ObjectName::new("b", key));
+        let removed = Rc::new(Cell::new(false));
+        let done = removed.clone();
+        self.executor.spawner().spawn(async move {
+            cache.remove(&object).await.expect("the device is well");
+            done.set(true);
+        });
+        self.run(self.now + secs(600), || removed.get());
+        assert!(removed.get(), "it is removed");
     }
 
     /// Opens an object under this rule. Returns whether it is served.

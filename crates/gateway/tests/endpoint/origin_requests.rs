@@ -87,6 +87,9 @@ impl Noting {
             }
             None => (0, size - 1),
         };
+        if size <= first {
+            return refused("416 Requested Range Not Satisfiable", "InvalidRange");
+        }
         let status = match range {
             Some(_) => format!("206 Partial Content\r\ncontent-range: bytes {first}-{last}/{size}"),
             None => "200 OK".to_owned(),
@@ -218,6 +221,94 @@ async fn missing_bytes_far_behind_cached_ones_are_requested_once() {
     let whole = get(&world, None).await;
     assert!(whole.status == 200 && whole.body == pattern(size, 1));
     assert_eq!(origin.take(), [format!("GET {end}-{} if", size - 1)]);
+}
+
+/// Missing bytes behind the first stripe are on other shards. Their request confirms the version too.
+#[tokio::test]
+async fn missing_bytes_of_any_stripe_confirm_the_version() {
+    let (size, bytes) = (100 * MIB, pattern(100 * MIB, 1));
+    let missing = |range: &'static str, requests| (range, "MISS", requests);
+    // The object is known by its first byte.
+    for (before, (range, cache, requests)) in [
+        ("bytes=0-0", missing("bytes=40000000-40000009", vec!["GET 39845888-40108031 if"])),
+        ("bytes=0-0", missing("bytes=-1000", vec!["GET 104595456-104857599 if"])),
+        ("bytes=40000000-40000009", ("bytes=40000001-40000002", "REVALIDATED", vec!["HEAD sum"])),
+        // The first chunk is cached, the second is not.
+        (
+            "bytes=40000000-40000009",
+            missing("bytes=40000000-40200000", vec!["GET 40108032-40370175 if"]),
+        ),
+        // The range begins in one stripe, where it is cached, and ends in the next.
+        (
+            "bytes=33554000-33554001",
+            missing("bytes=33554000-33555000", vec!["GET 33554432-33816575 if"]),
+        ),
+        // ... and the other way round.
+        (
+            "bytes=33554432-33554433",
+            missing("bytes=33554000-33555000", vec!["GET 33292288-33554431 if"]),
+        ),
+    ] {
+        let origin = Noting::new(size);
+        let world = origin.world(REVALIDATE).await;
+        get(&world, Some("bytes=0-0")).await;
+        get(&world, Some(before)).await;
+        origin.take();
+        let part = get(&world, Some(range)).await;
+        assert_eq!((part.status, part.header("x-cache")), (206, cache), "{before}, {range}");
+        assert_eq!(origin.take(), requests, "{before}, {range}");
+        let told = part.header("content-range");
+        let (first, last) =
+            told["bytes ".len()..].split_once('/').unwrap().0.split_once('-').unwrap();
+        let (first, last): (usize, usize) = (first.parse().unwrap(), last.parse().unwrap());
+        assert!(part.body == bytes[first..=last], "{before}, {range}");
+    }
+}
+
+/// One more request if the object has changed or is gone, or if it is empty by now.
+#[tokio::test]
+async fn missing_bytes_of_a_later_stripe_tell_a_change() {
+    let size = 70 * MIB;
+    let range = "bytes=50000000-50000009";
+    let requests = ["GET 49807360-50069503 if", "GET 49807360-50069503"];
+    for known in ["bytes=40000000-40000009", "bytes=0-9"] {
+        let origin = Noting::new(size);
+        let world = origin.world(REVALIDATE).await;
+        get(&world, Some(known)).await;
+        origin.overwrite();
+        origin.take();
+        let changed = get(&world, Some(range)).await;
+        assert!(changed.body == pattern(size, 2)[50_000_000..50_000_010], "no byte of version 1");
+        assert_eq!(origin.take(), requests);
+        // The known version has a later stripe, the next one has none.
+        *origin.object.lock().unwrap() = Some((MIB, 3));
+        let short = get(&world, Some("bytes=60000000-60000009")).await;
+        assert_eq!((short.status, short.code()), (416, "InvalidRange".into()));
+        origin.take();
+        origin.delete();
+        let gone = get(&world, Some(range)).await;
+        assert_eq!((gone.status, gone.code()), (404, "NoSuchKey".into()));
+    }
+}
+
+/// The stripe that lacks bytes is requested before its turn. Those before it are cached.
+#[tokio::test]
+async fn one_evicted_stripe_costs_one_request() {
+    let size = 70 * MIB;
+    let origin = Noting::new(size);
+    let world = origin.world(REVALIDATE).await;
+    for range in ["bytes=33292288-33554431", "bytes=33554432-67108863"] {
+        let mut requests = vec![];
+        while requests != ["HEAD sum"] {
+            assert_eq!(get(&world, Some(range)).await.status, 206);
+            world.settle().await;
+            requests = origin.take();
+        }
+    }
+    let across = get(&world, Some("bytes=33300000-67200000")).await;
+    assert_eq!((across.status, across.header("x-cache")), (206, "MISS"));
+    assert!(across.body == pattern(size, 1)[33_300_000..=67_200_000]);
+    assert_eq!(origin.take(), ["GET 67108864-67371007 if"]);
 }
 
 /// A partial response has no checksum of the whole object. One HEAD request tells it.

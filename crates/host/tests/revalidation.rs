@@ -1,0 +1,234 @@
+//! Revalidation of an object whose stripes are on several shards: a read whose bytes are missing
+//! costs no HEAD request, wherever they are. The request for the missing bytes confirms the version.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use zonal_base::{Bytes as Size, RangeSpec, Rng};
+use zonal_host::{
+    Backend, BodyStream, BoxFuture, ChunkRules, Client, DeviceSettings, Freshness, Head, Node,
+    NodeSettings, ObjectBody, ObjectName, OriginFault, OriginHead, RetentionClass,
+};
+use zonal_zonelog::OpenMode;
+
+const MIB: u64 = 1 << 20;
+
+const STRIPE: u64 = 32 * MIB;
+
+/// Four stripes, of which the last is short.
+const OBJECT: u64 = 100 * MIB + 12_345;
+
+/// Origin with one object, which notes its requests.
+#[derive(Clone, Default)]
+struct Origin(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    version: u64,
+    requests: Vec<Asked>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Asked {
+    Head,
+    Get,
+    GetIfMatch,
+}
+
+fn content(range: Range<u64>, version: u64) -> Bytes {
+    let word = |number: u64| Rng::new(number ^ (version << 40)).next_u64().to_le_bytes();
+    let words = range.start / 8..range.end.div_ceil(8);
+    let skipped = usize::try_from(range.start % 8).unwrap();
+    let len = usize::try_from(range.end - range.start).unwrap();
+    words.flat_map(word).skip(skipped).take(len).collect()
+}
+
+impl Origin {
+    fn overwrite(&self) {
+        self.0.lock().unwrap().version += 1;
+    }
+
+    fn version(&self) -> u64 {
+        self.0.lock().unwrap().version
+    }
+
+    /// Requests since the last call.
+    fn take(&self) -> Vec<Asked> {
+        std::mem::take(&mut self.0.lock().unwrap().requests)
+    }
+
+    fn answer(&self, asked: Asked) -> (OriginHead, u64) {
+        let mut state = self.0.lock().unwrap();
+        state.requests.push(asked);
+        let etag = format!("\"v{}\"", state.version).into();
+        (OriginHead { size: OBJECT, etag, ..OriginHead::default() }, state.version)
+    }
+}
+
+impl Backend for Origin {
+    fn head(&self, _object: ObjectName) -> BoxFuture<'_, Result<OriginHead, OriginFault>> {
+        let (head, _) = self.answer(Asked::Head);
+        Box::pin(async move { Ok(head) })
+    }
+
+    fn get_object(
+        &self,
+        _object: ObjectName,
+        range: RangeSpec,
+        known: Option<Arc<Head>>,
+    ) -> BoxFuture<'_, Result<ObjectBody, OriginFault>> {
+        let asked = if known.is_some() { Asked::GetIfMatch } else { Asked::Get };
+        let (head, version) = self.answer(asked);
+        Box::pin(async move {
+            if known.is_some_and(|known| known.etag != head.etag) {
+                return Err(OriginFault::Changed);
+            }
+            let range = range.in_object(OBJECT);
+            Ok(ObjectBody { head, range: range.clone(), body: Box::new(Body { range, version }) })
+        })
+    }
+}
+
+struct Body {
+    range: Range<u64>,
+    version: u64,
+}
+
+impl BodyStream for Body {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<Bytes, OriginFault>>> {
+        Box::pin(async move {
+            let end = self.range.end.min(self.range.start + 100_000);
+            let bytes = content(self.range.start..end, self.version);
+            self.range.start = end;
+            (!bytes.is_empty()).then_some(Ok(bytes))
+        })
+    }
+}
+
+fn settings(path: &std::path::Path) -> NodeSettings {
+    let spec = format!("file:{}?size=512MiB&zone=8MiB", path.display());
+    NodeSettings {
+        devices: vec![DeviceSettings {
+            spec: spec.parse().unwrap(),
+            shards: Some(3),
+            policy: "zone-fifo".parse().unwrap(),
+            chunk: Size::kib(256),
+            dram: Size::mib(8),
+            pinned_percent: 0,
+            forgets_pins: false,
+            buffers: Size::mib(32),
+            prefetch: Size(0),
+            patience: zonal_host::READ_TIMEOUT,
+            rejoin: zonal_host::PROBE_WINDOW,
+        }],
+        chunks: Arc::new(ChunkRules::all(None)),
+        prefetches: 0,
+        mode: OpenMode::Recover,
+    }
+}
+
+/// Reads and compares a range. Returns the head, and whether the read counted as cached.
+async fn read(client: &Client, range: &Range<u64>, version: u64) -> (Arc<Head>, bool) {
+    let (object, wanted) = (ObjectName::new("b", "k"), range.clone());
+    let kept = (Freshness::Revalidate, RetentionClass::Usual);
+    let asked = RangeSpec::Int(range.clone());
+    let got = client.get(&object, kept, asked, move |_| wanted.clone()).await;
+    let (opened, reading) = got.unwrap();
+    let mut reading = reading.unwrap();
+    let all_cached = reading.all_cached;
+    let mut at = range.start;
+    while let Some(bytes) = std::future::poll_fn(|cx| reading.poll_next(cx)).await {
+        let bytes = bytes.unwrap();
+        let end = at + bytes.len() as u64;
+        assert!(bytes == content(at..end, version), "bytes {at} to {end} of {range:?}");
+        at = end;
+    }
+    assert_eq!(at, range.end);
+    (opened.head, all_cached)
+}
+
+/// A range of up to 2 MiB anywhere, or around the start of a stripe, or with a whole stripe in it.
+fn any_range(rng: &mut Rng) -> Range<u64> {
+    let len = rng.below(2 * MIB) + 1;
+    match rng.below(8) {
+        0..4 => {
+            let start = rng.below(OBJECT - len);
+            start..start + len
+        }
+        4..7 => {
+            let start = (rng.below(3) + 1) * STRIPE - rng.below(len);
+            start..start + len
+        }
+        _ => {
+            let end = rng.below(2) * STRIPE + 2 * STRIPE;
+            end - STRIPE - len..end + len
+        }
+    }
+}
+
+/// Seeded reads of random ranges, between which the object is overwritten now and then.
+#[tokio::test]
+async fn a_head_request_is_sent_only_if_no_byte_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::default();
+    let settings = settings(&folder.path().join("device"));
+    let node = Node::start(&settings, Arc::new(origin.clone()), None).await.unwrap();
+    let client = node.client();
+    let mut rng = Rng::new(49);
+    let mut known: Option<Arc<Head>> = None;
+    let object = ObjectName::new("b", "k");
+    let mut seen = [0; 4];
+    for _ in 0..150 {
+        let is_changed = rng.below(10) == 0;
+        if is_changed {
+            origin.overwrite();
+        }
+        let range = any_range(&mut rng);
+        let was_cached = match &known {
+            Some(head) => client.is_cached(&object, head, range.clone()).await,
+            None => false,
+        };
+        let (head, all_cached) = read(client, &range, origin.version()).await;
+        client.settle().await;
+        let requests = origin.take();
+        let is_changed = known.as_ref().is_some_and(|known| known.etag != head.etag);
+        let case = format!("{range:?}, cached: {was_cached}, changed: {is_changed}: {requests:?}");
+        assert_eq!(all_cached, was_cached && !is_changed, "{case}");
+        match (was_cached, is_changed) {
+            (true, false) => assert_eq!(requests, [Asked::Head], "{case}"),
+            (true, true) => assert_eq!(requests[..2], [Asked::Head, Asked::GetIfMatch], "{case}"),
+            (false, true) => assert_eq!(requests[..2], [Asked::GetIfMatch, Asked::Get], "{case}"),
+            (false, false) => assert!(!requests.contains(&Asked::Head), "{case}"),
+        }
+        seen[usize::from(was_cached) * 2 + usize::from(is_changed)] += 1;
+        known = Some(head);
+    }
+    assert!(seen.iter().all(|&count| 2 <= count), "each kind of read was made: {seen:?}");
+    node.stop().await;
+}
+
+/// Readers that come at once share one request for the bytes that all of them lack.
+#[tokio::test]
+async fn a_crowd_that_lacks_bytes_of_a_later_stripe_shares_one_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::default();
+    let settings = settings(&folder.path().join("device"));
+    let node = Node::start(&settings, Arc::new(origin.clone()), None).await.unwrap();
+    read(node.client(), &(0..1), 0).await;
+    origin.take();
+    let range = STRIPE + 5..STRIPE + 1000;
+    let crowd = (0..8).map(|_| {
+        let (client, range) = (node.client().clone(), range.clone());
+        tokio::spawn(async move { read(&client, &range, 0).await })
+    });
+    for reader in crowd.collect::<Vec<_>>() {
+        reader.await.unwrap();
+    }
+    // A reader that reaches the stripe's shard before the body does requests the bytes once more.
+    let requests = origin.take();
+    assert!(requests.len() <= 2 && !requests.contains(&Asked::Head), "{requests:?}");
+    node.stop().await;
+}
