@@ -1,16 +1,16 @@
-//! GetObject for the cache: a byte range of one version, checked against the request.
+//! GetObject for exactly one byte range, checked against the request.
 //!
-//! 1. Request the range, with If-Match if the version is known.
+//! 1. Request the range, with If-Match if the version is known (`get_object`).
 //! 2. Check the answer: its status, Content-Range, length and ETag.
 //! 3. Return the body; [`OriginBody`] counts its bytes.
 
 use std::ops::Range;
 
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_MATCH, RANGE};
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG};
+use http::{HeaderMap, Response, StatusCode};
+use zonal_base::RangeSpec;
 use zonal_s3::range::{digits, parse_content_range};
 
-use super::error_mapping::no_such_bucket;
 use super::{S3Origin, check_version};
 use crate::body::{OriginBody, RangeHead, Source};
 use crate::error::OriginError;
@@ -23,24 +23,9 @@ impl S3Origin {
         range: Range<u64>,
         if_match: Option<&str>,
     ) -> Result<OriginBody, OriginError> {
-        let url = self.url_of(object);
-        let url = url.ok_or_else(|| no_such_bucket(&object.bucket))?;
-        self.must_be_no_api(&object.bucket, &object.key).await?;
-        // No origin can have sent an ETag that no header can carry: no version has it.
-        let condition = if_match.map(HeaderValue::from_str).transpose();
-        let condition = condition.map_err(|_| OriginError::Changed)?;
-        let permit = self.reads.placed(self.concurrency.for_range()).await?;
-        let response = self
-            .read(|| {
-                let range = format!("bytes={}-{}", range.start, range.end - 1);
-                let request = self.asking(Method::GET, &url, &object.bucket);
-                let mut request = request.header(RANGE, range);
-                if let Some(etag) = &condition {
-                    request = request.header(IF_MATCH, etag);
-                }
-                request.body(()).expect("made of valid parts")
-            })
-            .await?;
+        let asked = RangeSpec::Int(range.clone());
+        let (permit, response) = self.ask_for_bytes(object, &asked, if_match).await?;
+        let response = response?;
         check_version(object.version.as_deref(), response.headers())?;
         let head = check(&response, &range, if_match)?;
         let source = Source::Http { body: response.into_body(), stall: self.limits.stall };

@@ -6,7 +6,8 @@
 //!    A HEAD request tells it then.
 
 use http::header::{IF_MATCH, RANGE};
-use http::{HeaderValue, Method};
+use http::{HeaderValue, Method, Response};
+use hyper::body::Incoming;
 use zonal_base::RangeSpec;
 use zonal_s3::full_body;
 
@@ -26,26 +27,7 @@ impl S3Origin {
         range: &RangeSpec,
         if_match: Option<&str>,
     ) -> Result<ObjectResponse, OriginError> {
-        let url = self.url_of(object);
-        let url = url.ok_or_else(|| no_such_bucket(&object.bucket))?;
-        self.must_be_no_api(&object.bucket, &object.key).await?;
-        let condition = if_match.map(HeaderValue::from_str).transpose();
-        let condition = condition.map_err(|_| OriginError::Changed)?;
-        let permit = self.reads.placed(self.concurrency.for_range()).await?;
-        let request = || {
-            let request = self.asking(Method::GET, &url, &object.bucket);
-            match &condition {
-                Some(etag) => request.header(IF_MATCH, etag),
-                None => request,
-            }
-        };
-        let response = match header(range) {
-            None => self.ask_with_checksums(request).await,
-            Some(range) => {
-                let ranged = || request().header(RANGE, &range);
-                self.read(|| ranged().body(()).expect("made of valid parts")).await
-            }
-        };
+        let (permit, response) = self.ask_for_bytes(object, range, if_match).await?;
         let response = match response {
             Err(OriginError::RangeNotSatisfiable) => {
                 return self.without_bytes(object, if_match, permit).await;
@@ -66,6 +48,38 @@ impl S3Origin {
         let source = Source::Http { body, stall: self.limits.stall };
         let body = OriginBody::new(source, described.range_head(), self.stats.clone(), permit);
         Ok(described.with(body))
+    }
+
+    /// Requests bytes of an object, of the version `if_match` if there is one. Asks for the checksums
+    /// of the whole object along with its bytes.
+    pub(super) async fn ask_for_bytes(
+        &self,
+        object: &ObjectName,
+        range: &RangeSpec,
+        if_match: Option<&str>,
+    ) -> Result<(Permit, Result<Response<Incoming>, OriginError>), OriginError> {
+        let url = self.url_of(object);
+        let url = url.ok_or_else(|| no_such_bucket(&object.bucket))?;
+        self.must_be_no_api(&object.bucket, &object.key).await?;
+        // No origin can have sent an ETag that no header can carry: no version has it.
+        let condition = if_match.map(HeaderValue::from_str).transpose();
+        let condition = condition.map_err(|_| OriginError::Changed)?;
+        let permit = self.reads.placed(self.concurrency.for_range()).await?;
+        let request = || {
+            let request = self.asking(Method::GET, &url, &object.bucket);
+            match &condition {
+                Some(etag) => request.header(IF_MATCH, etag),
+                None => request,
+            }
+        };
+        let response = match header(range) {
+            None => self.ask_with_checksums(request).await,
+            Some(range) => {
+                let ranged = || request().header(RANGE, &range);
+                self.read(|| ranged().body(()).expect("made of valid parts")).await
+            }
+        };
+        Ok((permit, response))
     }
 
     /// The response for a range outside the object.
