@@ -13,11 +13,12 @@ use zonal_policy::SampleRank;
 
 use crate::ShardStats;
 use crate::chunks::{ChunkLimits, ChunkRefused};
-use crate::get::{Chosen, Get, HandedBody, with_head};
+use crate::get::{Chosen, Get, StripeAhead, with_head};
 use crate::pipe::pipe;
 use crate::request::Request;
 use crate::routes::Routes;
 use crate::striped_read::{Remainder, StripedRead};
+use crate::stripes::{PROBED_STRIPES_MAX, stripes_of};
 
 /// Handle to all caches of a node. Cheap to clone.
 #[derive(Clone)]
@@ -26,10 +27,6 @@ pub struct Client {
     routes: Arc<Routes>,
     chunk_limits: ChunkLimits,
 }
-
-/// Maximum number of stripes of one range (2 GiB) that are probed before the first byte. A longer
-/// range counts as not cached.
-pub(crate) const PROBED_STRIPES_MAX: u64 = 64;
 
 impl Client {
     pub(crate) fn new(
@@ -81,7 +78,7 @@ impl Client {
         let first = reading.begin().await;
         // The shard sends this reply before the pipe has bytes or an end.
         let chosen = answer.try_recv().unwrap_or(Err(LookupError::Gone))?;
-        let Chosen { opened, range, body } = chosen;
+        let Chosen { opened, range, ahead } = chosen;
         let begun = match opened.found {
             // All bytes come from the body of one response.
             HeadSource::Uncacheable(_) => range.clone(),
@@ -90,15 +87,14 @@ impl Client {
         let reading = match first {
             _ if begun.is_empty() => {
                 keeping.is_confirmed = opened.found.is_confirmed();
-                self.read_for((keeping, body), object, &opened.head, range).await
+                self.read_for((keeping, ahead), object, &opened.head, range).await
             }
             Ok(()) => {
                 keeping.is_confirmed = true;
                 let others = begun.end..range.end;
-                let mut rest = self.rest(object, &opened.head, others.clone(), keeping);
                 reading.all_cached &=
-                    body.is_none() && self.stripes_cached(object, &opened.head, &others, 1).await;
-                rest.ask_ahead_with(body).await;
+                    ahead.is_none() && self.stripes_cached(object, &opened.head, &others, 1).await;
+                let rest = self.rest(object, &opened.head, others, (keeping, ahead));
                 reading.continue_with(begun.end - begun.start, rest);
                 Ok(reading)
             }
@@ -128,17 +124,15 @@ impl Client {
 
     async fn read_for(
         &self,
-        (keeping, body): (ReadHints, Option<Box<HandedBody>>),
+        (keeping, ahead): (ReadHints, Option<StripeAhead>),
         object: &ObjectName,
         head: &Arc<Head>,
         range: Range<u64>,
     ) -> Result<StripedRead, ReadError> {
-        let mut rest = self.rest(object, head, range.clone(), keeping);
         let second = range.start / STRIPE.0 + 1;
         let others_cached =
-            body.is_none() && self.stripes_cached(object, head, &range, second).await;
-        rest.ask_ahead_with(body).await;
-        let mut reading = StripedRead::of(rest);
+            ahead.is_none() && self.stripes_cached(object, head, &range, second).await;
+        let mut reading = StripedRead::of(self.rest(object, head, range, (keeping, ahead)));
         reading.begin().await?;
         reading.all_cached &= others_cached;
         Ok(reading)
@@ -313,16 +307,11 @@ impl Client {
         object: &ObjectName,
         head: &Arc<Head>,
         range: Range<u64>,
-        keeping: ReadHints,
+        (keeping, ahead): (ReadHints, Option<StripeAhead>),
     ) -> Remainder {
-        Remainder {
-            client: self.clone(),
-            object: object.clone(),
-            head: head.clone(),
-            range,
-            keeping,
-            ahead: None,
-        }
+        let (object, head) = (object.clone(), head.clone());
+        let rest = Remainder { client: self.clone(), object, head, range, keeping, ahead: None };
+        rest.with_ahead(ahead)
     }
 
     fn home(&self, object: &ObjectName) -> &mpsc::Sender<Request> {
@@ -367,14 +356,6 @@ impl Client {
 /// rejected together, on every shard.
 fn keeping(retention: RetentionClass) -> ReadHints {
     ReadHints { retention, is_confirmed: false, rank: SampleRank::of(fastrand::u64(..)) }
-}
-
-/// Stripes that a range touches, each with its part of the range.
-pub(crate) fn stripes_of(range: &Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> + use<> {
-    let Range { start, end } = *range;
-    let stripes = start / STRIPE.0..end.div_ceil(STRIPE.0);
-    stripes
-        .map(move |stripe| (stripe, start.max(stripe * STRIPE.0)..end.min((stripe + 1) * STRIPE.0)))
 }
 
 /// Result of [`Client::locate`].

@@ -3,8 +3,8 @@
 //!
 //! If the object is not cached, one request to the origin brings its head and bytes. If bytes of a
 //! cached version are missing, their request confirms the version. Bytes of another stripe belong
-//! to another shard: the body is handed over to it. An object that cannot be cached is passed on
-//! from the body.
+//! to another shard: the body is handed over to it at once, because it holds a connection slot of
+//! the origin. An object that cannot be cached is passed on from the body.
 
 use std::ops::Range;
 
@@ -17,8 +17,8 @@ use zonal_cache::{
 
 use crate::BodyStream;
 use crate::origin::OriginDriver;
-use crate::peers::{Peers, StripesOfPeers};
-use crate::pipe::PipeWriter;
+use crate::peers::Peers;
+use crate::pipe::{PipeReader, PipeWriter};
 
 /// Chooses the range to read from the version that was found.
 pub(crate) type RangeOf = Box<dyn Fn(&Head) -> Range<u64> + Send>;
@@ -28,8 +28,14 @@ pub(crate) struct Chosen {
     pub(crate) opened: Opened,
     /// The range chosen from it.
     pub(crate) range: Range<u64>,
-    /// Body of the request that found it, with bytes of a stripe of another shard.
-    pub(crate) body: Option<Box<HandedBody>>,
+    /// The stripe whose bytes the request that found it fetches, if it is on another shard.
+    pub(crate) ahead: Option<StripeAhead>,
+}
+
+/// A stripe that was requested from its shard before its turn.
+pub(crate) struct StripeAhead {
+    pub(crate) stripe: u64,
+    pub(crate) from: PipeReader,
 }
 
 /// A body on its way to another shard, and the bytes of the object that it has.
@@ -58,8 +64,7 @@ pub(crate) struct Get {
 impl Get {
     pub(crate) async fn run(self, cache: Cache, origin: OriginDriver, peers: Peers) {
         let Self { object, trust, mut keeping, range, range_of, reply, to } = self;
-        let others = StripesOfPeers { peers: &peers, cache: &cache };
-        let reader = Reader { range, range_of: &*range_of, hints: keeping, others: Some(&others) };
+        let reader = Reader { range, range_of: &*range_of, hints: keeping, others: Some(&peers) };
         let opened = cache.open_to_read(&object, trust, &reader).await;
         // The caller does not wait for this reply: the first bytes, or the end of the pipe, wake it.
         let OpenedRead { opened, fetches, body } = match opened {
@@ -69,7 +74,7 @@ impl Get {
         let (head, range) = (opened.head.clone(), range_of(&opened.head));
         if let HeadSource::Uncacheable(error) = opened.found {
             let body = body.filter(|body| has(&body.range, &range));
-            let chosen = Chosen { opened, range: range.clone(), body: None };
+            let chosen = Chosen { opened, range: range.clone(), ahead: None };
             let _ = reply.send(if body.is_some() { Ok(chosen) } else { Err(error) });
             if let Some(body) = body.filter(|_| !range.is_empty()) {
                 cache.pass_through(body, range, Box::new(to)).await;
@@ -83,8 +88,11 @@ impl Get {
             peers.prefetch(&cache, &object, &head, &ahead);
         }
         let body = body.filter(|_| !range.is_empty());
-        let body = body.and_then(|body| origin.hand_over(body));
-        let _ = reply.send(Ok(Chosen { opened, range, body }));
+        let ahead = match body.and_then(|body| origin.hand_over(body)) {
+            Some(body) => peers.read_from((&object, &head), &range, keeping, body).await,
+            None => None,
+        };
+        let _ = reply.send(Ok(Chosen { opened, range, ahead }));
         if !begun.is_empty() {
             let begun = (begun, InitialFetch::Started(fetches));
             cache.read(&object, &head, begun, keeping, Box::new(to)).await;

@@ -5,8 +5,8 @@
 //! Knows nothing of: HTTP, S3, configuration files, what the origin is.
 //! Read in this order: `node`, `device_open`, `device_contents`, `shard`, `shard_lifecycle`,
 //! `shard_loop`, `device_driver`, `device_health`, `device_supervisor` (isolation of a failing
-//! device), `roster`, `membership`, `routes`, `peers`, `client`, `get`, `striped_read`,
-//! `pipe`, `origin`; `containment` (scope of a panic).
+//! device), `roster`, `membership`, `routes`, `peers`, `client`, `get`, `stripes`,
+//! `striped_read`, `pipe`, `origin`; `containment` (scope of a panic).
 //!
 //! One shard = one thread = one current-thread tokio runtime. It runs the engine's executor, and
 //! may run a front end's connections: a hit on the connection's own shard wakes no other thread.
@@ -37,6 +37,7 @@ mod shard_lifecycle;
 mod shard_loop;
 mod stats;
 mod striped_read;
+mod stripes;
 
 pub use alarm::Alarm;
 pub use checksum::CHECKSUM;

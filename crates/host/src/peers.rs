@@ -1,17 +1,19 @@
-//! Requests to other shards of the node: prefetches, which the sender does not wait for, and
-//! questions about the bytes that a shard lacks. A shard with a full queue is skipped: it is in use.
+//! Requests to other shards of the node: prefetches, questions about the bytes that a shard lacks,
+//! and bodies with bytes of its stripes. Prefetches and questions skip a shard with a full queue.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::mpsc::WeakSender;
 use tokio::sync::oneshot;
-use zonal_cache::{Cache, FirstMissing, Head, ObjectName, OtherStripes, STRIPE};
+use zonal_cache::{Cache, FirstMissing, Head, ObjectName, OtherStripes, ReadHints, STRIPE};
 use zonal_policy::Prefetch;
 
-use crate::client::{PROBED_STRIPES_MAX, stripes_of};
+use crate::get::{HandedBody, StripeAhead};
+use crate::pipe::pipe;
 use crate::request::Request;
 use crate::routes::Routes;
+use crate::stripes::{PROBED_STRIPES_MAX, in_stripe, stripes_of};
 
 /// All shards of the node. The references are weak, so that a node without clients ends.
 #[derive(Clone)]
@@ -43,16 +45,27 @@ impl Peers {
             }
         }
     }
+
+    /// Requests a stripe of `range` from its shard, which fetches from `body`. `None`: the range has
+    /// no bytes of the body, or the shard has ended.
+    pub(crate) async fn read_from(
+        &self,
+        (object, head): (&ObjectName, &Arc<Head>),
+        range: &Range<u64>,
+        keeping: ReadHints,
+        body: Box<HandedBody>,
+    ) -> Option<StripeAhead> {
+        let stripe = range.start.max(body.range.start) / STRIPE.0;
+        let range = in_stripe(range, stripe)?;
+        let shard = self.shards[self.routes.shard(object, stripe)].upgrade()?;
+        let ((to, from), (object, head)) = (pipe(), (object.clone(), head.clone()));
+        let body = Some(body);
+        shard.send(Request::Read { object, head, range, keeping, body, to }).await.ok()?;
+        Some(StripeAhead { stripe, from })
+    }
 }
 
-/// The stripes of objects whose heads are on one shard.
-pub(crate) struct StripesOfPeers<'a> {
-    pub(crate) peers: &'a Peers,
-    /// The shard's cache.
-    pub(crate) cache: &'a Cache,
-}
-
-impl OtherStripes for StripesOfPeers<'_> {
+impl OtherStripes for Peers {
     fn first_missing<'a>(
         &'a self,
         object: &'a ObjectName,
@@ -62,7 +75,7 @@ impl OtherStripes for StripesOfPeers<'_> {
         Box::pin(async move {
             let end = range.end.min(range.start.saturating_add(PROBED_STRIPES_MAX * STRIPE.0));
             for (stripe, range) in stripes_of(&(range.start..end)) {
-                let missing = self.in_stripe(object, head, (stripe, range)).await?;
+                let missing = self.missing_in(object, head, (stripe, range)).await?;
                 if missing.is_some() {
                     return missing;
                 }
@@ -72,22 +85,19 @@ impl OtherStripes for StripesOfPeers<'_> {
     }
 }
 
-impl StripesOfPeers<'_> {
+impl Peers {
     /// The first missing bytes of a range in one stripe. `None`: its shard does not answer.
-    async fn in_stripe(
+    async fn missing_in(
         &self,
         object: &ObjectName,
         head: &Arc<Head>,
         (stripe, range): (u64, Range<u64>),
     ) -> Option<Option<Range<u64>>> {
-        let shard = self.peers.routes.shard(object, stripe);
-        if shard == self.peers.own {
-            return Some(self.cache.first_missing(object, head, &range));
-        }
         let (reply, answer) = oneshot::channel();
         let (object, head) = (object.clone(), head.clone());
-        let to = self.peers.shards[shard].upgrade()?;
-        to.try_send(Request::FindMissing { object, head, range, reply }).ok()?;
+        // The own shard has a queue too: a body for the stripe may wait in it.
+        let shard = self.shards[self.routes.shard(&object, stripe)].upgrade()?;
+        shard.try_send(Request::FindMissing { object, head, range, reply }).ok()?;
         answer.await.ok()
     }
 }

@@ -251,9 +251,10 @@ impl ShardLoop {
             Request::Probe { object, head, range, reply } => {
                 let _ = reply.send(cache.is_cached(&object, &head, &range));
             }
-            Request::FindMissing { object, head, range, reply } => {
+            // In a task: reads that were requested before have begun their fetches by then.
+            Request::FindMissing { object, head, range, reply } => spawner.spawn(async move {
                 let _ = reply.send(cache.first_missing(&object, &head, &range));
-            }
+            }),
             Request::Locate { object, head, range, reply } => {
                 let residency = cache.residency(&object, &head, &range);
                 let (backlog, backlog_max) = (cache.log().backlog(), cache.log().backlog_max());

@@ -3,6 +3,9 @@
 //! The next stripe is requested before the current one is drained, so that its first bytes arrive
 //! in time. It is not requested much earlier: a fetch whose reader stalls for 2 s is given up
 //! (`docs/decisions/stalled-fetches.md`).
+//!
+//! If the lookup of the version fetches bytes of a stripe, that stripe is requested at once. The
+//! stripes before it are cached.
 
 use std::ops::Range;
 use std::pin::Pin;
@@ -14,10 +17,11 @@ use bytes::Bytes;
 use zonal_cache::{Head, ObjectName, Piece, ReadError, ReadHints, STRIPE};
 
 use crate::Client;
-use crate::get::HandedBody;
+use crate::get::StripeAhead;
 use crate::origin::BoxFuture;
 use crate::pipe::{PipeReader, pipe};
 use crate::request::Request;
+use crate::stripes::in_stripe;
 
 /// The next stripe is requested when at most this much of the current one is left, in bytes: the
 /// read-ahead of a fetch, and 8 ms at 1 GB/s.
@@ -66,34 +70,35 @@ pub(crate) struct Remainder {
 }
 
 impl Remainder {
-    /// Requests the stripe of `body`, which has the first missing bytes. Their origin connection
-    /// waits for a reader, so the request does not wait for the stripes before.
-    pub(crate) async fn ask_ahead_with(&mut self, body: Option<Box<HandedBody>>) {
-        let Some(body) = body else { return };
-        let stripe = body.range.start / STRIPE.0;
-        if let Some(range) = self.in_stripe(stripe) {
-            let part = self.part(stripe, range, Some(body));
-            self.ahead = Some(Box::new((stripe, part.sent().await)));
+    /// With a stripe that was requested before.
+    pub(crate) fn with_ahead(mut self, ahead: Option<StripeAhead>) -> Self {
+        if let Some(StripeAhead { stripe, from }) = ahead
+            && let Some(range) = in_stripe(&self.range, stripe)
+        {
+            let left = range.end - range.start;
+            let part = StripePart { from: PartSource::Piping(from), left };
+            self.ahead = Some(Box::new((stripe, part)));
         }
+        self
     }
 
     /// Requests the next stripe before its turn.
     fn ask_ahead(&mut self) {
         let stripe = self.range.start / STRIPE.0;
         // If another one was requested, this one is cached.
-        if let (None, Some(range)) = (&self.ahead, self.in_stripe(stripe)) {
-            self.ahead = Some(Box::new((stripe, self.part(stripe, range, None))));
+        if let (None, Some(range)) = (&self.ahead, in_stripe(&self.range, stripe)) {
+            self.ahead = Some(Box::new((stripe, self.part(stripe, range))));
         }
     }
 
     /// The next stripe, if there is one. Requests it unless that was done before.
     fn next(&mut self) -> Option<StripePart> {
         let stripe = self.range.start / STRIPE.0;
-        let range = self.in_stripe(stripe)?;
+        let range = in_stripe(&self.range, stripe)?;
         self.range.start = range.end;
         let part = match self.ahead.take_if(|ahead| ahead.0 == stripe) {
             Some(ahead) => ahead.1,
-            None => self.part(stripe, range, None),
+            None => self.part(stripe, range),
         };
         // By the next stripe the response has begun, so nothing is gained by asking first.
         self.keeping.is_confirmed = true;
@@ -107,21 +112,14 @@ impl Remainder {
         }
     }
 
-    /// The part of the range in a stripe, if there is one.
-    fn in_stripe(&self, stripe: u64) -> Option<Range<u64>> {
-        let start = self.range.start.max(stripe * STRIPE.0);
-        let end = self.range.end.min((stripe + 1) * STRIPE.0);
-        (start < end).then_some(start..end)
-    }
-
-    fn part(&self, stripe: u64, range: Range<u64>, body: Option<Box<HandedBody>>) -> StripePart {
+    fn part(&self, stripe: u64, range: Range<u64>) -> StripePart {
         let left = range.end - range.start;
         let (to, from) = pipe();
         let (object, head) = (self.object.clone(), self.head.clone());
         let shard = self.client.stripe(&object, stripe).clone();
         let keeping = self.keeping;
         let asking = Box::pin(async move {
-            let read = Request::Read { object, head, range, keeping, body, to };
+            let read = Request::Read { object, head, range, keeping, body: None, to };
             shard.send(read).await.map_err(|_| ReadError::Gone)?;
             Ok(from)
         });
@@ -139,12 +137,6 @@ impl StripePart {
         {
             self.from = PartSource::of(asked);
         }
-    }
-
-    /// The part once its request is in the queue of the stripe's shard, or has failed.
-    async fn sent(self) -> Self {
-        let PartSource::Asking(asking) = self.from else { return self };
-        Self { from: PartSource::of(asking.await), ..self }
     }
 }
 

@@ -354,6 +354,8 @@ async fn a_cold_range_anywhere_in_a_large_object_is_one_get() {
         ("bytes=40000000-40000009", "GET 39845888-40108031", 40_000_000, 40_000_009),
         ("bytes=67108864-", "GET 67108864-100663295", 67_108_864, size - 1),
         ("bytes=-1000", "GET -263144", size - 1000, size - 1),
+        // It begins with a stripe. The chunk more that is requested lies in the one before.
+        ("bytes=-6291456", "GET -6553600", size - 6_291_456, size - 1),
         // It begins in one stripe and ends in the next.
         ("bytes=33554000-33555000", "GET 33292288-33554431", 33_554_000, 33_555_000),
     ] {
