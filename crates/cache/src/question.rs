@@ -2,7 +2,7 @@
 //!
 //! 1. Nothing is known of the object: GET of the bytes that the reader requests.
 //! 2. Bytes of the known version are missing: GET of the first missing ones, with `If-Match`. Later
-//!    stripes are on other shards, which tell what they lack ([`OtherStripes`]).
+//!    stripes may be on other shards, which tell what they lack ([`OtherStripes`]).
 //! 3. No bytes are missing, or none are needed: HEAD.
 
 use alloc::boxed::Box;
@@ -43,8 +43,8 @@ pub struct Reader<'a> {
     pub range_of: &'a dyn Fn(&Head) -> Range<u64>,
     /// How fetched bytes are kept.
     pub hints: ReadHints,
-    /// The stripes after the first, on other shards. `None`: what they lack is not known, and the
-    /// version is asked for with a HEAD request.
+    /// The stripes after the first. `None`: what they lack is not known, and a HEAD request tells the
+    /// version.
     pub others: Option<&'a dyn OtherStripes>,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Debug for Reader<'_> {
 /// First missing bytes of a range, as [`OtherStripes::first_missing`] finds them.
 pub type FirstMissing<'a> = Pin<Box<dyn Future<Output = Option<Range<u64>>> + 'a>>;
 
-/// The stripes of an object on other shards.
+/// The stripes of an object after the first, which may be on other shards.
 pub trait OtherStripes {
     /// The first bytes of `range` that a reader would have to fetch, as
     /// [`Cache::first_missing`](crate::Cache::first_missing) of the stripe's shard tells them.

@@ -13,11 +13,11 @@ use zonal_policy::SampleRank;
 
 use crate::ShardStats;
 use crate::chunks::{ChunkLimits, ChunkRefused};
-use crate::get::{Chosen, Get, StripeAhead, with_head};
+use crate::get::{Chosen, Get, with_head};
 use crate::pipe::pipe;
 use crate::request::Request;
 use crate::routes::Routes;
-use crate::striped_read::{Remainder, StripedRead};
+use crate::striped_read::{Remainder, StripeAhead, StripedRead};
 use crate::stripes::{PROBED_STRIPES_MAX, stripes_of};
 
 /// Handle to all caches of a node. Cheap to clone.
@@ -124,7 +124,7 @@ impl Client {
 
     async fn read_for(
         &self,
-        (keeping, ahead): (ReadHints, Option<StripeAhead>),
+        (keeping, ahead): (ReadHints, Option<Box<StripeAhead>>),
         object: &ObjectName,
         head: &Arc<Head>,
         range: Range<u64>,
@@ -307,11 +307,10 @@ impl Client {
         object: &ObjectName,
         head: &Arc<Head>,
         range: Range<u64>,
-        (keeping, ahead): (ReadHints, Option<StripeAhead>),
+        (keeping, ahead): (ReadHints, Option<Box<StripeAhead>>),
     ) -> Remainder {
         let (object, head) = (object.clone(), head.clone());
-        let rest = Remainder { client: self.clone(), object, head, range, keeping, ahead: None };
-        rest.with_ahead(ahead)
+        Remainder { client: self.clone(), object, head, range, keeping, ahead }
     }
 
     fn home(&self, object: &ObjectName) -> &mpsc::Sender<Request> {
@@ -330,20 +329,15 @@ impl Client {
         range: &Range<u64>,
         first: u64,
     ) -> bool {
-        let stripes = first..range.end.div_ceil(STRIPE.0);
-        if stripes.is_empty() || range.is_empty() {
-            return true;
-        }
-        if PROBED_STRIPES_MAX < stripes.end - stripes.start {
+        let rest = range.start.max(first * STRIPE.0)..range.end;
+        if PROBED_STRIPES_MAX * STRIPE.0 < rest.end.saturating_sub(rest.start) {
             return false;
         }
-        for stripe in stripes {
-            let start = range.start.max(stripe * STRIPE.0);
-            let part = start..range.end.min((stripe + 1) * STRIPE.0);
+        for (stripe, range) in stripes_of(&rest) {
             let (reply, answer) = oneshot::channel();
             let (object, head) = (object.clone(), head.clone());
             let to = self.stripe(&object, stripe).clone();
-            let probe = Request::Probe { object, head, range: part, reply };
+            let probe = Request::Probe { object, head, range, reply };
             if to.send(probe).await.is_err() || !answer.await.unwrap_or(false) {
                 return false;
             }

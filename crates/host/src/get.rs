@@ -18,7 +18,8 @@ use zonal_cache::{
 use crate::BodyStream;
 use crate::origin::OriginDriver;
 use crate::peers::Peers;
-use crate::pipe::{PipeReader, PipeWriter};
+use crate::pipe::PipeWriter;
+use crate::striped_read::StripeAhead;
 
 /// Chooses the range to read from the version that was found.
 pub(crate) type RangeOf = Box<dyn Fn(&Head) -> Range<u64> + Send>;
@@ -29,13 +30,7 @@ pub(crate) struct Chosen {
     /// The range chosen from it.
     pub(crate) range: Range<u64>,
     /// The stripe whose bytes the request that found it fetches, if it is on another shard.
-    pub(crate) ahead: Option<StripeAhead>,
-}
-
-/// A stripe that was requested from its shard before its turn.
-pub(crate) struct StripeAhead {
-    pub(crate) stripe: u64,
-    pub(crate) from: PipeReader,
+    pub(crate) ahead: Option<Box<StripeAhead>>,
 }
 
 /// A body on its way to another shard, and the bytes of the object that it has.

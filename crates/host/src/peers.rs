@@ -9,10 +9,11 @@ use tokio::sync::oneshot;
 use zonal_cache::{Cache, FirstMissing, Head, ObjectName, OtherStripes, ReadHints, STRIPE};
 use zonal_policy::Prefetch;
 
-use crate::get::{HandedBody, StripeAhead};
+use crate::get::HandedBody;
 use crate::pipe::pipe;
 use crate::request::Request;
 use crate::routes::Routes;
+use crate::striped_read::StripeAhead;
 use crate::stripes::{PROBED_STRIPES_MAX, in_stripe, stripes_of};
 
 /// All shards of the node. The references are weak, so that a node without clients ends.
@@ -54,14 +55,29 @@ impl Peers {
         range: &Range<u64>,
         keeping: ReadHints,
         body: Box<HandedBody>,
-    ) -> Option<StripeAhead> {
+    ) -> Option<Box<StripeAhead>> {
         let stripe = range.start.max(body.range.start) / STRIPE.0;
         let range = in_stripe(range, stripe)?;
         let shard = self.shards[self.routes.shard(object, stripe)].upgrade()?;
         let ((to, from), (object, head)) = (pipe(), (object.clone(), head.clone()));
         let body = Some(body);
         shard.send(Request::Read { object, head, range, keeping, body, to }).await.ok()?;
-        Some(StripeAhead { stripe, from })
+        Some(StripeAhead::new(stripe, from))
+    }
+
+    /// The first missing bytes of a range in one stripe. `None`: its shard does not answer.
+    async fn missing_in(
+        &self,
+        object: &ObjectName,
+        head: &Arc<Head>,
+        (stripe, range): (u64, Range<u64>),
+    ) -> Option<Option<Range<u64>>> {
+        let (reply, answer) = oneshot::channel();
+        let (object, head) = (object.clone(), head.clone());
+        // The own shard has a queue too: a body for the stripe may wait in it.
+        let shard = self.shards[self.routes.shard(&object, stripe)].upgrade()?;
+        shard.try_send(Request::FindMissing { object, head, range, reply }).ok()?;
+        answer.await.ok()
     }
 }
 
@@ -82,22 +98,5 @@ impl OtherStripes for Peers {
             }
             None
         })
-    }
-}
-
-impl Peers {
-    /// The first missing bytes of a range in one stripe. `None`: its shard does not answer.
-    async fn missing_in(
-        &self,
-        object: &ObjectName,
-        head: &Arc<Head>,
-        (stripe, range): (u64, Range<u64>),
-    ) -> Option<Option<Range<u64>>> {
-        let (reply, answer) = oneshot::channel();
-        let (object, head) = (object.clone(), head.clone());
-        // The own shard has a queue too: a body for the stripe may wait in it.
-        let shard = self.shards[self.routes.shard(&object, stripe)].upgrade()?;
-        shard.try_send(Request::FindMissing { object, head, range, reply }).ok()?;
-        answer.await.ok()
     }
 }

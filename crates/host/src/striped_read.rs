@@ -17,7 +17,6 @@ use bytes::Bytes;
 use zonal_cache::{Head, ObjectName, Piece, ReadError, ReadHints, STRIPE};
 
 use crate::Client;
-use crate::get::StripeAhead;
 use crate::origin::BoxFuture;
 use crate::pipe::{PipeReader, pipe};
 use crate::request::Request;
@@ -45,7 +44,7 @@ pub struct StripedRead {
 }
 
 /// The part of the read in one stripe.
-pub(crate) struct StripePart {
+struct StripePart {
     from: PartSource,
     /// Bytes still to come.
     left: u64,
@@ -58,6 +57,19 @@ enum PartSource {
     Drained,
 }
 
+/// A stripe that was requested before its turn.
+pub(crate) struct StripeAhead {
+    stripe: u64,
+    from: PartSource,
+}
+
+impl StripeAhead {
+    /// A stripe whose bytes come from `pipe`. Boxed: few reads have one.
+    pub(crate) fn new(stripe: u64, pipe: PipeReader) -> Box<Self> {
+        Box::new(Self { stripe, from: PartSource::Piping(pipe) })
+    }
+}
+
 /// The part of the read that is not requested yet.
 pub(crate) struct Remainder {
     pub(crate) client: Client,
@@ -65,79 +77,66 @@ pub(crate) struct Remainder {
     pub(crate) head: Arc<Head>,
     pub(crate) range: Range<u64>,
     pub(crate) keeping: ReadHints,
-    /// A stripe that was requested before its turn, and its number. Boxed: few reads have one.
-    pub(crate) ahead: Option<Box<(u64, StripePart)>>,
+    /// A stripe of the range that was requested all the same.
+    pub(crate) ahead: Option<Box<StripeAhead>>,
 }
 
 impl Remainder {
-    /// With a stripe that was requested before.
-    pub(crate) fn with_ahead(mut self, ahead: Option<StripeAhead>) -> Self {
-        if let Some(StripeAhead { stripe, from }) = ahead
-            && let Some(range) = in_stripe(&self.range, stripe)
-        {
-            let left = range.end - range.start;
-            let part = StripePart { from: PartSource::Piping(from), left };
-            self.ahead = Some(Box::new((stripe, part)));
-        }
-        self
+    /// True if the next stripe may be requested before its turn. If another one was, the stripes
+    /// before that are cached.
+    fn may_ask_ahead(&self) -> bool {
+        self.ahead.is_none() && !self.range.is_empty()
     }
 
-    /// Requests the next stripe before its turn.
-    fn ask_ahead(&mut self) {
+    /// Requests the next stripe before its turn. Requires: [`Remainder::may_ask_ahead`].
+    fn ask_ahead(&mut self, cx: &mut Context<'_>) {
         let stripe = self.range.start / STRIPE.0;
-        // If another one was requested, this one is cached.
-        if let (None, Some(range)) = (&self.ahead, in_stripe(&self.range, stripe)) {
-            self.ahead = Some(Box::new((stripe, self.part(stripe, range))));
-        }
+        let from = in_stripe(&self.range, stripe).map(|range| self.ask(stripe, range));
+        self.ahead = from.map(|from| Box::new(StripeAhead { stripe, from }));
+        self.poll_ahead(cx);
     }
 
     /// The next stripe, if there is one. Requests it unless that was done before.
     fn next(&mut self) -> Option<StripePart> {
         let stripe = self.range.start / STRIPE.0;
         let range = in_stripe(&self.range, stripe)?;
+        let left = range.end - range.start;
         self.range.start = range.end;
-        let part = match self.ahead.take_if(|ahead| ahead.0 == stripe) {
-            Some(ahead) => ahead.1,
-            None => self.part(stripe, range),
+        let from = match self.ahead.take_if(|ahead| ahead.stripe == stripe) {
+            Some(ahead) => ahead.from,
+            None => self.ask(stripe, range),
         };
         // By the next stripe the response has begun, so nothing is gained by asking first.
         self.keeping.is_confirmed = true;
-        Some(part)
+        Some(StripePart { from, left })
     }
 
     /// Drives the request for the stripe ahead.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) {
-        if let Some(ahead) = &mut self.ahead {
-            ahead.1.poll_asking(cx);
+        if let Some(ahead) = &mut self.ahead
+            && let PartSource::Asking(asking) = &mut ahead.from
+            && let Poll::Ready(asked) = asking.as_mut().poll(cx)
+        {
+            ahead.from = PartSource::of(asked);
         }
     }
 
-    fn part(&self, stripe: u64, range: Range<u64>) -> StripePart {
-        let left = range.end - range.start;
+    /// Requests `range`, which lies in a stripe, from its shard.
+    fn ask(&self, stripe: u64, range: Range<u64>) -> PartSource {
         let (to, from) = pipe();
         let (object, head) = (self.object.clone(), self.head.clone());
         let shard = self.client.stripe(&object, stripe).clone();
         let keeping = self.keeping;
-        let asking = Box::pin(async move {
+        PartSource::Asking(Box::pin(async move {
             let read = Request::Read { object, head, range, keeping, body: None, to };
             shard.send(read).await.map_err(|_| ReadError::Gone)?;
             Ok(from)
-        });
-        StripePart { from: PartSource::Asking(asking), left }
+        }))
     }
 }
 
 impl StripePart {
     const DRAINED: Self = Self { from: PartSource::Drained, left: 0 };
-
-    /// Drives the request for a stripe.
-    fn poll_asking(&mut self, cx: &mut Context<'_>) {
-        if let PartSource::Asking(asking) = &mut self.from
-            && let Poll::Ready(asked) = asking.as_mut().poll(cx)
-        {
-            self.from = PartSource::of(asked);
-        }
-    }
 }
 
 impl PartSource {
@@ -230,12 +229,11 @@ impl StripedRead {
     fn hand_out(&mut self, len: u64, cx: &mut Context<'_>) {
         self.handed_out += len;
         self.now.left = self.now.left.saturating_sub(len);
-        if let Some(rest) = &mut self.rest
+        if let Some(rest) = self.rest.as_mut().filter(|rest| rest.may_ask_ahead())
             && self.now.left <= LEFT_MAX
             && is_soon(self.now.left, self.handed_out, self.since.elapsed())
         {
-            rest.ask_ahead();
-            rest.poll_ahead(cx);
+            rest.ask_ahead(cx);
         }
     }
 

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use zonal_base::{Bytes as Size, RangeSpec};
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, ChunkRules, DeviceSettings, Freshness, Head, Node,
-    NodeSettings, ObjectBody, ObjectName, OriginFault, OriginHead, PROBE_WINDOW, READ_TIMEOUT,
-    RetentionClass, StartError,
+    Backend, BodyStream, BoxFuture, DeviceSettings, Freshness, Head, Node, ObjectBody, ObjectName,
+    OriginFault, OriginHead, RetentionClass, StartError,
 };
-use zonal_zonelog::OpenMode;
+
+mod support;
 
 const OBJECT_BYTES: u64 = 64 << 10;
 
@@ -70,27 +70,11 @@ impl BodyStream for Body {
 
 async fn start(directory: &Path, store: &Arc<Store>, names: &[&str]) -> Result<Node, StartError> {
     let device = |name: &&str| DeviceSettings {
-        spec: format!("file:{}?size=256MiB&zone=8MiB", directory.join(name).display())
-            .parse()
-            .unwrap(),
         shards: Some(1),
-        policy: "zone-fifo".parse().unwrap(),
         chunk: Size::kib(64),
-        dram: Size(0),
-        pinned_percent: 0,
-        forgets_pins: false,
-        buffers: Size::mib(16),
-        prefetch: Size(0),
-        patience: READ_TIMEOUT,
-        rejoin: PROBE_WINDOW,
+        ..support::device(&format!("file:{}?size=256MiB&zone=8MiB", directory.join(name).display()))
     };
-    let devices = names.iter().map(device).collect();
-    let settings = NodeSettings {
-        devices,
-        chunks: Arc::new(ChunkRules::all(None)),
-        prefetches: 0,
-        mode: OpenMode::Recover,
-    };
+    let settings = support::node(names.iter().map(device).collect());
     Node::start(&settings, store.clone(), None).await
 }
 

@@ -12,14 +12,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tempfile::TempDir;
-use zonal_base::Nanos;
-use zonal_base::{Bytes as Size, RangeSpec};
+use zonal_base::{Nanos, RangeSpec};
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, ChunkRules, Client, DeviceSettings, Freshness, Head,
-    LookupError, Node, NodeSettings, ObjectBody, ObjectName, OriginFault, OriginHead,
-    RetentionClass,
+    Backend, BodyStream, BoxFuture, Client, DeviceSettings, Freshness, Head, LookupError, Node,
+    NodeSettings, ObjectBody, ObjectName, OriginFault, OriginHead, RetentionClass,
 };
-use zonal_zonelog::OpenMode;
+
+mod support;
 
 const OBJECT_BYTES: u64 = 1 << 20;
 
@@ -189,32 +188,16 @@ impl Bench {
 }
 
 async fn start(directory: &Path, store: &Arc<Store>) -> Node {
-    let device = |number: u32| {
-        DeviceSettings {
-        spec: format!(
-            "emulator:p5800x-optane?size=256MiB&zone=8MiB&backing={0}/drive-{number}&trouble={0}/trouble-{number}",
-            directory.display()
-        )
-        .parse()
-        .unwrap(),
-        shards: Some(2),
-        policy: "zone-fifo".parse().unwrap(),
-        chunk: Size::kib(256),
-        dram: Size(0),
-        pinned_percent: 0,
-        forgets_pins: false,
-        buffers: Size::mib(16),
-        prefetch: Size(0),
+    let device = |number: u32| DeviceSettings {
         patience: Nanos::millis(u64::try_from(READ_TIMEOUT.as_millis()).unwrap()),
         rejoin: Nanos::secs(1),
-    }
+        ..support::device(&format!(
+            "emulator:p5800x-optane?size=256MiB&zone=8MiB&backing={0}/drive-{number}&trouble={0}/trouble-{number}",
+            directory.display()
+        ))
     };
-    let settings = NodeSettings {
-        devices: vec![device(0), device(1)],
-        chunks: Arc::new(ChunkRules::all(None)),
-        prefetches: usize::MAX,
-        mode: OpenMode::Recover,
-    };
+    let devices = vec![device(0), device(1)];
+    let settings = NodeSettings { prefetches: usize::MAX, ..support::node(devices) };
     Node::start(&settings, store.clone(), None).await.unwrap()
 }
 

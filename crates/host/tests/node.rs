@@ -17,6 +17,8 @@ use zonal_host::{
 };
 use zonal_zonelog::OpenMode;
 
+mod support;
+
 const OBJECT_BYTES: u64 = 40 << 20;
 
 /// One piece of 256 KiB and one of 64 KiB.
@@ -84,24 +86,9 @@ impl BodyStream for Body {
 
 fn settings(path: &std::path::Path) -> NodeSettings {
     let spec = format!("file:{}?size=256MiB&zone=8MiB", path.display());
-    NodeSettings {
-        devices: vec![DeviceSettings {
-            spec: spec.parse().unwrap(),
-            shards: Some(2),
-            policy: "zone-fifo".parse().unwrap(),
-            chunk: Size::kib(256),
-            dram: Size::mib(8),
-            pinned_percent: 0,
-            forgets_pins: false,
-            buffers: Size::mib(32),
-            prefetch: Size(0),
-            patience: zonal_host::READ_TIMEOUT,
-            rejoin: zonal_host::PROBE_WINDOW,
-        }],
-        chunks: Arc::new(ChunkRules::all(None)),
-        prefetches: 0,
-        mode: OpenMode::Recover,
-    }
+    let device =
+        DeviceSettings { dram: Size::mib(8), buffers: Size::mib(32), ..support::device(&spec) };
+    support::node(vec![device])
 }
 
 /// Counters of 256 KiB pieces, over all shards.

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use zonal_base::{Bytes as Size, RangeSpec, Rng};
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, ChunkRules, Client, DeviceSettings, Freshness, Head, Node,
-    NodeSettings, ObjectBody, ObjectName, OriginFault, OriginHead, RetentionClass, StripedRead,
+    Backend, BodyStream, BoxFuture, Client, DeviceSettings, Freshness, Head, Node, NodeSettings,
+    ObjectBody, ObjectName, OriginFault, OriginHead, RetentionClass, StripedRead,
 };
-use zonal_zonelog::OpenMode;
+
+mod support;
 
 const MIB: u64 = 1 << 20;
 
@@ -145,24 +146,13 @@ impl Far {
     async fn start_with(policy: &str, (prefetch, prefetches): (Size, usize)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("device");
-        let settings = NodeSettings {
-            devices: vec![DeviceSettings {
-                spec: format!("file:{}?size=512MiB&zone=8MiB", path.display()).parse().unwrap(),
-                shards: Some(2),
-                policy: policy.parse().unwrap(),
-                chunk: Size::kib(256),
-                dram: Size(0),
-                pinned_percent: 0,
-                forgets_pins: false,
-                buffers: Size::mib(96),
-                prefetch,
-                patience: zonal_host::READ_TIMEOUT,
-                rejoin: zonal_host::PROBE_WINDOW,
-            }],
-            chunks: Arc::new(ChunkRules::all(None)),
-            prefetches,
-            mode: OpenMode::Recover,
+        let device = DeviceSettings {
+            policy: policy.parse().unwrap(),
+            buffers: Size::mib(96),
+            prefetch,
+            ..support::device(&format!("file:{}?size=512MiB&zone=8MiB", path.display()))
         };
+        let settings = NodeSettings { prefetches, ..support::node(vec![device]) };
         let store = FarStore::default();
         let node = Node::start(&settings, Arc::new(store.clone()), None).await.unwrap();
         let object = ObjectName::new("bucket", "key");

@@ -8,13 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tempfile::TempDir;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use zonal_base::{Bytes as Size, RangeSpec, Rng};
 use zonal_host::{
-    Backend, BodyStream, BoxFuture, ChunkRules, Client, DeviceSettings, Freshness, Head, Node,
-    NodeSettings, ObjectBody, ObjectName, OriginFault, OriginHead, RetentionClass,
+    Backend, BodyStream, BoxFuture, Client, DeviceSettings, Freshness, Head, Node, ObjectBody,
+    ObjectName, OriginFault, OriginHead, RetentionClass,
 };
-use zonal_zonelog::OpenMode;
+
+mod support;
 
 const MIB: u64 = 1 << 20;
 
@@ -133,26 +135,17 @@ impl BodyStream for Body {
     }
 }
 
-fn settings(path: &std::path::Path) -> NodeSettings {
-    let spec = format!("file:{}?size=512MiB&zone=8MiB", path.display());
-    NodeSettings {
-        devices: vec![DeviceSettings {
-            spec: spec.parse().unwrap(),
-            shards: Some(3),
-            policy: "zone-fifo".parse().unwrap(),
-            chunk: Size::kib(256),
-            dram: Size::mib(8),
-            pinned_percent: 0,
-            forgets_pins: false,
-            buffers: Size::mib(32),
-            prefetch: Size(0),
-            patience: zonal_host::READ_TIMEOUT,
-            rejoin: zonal_host::PROBE_WINDOW,
-        }],
-        chunks: Arc::new(ChunkRules::all(None)),
-        prefetches: 0,
-        mode: OpenMode::Recover,
-    }
+/// Starts a node with a device in `folder`.
+async fn start(folder: &TempDir, origin: &Origin) -> Node {
+    let path = folder.path().join("device");
+    let device = DeviceSettings {
+        shards: Some(3),
+        dram: Size::mib(8),
+        buffers: Size::mib(32),
+        ..support::device(&format!("file:{}?size=512MiB&zone=8MiB", path.display()))
+    };
+    let settings = support::node(vec![device]);
+    Node::start(&settings, Arc::new(origin.clone()), None).await.unwrap()
 }
 
 /// Reads and compares a range. Returns the head, and whether the read counted as cached.
@@ -199,8 +192,7 @@ fn any_range(rng: &mut Rng) -> Range<u64> {
 async fn a_head_request_is_sent_only_if_no_byte_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::default();
-    let settings = settings(&folder.path().join("device"));
-    let node = Node::start(&settings, Arc::new(origin.clone()), None).await.unwrap();
+    let node = start(&folder, &origin).await;
     let client = node.client();
     let mut rng = Rng::new(49);
     let mut known: Option<Arc<Head>> = None;
@@ -241,8 +233,7 @@ async fn a_head_request_is_sent_only_if_no_byte_is_missing() {
 async fn a_crowd_that_lacks_bytes_of_a_later_stripe_shares_one_request() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::default();
-    let settings = settings(&folder.path().join("device"));
-    let node = Node::start(&settings, Arc::new(origin.clone()), None).await.unwrap();
+    let node = start(&folder, &origin).await;
     read(node.client(), &(0..1), 0).await;
     origin.take();
     let range = STRIPE + 5..STRIPE + 1000;
@@ -265,15 +256,14 @@ async fn a_crowd_that_lacks_bytes_of_a_later_stripe_shares_one_request() {
 async fn a_response_for_a_later_stripe_is_taken_while_the_first_stripe_waits() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::default();
-    let settings = settings(&folder.path().join("device"));
-    let node = Node::start(&settings, Arc::new(origin.clone()), None).await.unwrap();
+    let node = start(&folder, &origin).await;
     read(node.client(), &(0..1), 0).await;
     node.client().settle().await;
     node.stop().await;
 
     let slot = OneSlot { slot: Arc::new(Semaphore::new(1)), was_later: watch::Sender::new(false) };
     let origin = Origin(origin.0, Some(Arc::new(slot)));
-    let node = Node::start(&settings, Arc::new(origin.clone()), None).await.unwrap();
+    let node = start(&folder, &origin).await;
     origin.take();
     let reading = |range: Range<u64>| {
         let client = node.client().clone();

@@ -51,7 +51,7 @@ impl S3Origin {
     }
 
     /// Requests bytes of an object, of the version `if_match` if there is one. Asks for the checksums
-    /// of the whole object along with its bytes.
+    /// of the whole object along with its bytes. A refused range leaves the permit to the caller.
     pub(super) async fn ask_for_bytes(
         &self,
         object: &ObjectName,
