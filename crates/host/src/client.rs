@@ -329,7 +329,7 @@ impl Client {
         range: &Range<u64>,
         first: u64,
     ) -> bool {
-        let rest = range.start.max(first * STRIPE.0)..range.end;
+        let rest = range.start.max(first.saturating_mul(STRIPE.0))..range.end;
         if PROBED_STRIPES_MAX * STRIPE.0 < rest.end.saturating_sub(rest.start) {
             return false;
         }

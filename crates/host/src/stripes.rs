@@ -18,7 +18,8 @@ pub(crate) fn stripes_of(range: &Range<u64>) -> impl Iterator<Item = (u64, Range
 /// The part of a range in a stripe, if there is one.
 pub(crate) fn in_stripe(range: &Range<u64>, stripe: u64) -> Option<Range<u64>> {
     let start = range.start.max(stripe * STRIPE.0);
-    let end = range.end.min((stripe + 1) * STRIPE.0);
+    // An object that cannot be cached may have any size.
+    let end = range.end.min((stripe + 1).saturating_mul(STRIPE.0));
     (start < end).then_some(start..end)
 }
 
@@ -36,5 +37,8 @@ mod tests {
         assert_eq!(parts(5..2 * stripe + 7), across);
         assert_eq!(parts(5..5), []);
         assert_eq!(in_stripe(&(5..stripe), 1), None);
+        let last = u64::MAX / stripe;
+        assert_eq!(parts(u64::MAX - 1..u64::MAX), [(last, u64::MAX - 1..u64::MAX)]);
+        assert_eq!(parts(u64::MAX..u64::MAX), []);
     }
 }
