@@ -57,7 +57,10 @@ impl StartError {
             | OpenError::Damaged(tier, _)
             | OpenError::Device(tier, _) => Some(*tier),
             OpenError::NoRoomForMap { .. } => Some(Tier::Capacity),
-            OpenError::Shape | OpenError::Shrunk(_) | OpenError::OtherTenant(_) => None,
+            OpenError::Shape
+            | OpenError::ExportsLost
+            | OpenError::Shrunk(_)
+            | OpenError::OtherTenant(_) => None,
         };
         let spec = tier.map(|tier| match tier {
             Tier::Buffer => settings.buffer.as_ref().unwrap_or(&settings.capacity).clone(),

@@ -76,7 +76,7 @@ impl Inner {
         for tier in Tier::ALL {
             self.flush_tier(tier).await?;
         }
-        mover.write_zone_table().await
+        mover.write_zone_table(true).await
     }
 
     fn note_closing(&self, closing: Closing) {

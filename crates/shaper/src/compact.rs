@@ -51,6 +51,7 @@ impl Inner {
     }
 
     async fn compact(&self, mover: &mut Mover, zone: Zone) -> Result<(), BlockError> {
+        mover.renew_table_in(zone).await?;
         mover.move_all(zone).await?;
         let pages: Vec<_> = self.state.borrow().zone(zone).trimmed.iter().copied().collect();
         if !self.has(Mutation::TrimResurrected) {

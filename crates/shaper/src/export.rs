@@ -33,7 +33,8 @@ pub(crate) fn has_block(exports: &[Export], key: Key) -> bool {
         }
         EntryKind::Page => export.is_some_and(|export| key.number() * PAGE_SPAN < export.blocks.0),
         EntryKind::Table => key == Key::TABLE,
-        EntryKind::Zones | EntryKind::Released => true,
+        EntryKind::TableCopy => key == Key::TABLE.copy(),
+        EntryKind::Zones | EntryKind::ZonesCopy | EntryKind::Released => true,
     }
 }
 

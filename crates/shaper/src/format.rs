@@ -3,8 +3,10 @@
 //!
 //! Only this module encodes and decodes the format.
 
+mod echo;
 mod zone_table;
 
+pub(crate) use echo::{Echo, SegmentRoom, front_blocks};
 pub(crate) use zone_table::{CLAIMS_MAX, ZoneClaim, ZoneTablePart};
 
 use alloc::collections::BTreeSet;
@@ -26,30 +28,32 @@ pub fn bears_mark(block: &[u8]) -> bool {
     block.starts_with(&MAGIC)
 }
 
-/// Version of headers. Version 1 had no zone table, no epochs and no chain of segments per tier. It
-/// is read, and never written.
-pub(crate) const VERSION: u16 = 2;
-const VERSION_WITHOUT_ZONE_TABLE: u16 = 1;
+/// Version of headers. Readers refuse any other. Version 1 had no zone table and version 2 no
+/// echoes; neither was ever released.
+const VERSION: u16 = 3;
 
 /// Version of the export table. Readers refuse any other.
 const EXPORTS_VERSION: u16 = 1;
 
-/// Length of a header, in blocks.
-pub(crate) const HEADER_BLOCKS: u64 = 1;
+/// Maximum number of blocks in front of a segment's data: its header, and the echo.
+pub(crate) const FRONT_BLOCKS: Blocks = Blocks(2);
 
 /// Maximum length of a segment, in blocks: 768 KiB, twelve indirection units of 64 KiB. Long enough
-/// that headers are half a percent of the written blocks, short enough that the entries fit one
+/// that headers and echoes are one percent of the written blocks, short enough that the entries fit one
 /// block.
 pub(crate) const SEGMENT_BLOCKS: u64 = 192;
 
-/// Maximum number of data blocks behind a header.
-pub(crate) const DATA_BLOCKS: usize = zonal_base::index(SEGMENT_BLOCKS - HEADER_BLOCKS);
+/// Maximum number of data blocks of a segment.
+pub(crate) const DATA_BLOCKS: usize = zonal_base::index(SEGMENT_BLOCKS - FRONT_BLOCKS.0);
 
 const FRAME_BYTES: usize = 128;
+/// Description of the echoed segment, between the frame and the entries.
+const ECHO_BYTES: usize = 32;
 const ENTRY_BYTES: usize = 20;
 
-/// Entries that fit a header: one for each data block of a segment, and a few trims.
-pub(crate) const ENTRIES_MAX: usize = (BLOCK_BYTES - FRAME_BYTES) / ENTRY_BYTES;
+/// Entries that fit a header: one for each data block of a segment, and a few trims. The echo
+/// shares this room if both fit.
+pub(crate) const ENTRIES_MAX: usize = (BLOCK_BYTES - FRAME_BYTES - ECHO_BYTES) / ENTRY_BYTES;
 
 const _: () = assert!(DATA_BLOCKS <= ENTRIES_MAX);
 
@@ -84,6 +88,10 @@ pub(crate) enum EntryKind {
     /// Release of a zone: recovery ignores its content even if the zone table lists it. Has no
     /// block of its own.
     Released,
+    /// Second copy of the export table, on the buffer.
+    TableCopy,
+    /// Second copy of a part of the zone table, on the buffer.
+    ZonesCopy,
 }
 
 impl EntryKind {
@@ -96,6 +104,8 @@ impl EntryKind {
             Self::Lost => 4,
             Self::Zones => 5,
             Self::Released => 6,
+            Self::TableCopy => 7,
+            Self::ZonesCopy => 8,
         }
     }
 
@@ -108,12 +118,29 @@ impl EntryKind {
             4 => Self::Lost,
             5 => Self::Zones,
             6 => Self::Released,
+            7 => Self::TableCopy,
+            8 => Self::ZonesCopy,
             _ => return None,
         })
     }
 
     pub(crate) const fn takes_block(self) -> bool {
         !matches!(self, Self::Trim | Self::Released)
+    }
+
+    /// True for a block that describes others, of which the newest version counts.
+    pub(crate) const fn is_metadata(self) -> bool {
+        matches!(self, Self::Page | Self::Table | Self::TableCopy | Self::Zones | Self::ZonesCopy)
+    }
+
+    /// True for a copy of the export table, or of a part of the zone table.
+    pub(crate) const fn is_table(self) -> bool {
+        self.is_metadata() && !matches!(self, Self::Page)
+    }
+
+    /// True for content of an export: data, or the error in their place.
+    pub(crate) const fn is_users(self) -> bool {
+        matches!(self, Self::Data | Self::Lost)
     }
 }
 
@@ -138,6 +165,15 @@ impl Key {
     /// Key of a part of the zone table; parts count from 0.
     pub(crate) const fn zones(part: u32) -> Self {
         Self::new(EntryKind::Zones, ExportId(0), part as u64)
+    }
+
+    /// Key of the second copy of a part of the zone table, or of the export table.
+    pub(crate) fn copy(self) -> Self {
+        match self.kind() {
+            EntryKind::Table => self.as_kind(EntryKind::TableCopy),
+            EntryKind::Zones => self.as_kind(EntryKind::ZonesCopy),
+            kind => unreachable!("a {kind:?} has no second copy"),
+        }
     }
 
     /// Key of the trim bitmap that covers a block.
@@ -184,15 +220,6 @@ impl Entry {
         Self { key, sequence: incarnation, check: 0 }
     }
 
-    /// Seed of a block's checksum: key and sequence. The same bytes of another block or another
-    /// time do not match.
-    pub(crate) fn seed(key: Key, sequence: u64) -> Seed {
-        let mut seed = [0; SEED_BYTES];
-        seed[..8].copy_from_slice(&key.0.to_le_bytes());
-        seed[8..16].copy_from_slice(&sequence.to_le_bytes());
-        seed
-    }
-
     fn encode(&self, out: &mut [u8]) {
         out[..8].copy_from_slice(&self.key.0.to_le_bytes());
         out[8..16].copy_from_slice(&self.sequence.to_le_bytes());
@@ -206,11 +233,13 @@ impl Entry {
     }
 }
 
+/// Seed of a block's checksum. The checksum covers the content alone: the header vouches for key and
+/// sequence, and a reader that knows only the address can verify the content.
+pub(crate) const SEED: Seed = [0; SEED_BYTES];
+
 /// A segment's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Format version that the header was written in.
-    pub(crate) version: u16,
     pub(crate) tier: Tier,
     pub(crate) identity: Identity,
     pub(crate) shape: Shape,
@@ -226,12 +255,15 @@ pub(crate) struct Header {
     /// By tier: when this header was written, this segment and all before it in the tier were
     /// flushed.
     pub(crate) durable: [u64; 2],
-    /// Number of the previous segment in the same tier; 0 in version 1, which has none.
+    /// Number of the previous segment in the same tier, the one that the echo repeats; 0 if there is
+    /// none.
     pub(crate) tier_previous: u64,
     /// Epoch of the last flushed zone table when this header was written; 0 if there was none.
     pub(crate) epoch: u64,
     /// Every sequence assigned so far is lower than this.
     pub(crate) next_sequence: u64,
+    /// True when the echo has a block of its own between the header and the data.
+    pub(crate) has_echo_block: bool,
     pub(crate) entries: Vec<Entry>,
 }
 
@@ -258,18 +290,35 @@ pub(crate) enum Malformed {
 }
 
 impl Header {
-    /// Number of data blocks behind the header.
-    pub(crate) fn blocks(&self) -> u32 {
+    /// Number of data blocks of the segment.
+    pub(crate) fn data_blocks(&self) -> u32 {
         let with_block = self.entries.iter().filter(|entry| entry.key.kind().takes_block());
         zonal_base::low_u32(with_block.count())
     }
 
-    /// Encodes the header into a block. Returns its checksum, which the next header repeats.
-    pub(crate) fn encode(&self, checksum: Checksum, out: &mut [u8]) -> u32 {
-        assert!(self.entries.len() <= ENTRIES_MAX && out.len() == BLOCK_BYTES);
+    /// Blocks in front of the data: the header, and the echo if it has a block of its own.
+    pub(crate) fn front_blocks(&self) -> u32 {
+        1 + u32::from(self.has_echo_block)
+    }
+
+    /// Length of the whole segment, in blocks.
+    pub(crate) fn segment_blocks(&self) -> u32 {
+        self.front_blocks() + self.data_blocks()
+    }
+
+    /// Encodes the header, and the echo of the previous segment of its tier, into one block, or
+    /// into two if the header says so. Returns the header's checksum, which the next header in its
+    /// zone repeats.
+    ///
+    /// Requires: the echo is of segment `tier_previous`.
+    pub(crate) fn encode(&self, echo: Option<&Echo>, checksum: Checksum, out: &mut [u8]) -> u32 {
+        let echoed = echo.map_or(0, |echo| echo.entries.len());
+        let inline = if self.has_echo_block { 0 } else { echoed };
+        assert!(self.entries.len() + inline <= ENTRIES_MAX);
+        assert!(out.len() == BLOCK_BYTES * (1 + usize::from(self.has_echo_block)));
         out.fill(0);
+        let (out, echo_block) = out.split_at_mut(BLOCK_BYTES);
         out[..4].copy_from_slice(&MAGIC);
-        assert!(self.version == VERSION, "other versions are not written");
         out[4..6].copy_from_slice(&VERSION.to_le_bytes());
         out[6] = self.tier.id();
         out[8..24].copy_from_slice(&self.identity.0);
@@ -282,6 +331,9 @@ impl Header {
         out[56..64].copy_from_slice(&self.durable[1].to_le_bytes());
         let count = u16::try_from(self.entries.len()).expect("at most ENTRIES_MAX");
         out[64..66].copy_from_slice(&count.to_le_bytes());
+        let echoed = u16::try_from(echoed).expect("at most ENTRIES_MAX");
+        out[68..70].copy_from_slice(&echoed.to_le_bytes());
+        out[70] = u8::from(self.has_echo_block);
         out[72..80].copy_from_slice(&self.next_sequence.to_le_bytes());
         let [buffer, capacity] = self.shape.zones;
         out[80..84].copy_from_slice(&buffer.to_le_bytes());
@@ -291,19 +343,31 @@ impl Header {
         out[92..96].copy_from_slice(&capacity.to_le_bytes());
         out[96..104].copy_from_slice(&self.epoch.to_le_bytes());
         out[104..112].copy_from_slice(&self.tier_previous.to_le_bytes());
-        let (frame, entries) = out.split_at_mut(FRAME_BYTES);
+        let (frame, behind) = out.split_at_mut(FRAME_BYTES);
+        let (description, entries) = behind.split_at_mut(ECHO_BYTES);
         for (entry, out) in self.entries.iter().zip(entries.chunks_exact_mut(ENTRY_BYTES)) {
             entry.encode(out);
         }
-        frame[120..124].copy_from_slice(&checksum.of(0, entries).to_le_bytes());
+        if let Some(echo) = echo {
+            let room = match self.has_echo_block {
+                true => &mut *echo_block,
+                false => &mut entries[self.entries.len() * ENTRY_BYTES..],
+            };
+            echo.encode(description, room);
+        }
+        if self.has_echo_block {
+            let sum = checksum.of(0, echo_block);
+            frame[112..116].copy_from_slice(&sum.to_le_bytes());
+        }
+        frame[120..124].copy_from_slice(&checksum.of(0, behind).to_le_bytes());
         let sum = checksum.of(0, &frame[..124]);
         frame[124..].copy_from_slice(&sum.to_le_bytes());
         sum
     }
 
-    /// Decodes a block. Also returns the checksum that the next header must repeat.
+    /// Decodes a block. Also returns the checksum that the next header in the zone must repeat.
     pub(crate) fn decode(block: &[u8], checksum: Checksum) -> Result<(Self, u32), Malformed> {
-        let (frame, entries) = block.split_at(FRAME_BYTES);
+        let (frame, behind) = block.split_at(FRAME_BYTES);
         if frame[..4] != MAGIC {
             let is_blank = block.iter().all(|byte| *byte == 0);
             return Err(if is_blank { Malformed::Blank } else { Malformed::Foreign });
@@ -313,17 +377,17 @@ impl Header {
             return Err(Malformed::Damaged);
         }
         let version = u16_at(frame, 4);
-        if version != VERSION && version != VERSION_WITHOUT_ZONE_TABLE {
+        if version != VERSION {
             return Err(Malformed::Version(version));
         }
         let features = u16_at(frame, 66);
         if features != 0 {
             return Err(Malformed::Features(features));
         }
-        if checksum.of(0, entries) != u32_at(frame, 120) {
+        if checksum.of(0, behind) != u32_at(frame, 120) {
             return Err(Malformed::Damaged);
         }
-        let header = Self::fields(frame, entries).ok_or(Malformed::Damaged)?;
+        let header = Self::fields(frame, &behind[ECHO_BYTES..]).ok_or(Malformed::Damaged)?;
         Ok((header, sum))
     }
 
@@ -334,14 +398,7 @@ impl Header {
             return None;
         }
         let entries = entries.chunks_exact(ENTRY_BYTES).take(count).map(Entry::decode);
-        let version = u16_at(frame, 4);
-        // Version 1 stored the first segment that was not flushed.
-        let flushed = |at| match version {
-            VERSION_WITHOUT_ZONE_TABLE => u64_at(frame, at).saturating_sub(1),
-            _ => u64_at(frame, at),
-        };
         let header = Self {
-            version,
             tier,
             identity: Identity(*frame[8..].first_chunk()?),
             shape: Shape {
@@ -353,13 +410,14 @@ impl Header {
             number: u64_at(frame, 32),
             previous: u32_at(frame, 40),
             session: u32_at(frame, 44),
-            durable: [flushed(48), flushed(56)],
+            durable: [u64_at(frame, 48), u64_at(frame, 56)],
             tier_previous: u64_at(frame, 104),
             epoch: u64_at(frame, 96),
             next_sequence: u64_at(frame, 72),
+            has_echo_block: frame[70] != 0,
             entries: entries.collect::<Option<_>>()?,
         };
-        (usize::try_from(header.blocks()).ok()? <= DATA_BLOCKS).then_some(header)
+        (usize::try_from(header.data_blocks()).ok()? <= DATA_BLOCKS).then_some(header)
     }
 }
 

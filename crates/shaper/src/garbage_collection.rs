@@ -15,12 +15,15 @@
 //! blocks of any victim fit into one zone.
 
 use alloc::rc::Rc;
+use core::cmp::Reverse;
 
-use crate::BlockError;
+use crate::format::front_blocks;
 use crate::layout::Zone;
 use crate::relocate::Mover;
+use crate::settings::collection_mark;
 use crate::shaper::Inner;
-use crate::state::State;
+use crate::state::{State, ZoneFacts, ZoneUse};
+use crate::{BlockError, Tier};
 
 impl Inner {
     /// Garbage collection task. It ends on a device failure or at shutdown.
@@ -44,4 +47,72 @@ impl Inner {
         self.state.borrow_mut().passed = 0;
         mover.record_retired_zones().await
     }
+}
+
+impl State {
+    pub(crate) fn wants_collection(&self, inner: &Inner) -> bool {
+        if collection_mark(inner.streams_per_mover()) < self.empty_count(Tier::Capacity) {
+            return false;
+        }
+        0 < self.count(Tier::Capacity, ZoneUse::Emptying) || self.collection_victim(inner).is_some()
+    }
+
+    /// Victim of garbage collection, by the rule in `collect`. `None` if no zone gains enough;
+    /// while compaction waits for a zone, one block is enough.
+    pub(crate) fn collection_victim(&self, inner: &Inner) -> Option<Zone> {
+        let sealed = inner.layout.zones(Tier::Capacity);
+        let sealed = sealed.filter(|zone| self.usage(*zone) == ZoneUse::Sealed);
+        let is_table_due = self.is_waited_for && self.pays_for_table(inner);
+        let rated = sealed.filter_map(|zone| {
+            let (ZoneFacts { number, .. }, capacity) =
+                (self.zone(zone), inner.layout.zone_capacity(zone).0);
+            let moved = self.moved_blocks(zone)
+                + match self.is_written_since_table(zone) && !is_table_due {
+                    true => u64::from(inner.layout.zone_table_blocks()),
+                    false => RELEASE_BLOCKS,
+                };
+            let least = if self.is_waited_for { 1 } else { capacity / WORTHWHILE };
+            let gained = capacity.checked_sub(moved).filter(|gained| least <= *gained)?;
+            let worth = worth(gained, self.next_number - number, moved);
+            Some((worth, Reverse((*number, zone))))
+        });
+        rated.max().map(|(_, Reverse((_, zone)))| zone)
+    }
+
+    /// True when writing a zone table pays: after it the release of any zone costs one block. The
+    /// gain must be twice the table's size, because the previous table becomes dead and must not
+    /// pay for the next one.
+    fn pays_for_table(&self, inner: &Inner) -> bool {
+        let zones = inner.layout.zones(Tier::Capacity);
+        let zones = zones.filter(|zone| {
+            self.usage(*zone) == ZoneUse::Sealed && self.is_written_since_table(*zone)
+        });
+        let gained = |zone: Zone| {
+            let moved = self.moved_blocks(zone) + RELEASE_BLOCKS;
+            inner.layout.zone_capacity(zone).0.saturating_sub(moved)
+        };
+        2 * u64::from(inner.layout.zone_table_blocks()) < zones.map(gained).sum()
+    }
+
+    /// Live blocks of a zone, and the headers and echoes that they need elsewhere.
+    fn moved_blocks(&self, zone: Zone) -> u64 {
+        let live = self.zone(zone).live;
+        u64::from(live) + front_blocks(u64::from(live))
+    }
+}
+
+/// Blocks to release a zone without a new zone table: at most one header.
+const RELEASE_BLOCKS: u64 = 1;
+
+/// Without demand, a zone is emptied only if that gains at least one part in this many of its
+/// capacity.
+const WORTHWHILE: u64 = 16;
+
+/// Cost-benefit value of a victim: blocks gained per block moved, times the age of the zone. Old
+/// live blocks are likely to stay, and space in an old zone does not free itself, while a young
+/// zone empties by itself.
+fn worth(gained: u64, age: u64, moved: u64) -> u128 {
+    let (benefit, cost) = (u128::from(gained) * u128::from(age), u128::from(moved));
+    // Fixed-point arithmetic: for old zones with much to move the value is below 1.
+    (benefit << 32).checked_div(cost).unwrap_or(u128::MAX)
 }

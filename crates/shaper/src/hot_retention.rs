@@ -291,8 +291,8 @@ impl State {
         let count = |sequences: &mut dyn Iterator<Item = u64>| {
             low_u32(sequences.filter(|sequence| *sequence < first).count())
         };
-        let with_block = header.entries.iter().filter(|entry| entry.key.kind().takes_block());
-        let seen = count(&mut with_block.map(|entry| entry.sequence));
+        let users = header.entries.iter().filter(|entry| entry.key.kind().is_users());
+        let seen = count(&mut users.map(|entry| entry.sequence));
         let left = count(&mut live.iter().map(|moved| moved.entry.sequence));
         self.rounds.seen += seen;
         self.rounds.overwritten += seen - left;

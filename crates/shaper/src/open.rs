@@ -20,17 +20,16 @@ use zonal_base::{Blocks, PoolClass, index};
 use zonal_device::{DeviceError, DeviceKind, ZoneReport, ZoneState};
 use zonal_runtime::{Buffers, Event};
 
-use crate::format::{Key, SEGMENT_BLOCKS, Shape};
+use crate::format::{FRONT_BLOCKS, Key, SEGMENT_BLOCKS, Shape};
 use crate::layout::{Layout, Zone};
 use crate::map::Map;
 use crate::pages::MapLog;
-use crate::recover::{Recovered, recover};
+use crate::recover::{Recovered, is_formatted, recover};
 use crate::relocate::{Cause, Mover};
 use crate::scan::{First, Scanner};
 use crate::settings::tenants_of;
 use crate::shaper::Inner;
 use crate::state::{State, ZoneUse};
-use crate::tier::OpenZone;
 use crate::{BlockError, Export, Ports, Settings, Shaper, Tier};
 
 /// Identity of a block device: random, assigned when the devices are formatted.
@@ -75,58 +74,67 @@ impl Shaper {
         let reports = [scanner.report(Tier::Buffer).await?, scanner.report(Tier::Capacity).await?];
         let firsts = match opening.mode {
             OpenMode::Format => Vec::new(),
-            _ => scanner.firsts(&reports, opening.mode).await?,
+            _ => scanner.firsts(&reports).await?,
         };
-        match identify_device(&firsts, &layout)? {
+        match identify_device(&scanner, (&reports, &firsts), opening.settings).await? {
             None => format(ports.clone(), layout, opening, &reports).await,
             Some(identity) => {
                 let how = (opening.settings, opening.mode);
                 let wanted = (identity, opening.exports.as_slice());
                 let found = recover(&scanner, (&reports, &firsts), wanted, how).await?;
-                resume(&scanner, how, identity, found).await
+                resume(&scanner, opening.settings, identity, found).await
             }
         }
     }
 }
 
-/// Identity found on the devices; `None` when both are blank.
-fn identify_device(
-    firsts: &[(Zone, First)],
-    layout: &Layout,
+/// Identity of the block device on both tiers. `None` when they are blank, or formatting was never
+/// completed.
+async fn identify_device(
+    scanner: &Scanner<'_>,
+    (reports, firsts): (&[Vec<ZoneReport>; 2], &[(Zone, First)]),
+    settings: Settings,
 ) -> Result<Option<Identity>, OpenError> {
-    let mut found = [None; 2];
+    let layout = scanner.layout;
+    let mut formatted: Option<Identity> = None;
+    let mut tried: Vec<Identity> = Vec::new();
     for (zone, first) in firsts {
         let tier = layout.tier_of(*zone);
         match first {
-            First::Blank | First::Damaged => (),
-            First::Foreign => return Err(OpenError::Foreign(tier)),
             First::Version(version) => return Err(OpenError::Version(tier, *version)),
             First::Features(features) => return Err(OpenError::Features(tier, *features)),
-            First::Ours { tier: said, shape, identity, .. } => {
-                let identity = *identity;
-                let known = found.iter().flatten().next().is_none_or(|known| *known == identity);
-                if *said != tier || !known {
+            First::Ours { shape, .. } if *shape != Shape::of(layout) => {
+                return Err(OpenError::Shape);
+            }
+            First::Ours { tier: said, .. } if *said != tier => return Err(OpenError::Mixed(tier)),
+            First::Ours { identity, .. } if !tried.contains(identity) => {
+                tried.push(*identity);
+                if !is_formatted(scanner, (reports, firsts), *identity, settings).await? {
+                    continue;
+                }
+                if formatted.replace(*identity).is_some() {
                     return Err(OpenError::Mixed(tier));
                 }
-                if *shape != Shape::of(layout) {
-                    return Err(OpenError::Shape);
-                }
-                found[usize::from(tier.id())] = Some(identity);
             }
+            First::Blank | First::Damaged | First::Foreign | First::Ours { .. } => (),
         }
     }
-    match found {
-        [Some(identity), Some(_)] => Ok(Some(identity)),
-        [None, Some(_)] => Err(OpenError::Blank(Tier::Buffer)),
-        [Some(_), None] => Err(OpenError::Blank(Tier::Capacity)),
-        [None, None] => {
-            let damaged = firsts.iter().find(|(_, first)| matches!(first, First::Damaged));
-            match damaged {
-                Some((zone, _)) => Err(OpenError::Foreign(layout.tier_of(*zone))),
-                None => Ok(None),
-            }
+    for tier in Tier::ALL {
+        let of_tier = || firsts.iter().filter(|(zone, _)| layout.tier_of(*zone) == tier);
+        let has = |wanted: fn(&First) -> bool| of_tier().any(|(_, first)| wanted(first));
+        let is_ours = has(|first| matches!(first, First::Ours { .. }));
+        // A block that is not ours among others that are is damage, and not another's device.
+        if !is_ours && has(|first| matches!(first, First::Foreign)) {
+            return Err(OpenError::Foreign(tier));
+        }
+        let is_damaged = has(|first| matches!(first, First::Damaged));
+        match formatted {
+            None if !is_ours && is_damaged => return Err(OpenError::Foreign(tier)),
+            Some(_) if !is_ours && !is_damaged => return Err(OpenError::Blank(tier)),
+            _ => (),
         }
     }
+    Ok(formatted)
 }
 
 async fn format(
@@ -141,6 +149,7 @@ async fn format(
     state.map_place = settings.map_places(&layout, &exports).first().copied();
     let inner = Inner::new(ports, (layout, settings), (identity, exports), state);
     inner.start_flushes();
+    inner.start_log();
     for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
         for (zone, report) in layout.zones(tier).zip(reports) {
             let formatted = match report.state {
@@ -156,29 +165,19 @@ async fn format(
             }
         }
     }
-    // The first segment of the log identifies the buffer device. The export and zone tables below
-    // identify the capacity device.
-    let zone = inner.open_zone(Tier::Buffer);
-    let no_zone = OpenError::Device(Tier::Buffer, DeviceError::ZoneReadOnly);
-    let mut open = OpenZone::new(zone.ok_or(no_zone)?);
-    let front = inner.own.take(Blocks(1)).await;
-    let mut begun = inner.begin_segment(&mut open, Vec::new(), Vec::new(), front);
-    let answer = (&mut begun.call).await;
-    inner.end_segment(&begun, &answer);
-    answer.map_err(|error| OpenError::Device(Tier::Buffer, error))?;
     inner.start_map(MapLog::default());
     let mut collection = Mover::new(inner.clone(), Cause::Collection);
-    inner
-        .write_repairs(&mut collection, &Repairs { is_table_new: true, ..Repairs::default() })
-        .await?;
+    inner.write_first_exports(&mut collection).await?;
+    // The devices count as blank until a zone table is on one of them, so it comes last.
+    inner.write_repairs(&mut collection, &Repairs::default()).await?;
     let compaction = Mover::new(inner.clone(), Cause::Compaction);
-    inner.start(Some(open), collection, compaction);
+    inner.start_movers(collection, compaction);
     Ok(Shaper { inner })
 }
 
 async fn resume(
     scanner: &Scanner<'_>,
-    (settings, mode): (Settings, OpenMode),
+    settings: Settings,
     identity: Identity,
     recovered: Recovered<'_>,
 ) -> Result<Shaper, OpenError> {
@@ -186,9 +185,10 @@ async fn resume(
         recovered;
     let (ports, layout) = (scanner.ports.clone(), *scanner.layout);
     let inner = Inner::new(ports, (layout, settings), (identity, exports), state);
-    let map_log = found.hand_over(&inner, (identity, mode)).await?;
+    let map_log = found.hand_over(&inner, identity).await?;
     inner.recovery.set(*scanner.recovery.borrow());
     inner.start_flushes();
+    inner.start_log();
     inner.start_map(map_log);
     let mut movers =
         [Cause::Collection, Cause::Compaction].map(|cause| Mover::new(inner.clone(), cause));
@@ -201,7 +201,7 @@ async fn resume(
     inner
         .write_repairs(&mut collection, &Repairs { distrusted, is_table_new: is_changed, released })
         .await?;
-    inner.start(None, collection, compaction);
+    inner.start_movers(collection, compaction);
     Ok(Shaper { inner })
 }
 
@@ -290,11 +290,14 @@ impl Inner {
         }
     }
 
-    /// Starts the log, compaction and garbage collection. They may continue zones that are already
-    /// open.
-    fn start(self: &Rc<Self>, log: Option<OpenZone>, collection: Mover, compaction: Mover) {
+    /// Starts the log. Until the movers run it takes copies of tables.
+    fn start_log(self: &Rc<Self>) {
+        self.ports.spawner.spawn(self.clone().run_log());
+    }
+
+    /// Starts compaction and garbage collection. They may continue zones that are already open.
+    fn start_movers(self: &Rc<Self>, collection: Mover, compaction: Mover) {
         let spawner = &self.ports.spawner;
-        spawner.spawn(self.clone().run_log(log));
         spawner.spawn(self.clone().run_compaction(compaction));
         spawner.spawn(self.clone().run_garbage_collection(collection));
     }
@@ -323,14 +326,16 @@ impl Inner {
         }
     }
 
-    /// Writes what must be on the capacity tier before anything else: the export table, the zone
-    /// table, and the current content of blocks with an untrusted newer version left by a crash.
+    /// Writes the export table of newly formatted devices to both tiers, and flushes it.
+    async fn write_first_exports(&self, mover: &mut Mover) -> Result<(), OpenError> {
+        mover.write_table().await.map_err(failed)?;
+        mover.finish().await.map_err(failed)?;
+        self.flush_both().await.map_err(failed)
+    }
+
+    /// Writes what must be on the devices before anything else: the export table, the zone table,
+    /// and the current content of blocks with an untrusted newer version left by a crash.
     async fn write_repairs(&self, mover: &mut Mover, anew: &Repairs) -> Result<(), OpenError> {
-        let failed = |error| match error {
-            BlockError::BufferGone => OpenError::Device(Tier::Buffer, DeviceError::DeviceGone),
-            BlockError::NoSpace => OpenError::Device(Tier::Capacity, DeviceError::ZoneFull),
-            _ => OpenError::Device(Tier::Capacity, DeviceError::DeviceGone),
-        };
         self.state.borrow_mut().is_repairing = true;
         // Recovered segments count from now on, including those never flushed.
         self.flush_both().await.map_err(failed)?;
@@ -364,7 +369,7 @@ impl Inner {
         for zone in &dead {
             self.state.borrow_mut().zone_mut(*zone).is_released = true;
         }
-        mover.write_zone_table().await?;
+        mover.write_zone_table(false).await?;
         for zone in dead {
             self.reset_flushed(zone).await?;
         }
@@ -389,6 +394,14 @@ impl Inner {
     }
 }
 
+fn failed(error: BlockError) -> OpenError {
+    match error {
+        BlockError::BufferGone => OpenError::Device(Tier::Buffer, DeviceError::DeviceGone),
+        BlockError::NoSpace => OpenError::Device(Tier::Capacity, DeviceError::ZoneFull),
+        _ => OpenError::Device(Tier::Capacity, DeviceError::DeviceGone),
+    }
+}
+
 /// Data that a start writes before anything else.
 #[derive(Default)]
 struct Repairs {
@@ -400,12 +413,14 @@ struct Repairs {
     released: BTreeSet<Zone>,
 }
 
-/// Buffer classes for our own I/O: single blocks for headers, and segments for moves and streams.
-fn own_classes(streams: u32) -> [PoolClass; 2] {
+/// Buffer classes for our own I/O: single blocks, fronts of segments, and whole segments for moves
+/// and streams.
+fn own_classes(streams: u32) -> [PoolClass; 3] {
     // The pool reserves a share of its buffers, hence a quarter more.
     let segments = streams + streams / 4 + 2 * SEGMENTS_UNDER_WAY + 1;
     [
-        PoolClass { blocks: Blocks(1), count: FRONTS },
+        PoolClass { blocks: Blocks(1), count: SINGLES },
+        PoolClass { blocks: FRONT_BLOCKS, count: FRONTS },
         PoolClass { blocks: Blocks(SEGMENT_BLOCKS), count: segments },
     ]
 }
@@ -414,6 +429,9 @@ fn own_classes(streams: u32) -> [PoolClass; 2] {
 /// ahead, and spares for buffers still held by a device that answers late.
 const SEGMENTS_UNDER_WAY: u32 = 12;
 
-/// Single blocks in use at once: headers in flight, headers being read, and spares for buffers
-/// still held by a device that answers late.
-const FRONTS: u32 = 64;
+/// Single blocks in use at once: tables and trim bitmaps being written, headers being read, and
+/// spares for buffers still held by a device that answers late.
+const SINGLES: u32 = 64;
+
+/// Fronts of segments in flight: those of the log and of both movers, and as many spares.
+const FRONTS: u32 = 32;

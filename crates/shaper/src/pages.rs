@@ -303,7 +303,11 @@ impl Inner {
         let mut pieces = Vec::with_capacity(2);
         if open.at == 0 {
             let mut front = self.own.take(Blocks(1)).await;
-            self.mark(open.zone).encode(self.checksum(), &mut front.bytes_mut()[..BLOCK_BYTES]);
+            self.mark(open.zone).encode(
+                None,
+                self.checksum(),
+                &mut front.bytes_mut()[..BLOCK_BYTES],
+            );
             pieces.push(front.freeze(BLOCK_BYTES));
         }
         let blocks = (pieces.len() + data.len() / BLOCK_BYTES) as u64;

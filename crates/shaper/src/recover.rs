@@ -2,37 +2,41 @@
 //!
 //! 1. Walk all zones from header to header, the youngest zone first. A header that does not belong
 //!    ends its zone.
-//! 2. Accept segments that younger headers report as flushed. Read the others completely, and leave
+//! 2. Go on behind headers that cannot be read, and take their segments from the echoes (`mend`).
+//! 3. Accept segments that younger headers report as flushed. Read the others completely, and leave
 //!    out blocks with a wrong checksum: they may be torn.
-//! 3. Of the entries for one block the highest sequence wins; of equal ones, which are copies, the
+//! 4. Of the entries for one block the highest sequence wins; of equal ones, which are copies, the
 //!    one in the youngest segment. Retired zones in the export table are left out.
-//! 4. Compare the result with the zone table (`zone_table_check`). If flushed data are missing, the devices
+//! 5. Compare the result with the zone table (`zone_table_check`). If flushed data are missing, the devices
 //!    are damaged and are not opened.
-//! 5. Apply the trim bitmaps: older data in their holes are dropped.
-//! 6. Continue partly filled capacity zones that end behind a whole segment, up to the number of
+//! 6. Apply the trim bitmaps: older data in their holes are dropped.
+//! 7. Continue partly filled capacity zones that end behind a whole segment, up to the number of
 //!    streams. Other partly filled zones are closed, and emptied like full ones.
 
 mod blocks;
+mod entries;
 mod hand_over;
+mod mend;
+mod verify;
 mod zone_table_check;
 mod zones;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index};
+use zonal_base::index;
 use zonal_device::{ZoneReport, ZoneState};
 
 use crate::candidates::Candidates;
 use crate::export::has_block;
-use crate::format::{Entry, EntryKind, Key, PAGE_SPAN, TRIM_BLOCKS};
-use crate::layout::{Layout, PhysAddr, Zone};
-use crate::map::{Map, Paged};
+use crate::format::{Entry, Key, ZoneClaim};
+use crate::layout::{PhysAddr, Zone};
+use crate::map::Map;
 use crate::mutation::Mutation;
 use crate::open::{Identity, count_of, merge};
-use crate::scan::{First, Scanner, Segment};
+use crate::scan::{First, Scanner, Segment, Stop, WalkStart};
 use crate::settings::{MapPlace, tenants_of};
-use crate::state::{State, ZoneUse};
+use crate::state::{Detour, State, ZoneUse};
 use crate::tier::OpenZone;
 use crate::{Export, MapMemory, OpenError, OpenMode, Settings, Tier};
 
@@ -49,12 +53,21 @@ pub struct Recovery {
     pub verified_bytes: u64,
     /// Data blocks found torn; an older version or a hole takes their place.
     pub torn_blocks: u64,
+    /// Unreadable headers whose segments were found by their echoes.
+    pub headers_rebuilt: u64,
+    /// Unreadable headers without an echo. What they described was not flushed, or the devices were
+    /// salvaged.
+    pub headers_lost: u64,
+    /// Unreadable trim bitmaps. Blocks that may have been trimmed there are errors until they are
+    /// written.
+    pub trims_lost: u64,
 }
 
 /// Result of recovery.
 pub(crate) struct Recovered<'a> {
     pub(crate) exports: Vec<Export>,
-    /// True when the export table on flash has fewer or smaller exports, and must be rewritten.
+    /// True when the export table on flash has fewer or smaller exports or a damaged copy, and must
+    /// be rewritten.
     pub(crate) is_changed: bool,
     pub(crate) state: State,
     /// Keys with an untrusted newer version on flash, which must be rewritten.
@@ -71,12 +84,16 @@ pub(crate) struct Recovered<'a> {
 struct ExportTable {
     exports: Vec<Export>,
     retired: BTreeSet<Zone>,
+    /// True when both copies are whole, each on its tier.
+    is_twice: bool,
 }
 
 /// Location of a metadata block: a trim bitmap, the export table or a part of the zone table.
 #[derive(Clone, Copy)]
 struct MetadataBlock {
     sequence: u64,
+    /// Number of its segment.
+    number: u64,
     spot: PhysAddr,
     check: u32,
 }
@@ -85,6 +102,7 @@ struct MetadataBlock {
 #[derive(Clone, Copy)]
 struct Begin {
     at: u32,
+    end: u32,
     sum: u32,
     number: u64,
 }
@@ -95,10 +113,27 @@ pub(crate) struct ScanState<'a> {
     sightings: Candidates,
     /// Verified entries, each with its address and segment number.
     verified: Vec<(Entry, PhysAddr, u64)>,
-    /// Zones in which segments were found, with their ends, in the order of the walk.
-    walked: Vec<(Zone, u32)>,
+    /// Parts of zones in which segments were found, up to their ends, in the order of the walk.
+    walked: Vec<WalkStart>,
+    /// Where scans ended early.
+    stops: Vec<Stop>,
+    /// By zone: blocks that can have been written.
+    limits: Vec<u32>,
+    /// By zone: what the zone table says; empty before it was read.
+    claimed: Vec<ZoneClaim>,
+    /// Zones in which a header was lost.
+    unsound: BTreeSet<Zone>,
+    /// By zone: positions at which the header on the device does not count.
+    detours: BTreeMap<Zone, BTreeMap<u32, Detour>>,
+    /// Copies of the export table and of the parts of the zone table, newest first, by the key of
+    /// the first copy.
+    tables: BTreeMap<Key, Vec<(Key, MetadataBlock)>>,
+    /// Trim bitmaps.
     metadata: BTreeMap<Key, MetadataBlock>,
-    lost: BTreeSet<(Key, u64)>,
+    /// Places of blocks that are errors, and of those among them that were read in vain now. Of
+    /// equal versions a readable one counts.
+    lost: BTreeSet<(Key, PhysAddr)>,
+    unreadable: BTreeSet<(Key, PhysAddr)>,
     /// By zone: its segments in order.
     segments: Vec<Vec<Begin>>,
     ends: Vec<u32>,
@@ -109,12 +144,11 @@ pub(crate) struct ScanState<'a> {
     /// Zones that begin with a mark (an empty header).
     marked: BTreeSet<Zone>,
     distrusted: BTreeSet<Key>,
-    /// Zones with segments of a format version that is not written any more.
-    old: BTreeSet<Zone>,
     /// By tier: segment number and that of its predecessor, for segments that may be younger than
     /// the zone table.
     links: [BTreeMap<u64, u64>; 2],
-    /// Epoch of the last flushed zone table.
+    /// Epoch of the last zone table that a header reports as flushed, and the highest one found.
+    epoch_named: u64,
     epoch: u64,
     /// Release entries: released zone and number of its first segment, mapped to the number of the
     /// segment with the entry.
@@ -131,8 +165,10 @@ pub(crate) async fn recover<'a>(
     (identity, wanted): (Identity, &[Export]),
     (settings, mode): (Settings, OpenMode),
 ) -> Result<Recovered<'a>, OpenError> {
-    let mut found = survey(scanner, (reports, firsts), identity, (settings, mode)).await?;
-    let ExportTable { exports: old, retired } = found.table().await?;
+    let mut found = survey(scanner, (reports, firsts), identity, settings).await?;
+    let table = found.table().await?.ok_or(OpenError::ExportsLost)?;
+    let ExportTable { exports: old, retired, is_twice } = table;
+    check_strangers(scanner, firsts, (identity, &retired))?;
     let is_retired = |zone: &Zone| retired.contains(zone);
     if retired.iter().any(|zone| !found.segments[index(u64::from(zone.0))].is_empty()) {
         // The device has retired zones again. Their content is not needed: it was moved, or clients
@@ -140,11 +176,11 @@ pub(crate) async fn recover<'a>(
         let others = firsts.iter().filter(|(zone, _)| !is_retired(zone)).copied();
         let others: Vec<_> = others.collect();
         let (sequence, number) = (found.next_sequence, found.next_number);
-        found = survey(scanner, (reports, &others), identity, (settings, mode)).await?;
+        found = survey(scanner, (reports, &others), identity, settings).await?;
         found.next_sequence = found.next_sequence.max(sequence);
         found.next_number = found.next_number.max(number);
     }
-    let claims = found.claims(mode).await?;
+    let claims = found.current_claims(mode).await?;
     let exports = merge(&old, wanted)?;
     settings.check(scanner.layout, &exports).map_err(OpenError::Settings)?;
     let map = Map::new(scanner.layout, &settings, &exports);
@@ -192,8 +228,43 @@ pub(crate) async fn recover<'a>(
     for zone in &released {
         state.zone_mut(*zone).is_released = true;
     }
-    let is_changed = exports != old;
+    let is_changed = exports != old || !is_twice;
     Ok(Recovered { exports, is_changed, state, distrusted, half_full, released, found })
+}
+
+/// True if formatting was completed with this identity: a zone table is there, or a header names
+/// one. It is the last thing that formatting writes. Damage does not make a block device a blank
+/// one.
+pub(crate) async fn is_formatted(
+    scanner: &Scanner<'_>,
+    (reports, firsts): (&[Vec<ZoneReport>; 2], &[(Zone, First)]),
+    identity: Identity,
+    settings: Settings,
+) -> Result<bool, OpenError> {
+    let is_named = |(_, first): &(Zone, First)| matches!(first, First::Ours { identity: found, epoch: 1.., .. } if *found == identity);
+    if firsts.iter().any(is_named) {
+        return Ok(true);
+    }
+    let found = survey(scanner, (reports, firsts), identity, settings).await?;
+    let has_table = 0 < found.epoch_named || found.claims().await?.is_some();
+    *scanner.recovery.borrow_mut() = Recovery::default();
+    Ok(has_table || !found.unsound.is_empty())
+}
+
+/// Refuses zones of another block device, unless they are retired: those could not be reset.
+fn check_strangers(
+    scanner: &Scanner<'_>,
+    firsts: &[(Zone, First)],
+    (identity, retired): (Identity, &BTreeSet<Zone>),
+) -> Result<(), OpenError> {
+    let is_stranger = |(zone, first): &&(Zone, First)| {
+        matches!(first, First::Ours { identity: other, .. } if *other != identity)
+            && !retired.contains(zone)
+    };
+    match firsts.iter().find(is_stranger) {
+        Some((zone, _)) => Err(OpenError::Mixed(scanner.layout.tier_of(*zone))),
+        None => Ok(()),
+    }
 }
 
 /// The first place with enough empty zones for the map.
@@ -207,37 +278,46 @@ fn place_of_map(places: &[MapPlace], state: &State) -> Result<Option<MapPlace>, 
     }
 }
 
-/// Walks all zones, and verifies segments that may be torn.
+/// Walks all zones, mends what can be mended, and verifies segments that may be torn.
 async fn survey<'a>(
     scanner: &'a Scanner<'a>,
     (reports, firsts): (&[Vec<ZoneReport>; 2], &[(Zone, First)]),
     identity: Identity,
-    (settings, mode): (Settings, OpenMode),
+    settings: Settings,
 ) -> Result<ScanState<'a>, OpenError> {
-    let (mut zones, mut marked) = (Vec::new(), BTreeSet::new());
-    for (zone, first) in firsts {
-        match first {
-            First::Ours { number: 0, .. } => marked.extend([*zone]),
-            First::Ours { number, .. } => zones.push((*number, *zone)),
-            _ => (),
-        }
-    }
-    zones.sort_unstable_by(|a, b| b.cmp(a));
+    let (mut zones, mut stops) = (Vec::new(), Vec::new());
     let mut found = ScanState::new(scanner, settings.map_memory != MapMemory::Whole);
-    let mut walks = Vec::with_capacity(zones.len());
-    for (_, zone) in zones {
-        walks.push((zone, scanner.written(zone, scanner.report_of(reports, zone))));
+    for (zone, first) in firsts {
+        let limit = scanner.written(*zone, scanner.report_of(reports, *zone));
+        found.limits[index(u64::from(zone.0))] = limit;
+        let start = WalkStart { zone: *zone, at: 0, previous: 0, limit };
+        let is_damaged = match first {
+            First::Ours { identity: other, .. } if *other != identity => continue,
+            First::Ours { number: 0, .. } => {
+                found.marked.insert(*zone);
+                continue;
+            }
+            First::Ours { number, .. } => {
+                zones.push((*number, start));
+                continue;
+            }
+            First::Blank | First::Version(_) | First::Features(_) => false,
+            First::Damaged | First::Foreign => true,
+        };
+        stops.push(Stop { rest: start, is_damaged });
     }
-    found.marked = marked;
-    scanner.walk(walks.clone(), (identity, mode), &mut |segment| found.hear(segment)).await?;
-    walks.retain_mut(|(zone, limit)| {
+    zones.sort_unstable_by(|(a, one), (b, other)| (b, other.zone).cmp(&(a, one.zone)));
+    let mut walks: Vec<WalkStart> = zones.into_iter().map(|(_, start)| start).collect();
+    stops.extend(scanner.walk(walks.clone(), identity, &mut |segment| found.hear(segment)).await?);
+    walks.retain_mut(|walk| {
         // The engine writes behind this position from now on, so a second walk must end here.
-        *limit = found.ends[index(u64::from(zone.0))].min(*limit);
-        0 < *limit
+        walk.limit = found.ends[index(u64::from(walk.zone.0))].min(walk.limit);
+        0 < walk.limit
     });
-    found.walked = walks;
+    (found.walked, found.stops) = (walks, stops);
+    found.mend(identity).await?;
     for segment in core::mem::take(&mut found.suspects) {
-        if found.is_flushed(&segment) {
+        if found.is_believed(&segment) {
             found.believe(&segment);
         } else if settings.has(Mutation::TornTaken) {
             found.verified.extend(found.placed(&segment));
@@ -262,8 +342,15 @@ impl<'a> ScanState<'a> {
             sightings,
             verified: Vec::new(),
             walked: Vec::new(),
+            stops: Vec::new(),
+            limits: alloc::vec![0; zones],
+            claimed: Vec::new(),
+            unsound: BTreeSet::new(),
+            detours: BTreeMap::new(),
+            tables: BTreeMap::new(),
             metadata: BTreeMap::new(),
             lost: BTreeSet::new(),
+            unreadable: BTreeSet::new(),
             segments: alloc::vec![Vec::new(); zones],
             ends: alloc::vec![0; zones],
             sums: alloc::vec![0; zones],
@@ -271,8 +358,8 @@ impl<'a> ScanState<'a> {
             suspects: Vec::new(),
             marked: BTreeSet::new(),
             distrusted: BTreeSet::new(),
-            old: BTreeSet::new(),
             links: Default::default(),
+            epoch_named: 0,
             epoch: 0,
             releases: BTreeMap::new(),
             last_number: [0; 2],
@@ -281,206 +368,4 @@ impl<'a> ScanState<'a> {
             next_number: 1,
         }
     }
-
-    /// Takes a segment that the walk found. Segments of one zone come in order.
-    fn hear(&mut self, segment: Segment) {
-        let header = &segment.header;
-        for (known, said) in self.durable.iter_mut().zip(header.durable) {
-            *known = said.max(*known);
-        }
-        self.next_number = self.next_number.max(header.number + 1);
-        self.note_link(header);
-        let numbered =
-            header.entries.iter().filter(|entry| entry.key.kind() != EntryKind::Released);
-        let sequences = numbered.map(|entry| entry.sequence + 1);
-        self.next_sequence = sequences.fold(self.next_sequence.max(header.next_sequence), u64::max);
-        let zone = index(u64::from(segment.zone.0));
-        let begin = Begin { at: header.at, sum: segment.sum, number: header.number };
-        self.segments[zone].push(begin);
-        self.ends[zone] = segment.end();
-        self.sums[zone] = segment.sum;
-        if self.is_flushed(&segment) {
-            self.believe(&segment);
-        } else {
-            self.suspects.push(segment);
-        }
-    }
-
-    /// True if the segment was flushed, and is therefore whole.
-    fn is_flushed(&self, segment: &Segment) -> bool {
-        let tier = usize::from(segment.header.tier.id());
-        segment.header.number <= self.durable[tier] && segment.end() <= segment.limit
-    }
-
-    fn believe(&mut self, segment: &Segment) {
-        for (entry, at) in segment.places() {
-            self.note(segment, entry, at);
-        }
-    }
-
-    /// Reads the segment's blocks, and accepts those with a matching checksum.
-    async fn verify(&mut self, segment: &Segment) -> Result<(), OpenError> {
-        let blocks = segment.limit.min(segment.end()) - segment.header.at - 1;
-        let whole = match blocks {
-            0 => None,
-            _ => self.read(segment.zone, segment.header.at + 1, blocks).await?,
-        };
-        for (entry, at) in segment.places() {
-            let behind = at - segment.header.at - 1;
-            let verdict = match &whole {
-                _ if !entry.key.kind().takes_block() => BlockCheck::Whole,
-                _ if blocks <= behind => BlockCheck::Torn,
-                Some(buffer) => self.check_block(&entry, buffer, behind),
-                None => match self.read(segment.zone, at, 1).await? {
-                    Some(buffer) => self.check_block(&entry, &buffer, 0),
-                    None => BlockCheck::Unreadable,
-                },
-            };
-            match (verdict, entry.key.kind()) {
-                (BlockCheck::Whole, _) => self.note_verified(segment, entry, at),
-                // The block may have been acknowledged, so it becomes an error and not an older
-                // version.
-                (BlockCheck::Unreadable, EntryKind::Data | EntryKind::Lost) => {
-                    let key = entry.key.as_kind(EntryKind::Lost);
-                    self.note_verified(segment, Entry { key, ..entry }, at);
-                }
-                (BlockCheck::Torn | BlockCheck::Unreadable, kind) => {
-                    let is_users = matches!(kind, EntryKind::Data | EntryKind::Lost);
-                    let key = if is_users { entry.key.as_kind(EntryKind::Data) } else { entry.key };
-                    self.scanner.recovery.borrow_mut().torn_blocks += u64::from(is_users);
-                    self.distrusted.insert(key);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn check_block(&self, entry: &Entry, buffer: &Buffer, behind: u32) -> BlockCheck {
-        let at = index(u64::from(behind)) * BLOCK_BYTES;
-        let seed = Entry::seed(entry.key, entry.sequence);
-        let sum = buffer.checksum(self.scanner.ports.checksum, &seed, at..at + BLOCK_BYTES);
-        if sum == entry.check { BlockCheck::Whole } else { BlockCheck::Torn }
-    }
-
-    fn note_verified(&mut self, segment: &Segment, entry: Entry, at: u32) {
-        if let Candidates::Counted(_) = self.sightings {
-            self.verified.push((entry, self.spot(segment, at), segment.header.number));
-        }
-        self.note(segment, entry, at);
-    }
-
-    fn spot(&self, segment: &Segment, at: u32) -> PhysAddr {
-        self.scanner.layout.spot(segment.zone, Blocks(u64::from(at.min(segment.limit - 1))))
-    }
-
-    /// The entries of a segment, each with its address and the segment's number.
-    fn placed(&self, segment: &Segment) -> Vec<(Entry, PhysAddr, u64)> {
-        let placed = segment.places();
-        placed.map(|(entry, at)| (entry, self.spot(segment, at), segment.header.number)).collect()
-    }
-
-    /// Takes an entry, unless a newer one is known.
-    fn note(&mut self, segment: &Segment, entry: Entry, at: u32) {
-        let Entry { key, sequence, check } = entry;
-        let number = segment.header.number;
-        let spot = self.spot(segment, at);
-        match key.kind() {
-            EntryKind::Trim => {
-                let blocks = u64::from(check).min(TRIM_BLOCKS);
-                let first = key.number() / PAGE_SPAN;
-                let last = (key.number() + blocks.max(1) - 1) / PAGE_SPAN;
-                let pages =
-                    (first..=last).map(|page| Key::new(EntryKind::Page, key.export(), page));
-                self.trimmed[index(u64::from(segment.zone.0))].extend(pages);
-                if key.number() < self.scanner.layout.blocks() {
-                    self.sightings.count(usize::from(key.export().0), key.number(), blocks);
-                }
-            }
-            // Releases were taken from the header before, flushed or not.
-            EntryKind::Released => (),
-            EntryKind::Data => self.count(key),
-            EntryKind::Lost => {
-                self.lost.insert((key.as_kind(EntryKind::Data), sequence));
-                self.count(key);
-            }
-            EntryKind::Page | EntryKind::Table | EntryKind::Zones => {
-                let known = self.metadata.get(&key).copied();
-                let is_newer = known.is_none_or(|known| {
-                    (known.sequence, self.number_at(known.spot)) < (sequence, number)
-                });
-                if is_newer {
-                    self.metadata.insert(key, MetadataBlock { sequence, spot, check });
-                }
-            }
-        }
-        self.note_place(None, (entry, spot, number));
-    }
-
-    fn count(&mut self, key: Key) {
-        // An export is never larger than the devices.
-        if key.number() < self.scanner.layout.blocks() {
-            self.sightings.count(usize::from(key.export().0), key.number(), 1);
-        }
-    }
-
-    /// Takes an entry for data blocks into the recovery candidates.
-    fn note_place(&mut self, paged: Option<&Paged>, (entry, spot, number): (Entry, PhysAddr, u64)) {
-        let Entry { key, sequence, check } = entry;
-        match key.kind() {
-            _ if matches!(self.sightings, Candidates::Counted(_)) => (),
-            EntryKind::Trim => {
-                let blocks = u64::from(check).min(TRIM_BLOCKS);
-                for n in key.number()..key.number() + blocks {
-                    let key = Key::data(key.export(), n);
-                    self.note_block(paged, (key, sequence), (PhysAddr::NONE, number));
-                }
-            }
-            EntryKind::Data | EntryKind::Lost => {
-                self.note_block(paged, (key, sequence), (spot, number))
-            }
-            EntryKind::Page | EntryKind::Table | EntryKind::Zones | EntryKind::Released => (),
-        }
-    }
-
-    fn note_block(
-        &mut self,
-        paged: Option<&Paged>,
-        (key, sequence): (Key, u64),
-        (spot, number): (PhysAddr, u64),
-    ) {
-        // An export is never larger than the devices.
-        if self.scanner.layout.blocks() <= key.number() {
-            return;
-        }
-        let export = usize::from(key.export().0);
-        let Some((known, known_spot)) = self.sightings.at(paged, (export, key.number())) else {
-            return;
-        };
-        let segments = (self.segments.as_slice(), self.scanner.layout);
-        if *known < sequence || (*known == sequence && number_at(segments, *known_spot) < number) {
-            (*known, *known_spot) = (sequence, spot);
-        }
-    }
-
-    fn number_at(&self, spot: PhysAddr) -> u64 {
-        number_at((&self.segments, self.scanner.layout), spot)
-    }
-}
-
-/// Number of the segment that contains an address.
-fn number_at((segments, layout): (&[Vec<Begin>], &Layout), spot: PhysAddr) -> u64 {
-    if spot == PhysAddr::NONE {
-        return 0;
-    }
-    let (zone, at) = layout.locate(spot);
-    let segments = &segments[index(u64::from(zone.0))];
-    let next = segments.partition_point(|begin| u64::from(begin.at) <= at.0);
-    segments[next - 1].number
-}
-
-/// Result of verifying a block.
-enum BlockCheck {
-    Whole,
-    Torn,
-    Unreadable,
 }

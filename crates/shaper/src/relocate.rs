@@ -16,15 +16,15 @@ use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Contents, Payload, index};
+use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Contents, Payload};
 use zonal_device::DeviceError;
 
-use crate::format::{DATA_BLOCKS, Entry, EntryKind, Key, SEGMENT_BLOCKS};
+use crate::format::{DATA_BLOCKS, Entry, EntryKind, FRONT_BLOCKS, Key, SEED, SEGMENT_BLOCKS};
 use crate::hot_retention::Sender;
 use crate::layout::PhysAddr;
 use crate::mutation::Mutation;
 use crate::shaper::Inner;
-use crate::tier::{OpenZone, SubmittedSegment};
+use crate::tier::{OpenZone, SubmittedSegment, blocks_of};
 use crate::write::WRITE_TRIES;
 use crate::{BlockError, Tier};
 
@@ -142,15 +142,14 @@ impl Mover {
         let Entry { key, sequence, check } = moved.entry;
         let fits = |(buffer, at): &(&Buffer, usize)| {
             let part = *at..at + BLOCK_BYTES;
-            let seed = Entry::seed(key, sequence);
             key.kind() == EntryKind::Lost
-                || buffer.checksum(self.inner.checksum(), &seed, part) == check
+                || buffer.checksum(self.inner.checksum(), &SEED, part) == check
         };
         match found.filter(fits) {
             Some(found) if self.again.wants(&self.inner, &moved) => {
                 self.again.push(&self.inner, moved, found).await
             }
-            Some((buffer, at)) => self.push(moved, buffer, at).await,
+            Some((buffer, at)) => self.push(moved, &buffer.bytes()[at..at + BLOCK_BYTES]).await,
             None => self.move_lost(key, sequence, moved.from).await,
         }
     }
@@ -162,18 +161,13 @@ impl Mover {
         from: PhysAddr,
         block: &Buffer,
     ) -> Result<(), BlockError> {
-        let seed = Entry::seed(key, sequence);
-        let check = block.checksum(self.inner.checksum(), &seed, 0..BLOCK_BYTES);
-        self.push(MovingBlock { entry: Entry { key, sequence, check }, from }, block, 0).await
+        let check = block.checksum(self.inner.checksum(), &SEED, 0..BLOCK_BYTES);
+        let moved = MovingBlock { entry: Entry { key, sequence, check }, from };
+        self.push(moved, &block.bytes()[..BLOCK_BYTES]).await
     }
 
     /// Adds a block to the segment of its tenant's stream.
-    async fn push(
-        &mut self,
-        moved: MovingBlock,
-        from: &Buffer,
-        at: usize,
-    ) -> Result<(), BlockError> {
+    async fn push(&mut self, moved: MovingBlock, block: &[u8]) -> Result<(), BlockError> {
         let key = moved.entry.key;
         let tenant = self.inner.tenant_of_key(key);
         let stream = usize::from(tenant) % self.streams.len();
@@ -183,7 +177,7 @@ impl Mover {
         }
         let gathered = self.streams[stream].gathered.as_mut().expect("made just now");
         let to = gathered.moved.len() * BLOCK_BYTES;
-        gathered.buffer.copy_from(to, &from.bytes()[at..at + BLOCK_BYTES]);
+        gathered.buffer.copy_from(to, block);
         gathered.moved.push(moved);
         if gathered.moved.len() == DATA_BLOCKS { self.seal(stream).await } else { Ok(()) }
     }
@@ -219,12 +213,8 @@ impl Mover {
         while !moved.is_empty() {
             self.let_collection_go_first().await?;
             self.inner.wait_for_map_room().await?;
-            let room = self.open(stream).await?;
-            let count = room.min(moved.len());
-            let rest = moved.split_off(count);
-            let rest_data = data.slice(count * BLOCK_BYTES..data.len());
-            self.begin(stream, moved, data.slice(0..count * BLOCK_BYTES)).await?;
-            (moved, data) = (rest, rest_data);
+            self.open(stream).await?;
+            (moved, data) = self.begin(stream, moved, data).await;
         }
         Ok(())
     }
@@ -254,31 +244,46 @@ impl Mover {
         }
     }
 
-    /// Submits one segment. Requires: the stream's zone is open and has room.
+    /// Submits one segment of as many of the blocks as fit, and returns the others. Requires: the
+    /// stream's zone is open and has room for a header.
     async fn begin(
         &mut self,
         stream: usize,
-        moved: Vec<MovingBlock>,
+        mut moved: Vec<MovingBlock>,
         data: Payload,
-    ) -> Result<(), BlockError> {
-        let front = self.inner.own.take(Blocks(1)).await;
+    ) -> (Vec<MovingBlock>, Payload) {
+        let front = self.inner.own.take(FRONT_BLOCKS).await;
         let open = self.streams[stream].open.as_mut().expect("opened before it was gathered for");
+        // No await from here on: the echo is that of the tier's last segment.
+        let room = self.inner.segment_room(open, moved.len());
+        // None, when the header has no room beside its echo: then it is written alone.
+        let count = room.entries.min(room.blocks).min(moved.len());
+        let rest = moved.split_off(count);
+        let rest_data = data.slice(count * BLOCK_BYTES..data.len());
+        let data = data.slice(0..count * BLOCK_BYTES);
         let entries = moved.iter().map(|moved| moved.entry).collect();
         let pieces = pieces(&data, self.inner.settings.contents);
-        let begun = self.inner.begin_segment(open, entries, pieces, front);
+        let begun = self.inner.begin_segment((open, room), entries, pieces, front);
         self.note_room();
         self.flying.push_back(InFlightSegment { begun, stream, moved, data });
-        Ok(())
+        (rest, rest_data)
     }
 
     /// Writes a header with this entry and no blocks, and waits for it. Requires: no segment is in
     /// flight.
-    pub(crate) async fn write_entry(&mut self, entry: Entry) -> Result<(), BlockError> {
+    pub(crate) async fn write_header(&mut self, entry: Entry) -> Result<(), BlockError> {
         loop {
             self.open(0).await?;
-            let front = self.inner.own.take(Blocks(1)).await;
+            let front = self.inner.own.take(FRONT_BLOCKS).await;
             let open = self.streams[0].open.as_mut().expect("it has room for a header");
-            let begun = self.inner.begin_segment(open, vec![entry], Vec::new(), front);
+            let room = self.inner.segment_room(open, 1);
+            if room.entries == 0 {
+                // Alone beside the echo of a full segment: the next echo is empty.
+                self.begin(0, Vec::new(), Payload::default()).await;
+                self.settle().await?;
+                continue;
+            }
+            let begun = self.inner.begin_segment((open, room), vec![entry], Vec::new(), front);
             self.note_room();
             let (moved, data) = (Vec::new(), Payload::default());
             let mut flying = InFlightSegment { begun, stream: 0, moved, data };
@@ -302,9 +307,8 @@ impl Mover {
         self.inner.state.borrow_mut().mover_room[self.cause as usize] = room;
     }
 
-    /// Opens a zone for the stream, with room for a header and a block. Returns the number of
-    /// blocks that fit behind the header.
-    async fn open(&mut self, stream: usize) -> Result<usize, BlockError> {
+    /// Opens a zone for the stream, with room for a header and a block.
+    async fn open(&mut self, stream: usize) -> Result<(), BlockError> {
         loop {
             let room = self.streams[stream].open.map(|open| open.room(&self.inner.layout));
             match room {
@@ -319,8 +323,8 @@ impl Mover {
                         self.inner.seal_zone(full.zone);
                     }
                 }
-                Some(1) => self.begin(stream, Vec::new(), Payload::default()).await?,
-                Some(room) => return Ok(index(u64::from(room - 1)).min(DATA_BLOCKS)),
+                Some(1) => drop(self.begin(stream, Vec::new(), Payload::default()).await),
+                Some(_) => return Ok(()),
                 None => {
                     self.streams[stream].open = Some(self.take_zone().await?);
                     self.note_room();
@@ -396,29 +400,27 @@ impl Inner {
             // A header alone fills the last block of a zone or carries a release. It is counted for
             // the tenant with the stream's number, the stream's first tenant.
             let stats = &mut state.tenant_stats[flying.stream];
-            stats.metadata_bytes += BLOCK_BYTES as u64;
-            stats.capacity_written_bytes += BLOCK_BYTES as u64;
+            stats.metadata_bytes += flying.begun.front_bytes();
+            stats.capacity_written_bytes += flying.begun.front_bytes();
         }
         for (n, MovingBlock { entry, from }) in (0..).zip(&flying.moved) {
             let Entry { key, .. } = *entry;
             let tenant = self.tenant_of_key(key);
             let stats = state.tenant_mut(tenant);
             let block = BLOCK_BYTES as u64;
-            // The header is counted for the tenant of its first block.
-            let header = if n == 0 { block } else { 0 };
-            stats.metadata_bytes += header;
-            stats.capacity_written_bytes += header + block;
+            // The front is counted for the tenant of its first block.
+            let front = if n == 0 { flying.begun.front_bytes() } else { 0 };
+            stats.metadata_bytes += front;
+            stats.capacity_written_bytes += front + block;
             match (key.kind(), cause) {
                 (EntryKind::Page, _) => stats.map_bytes += block,
-                (EntryKind::Table | EntryKind::Zones, _) => stats.metadata_bytes += block,
+                (kind, _) if kind.is_metadata() => stats.metadata_bytes += block,
                 (_, Cause::Compaction) => stats.compacted_bytes += block,
                 (_, Cause::Collection) => stats.collected_bytes += block,
             }
             // A metadata block may have been moved while a new version was written: the newer one
             // wins.
-            let is_few =
-                matches!(key.kind(), EntryKind::Page | EntryKind::Table | EntryKind::Zones);
-            let is_new = is_few && state.map.renew(key, entry.sequence);
+            let is_new = key.kind().is_metadata() && state.map.renew(key, entry.sequence);
             let is_hidden_moved = self.has(Mutation::HiddenMoved)
                 && state.map.paged().is_some_and(|p| p.is_named(*from));
             let is_current = state.still_names(&self.layout, key, *from) || is_hidden_moved;
@@ -434,9 +436,10 @@ impl Inner {
     }
 
     pub(crate) fn tenant_of_key(&self, key: Key) -> u16 {
-        match key.kind() {
-            EntryKind::Table | EntryKind::Zones | EntryKind::Released => 0,
-            _ => self.tenant_of(key.export()),
+        let of_export = matches!(key.kind(), EntryKind::Trim | EntryKind::Page);
+        match of_export || key.kind().is_users() {
+            true => self.tenant_of(key.export()),
+            false => 0,
         }
     }
 }
@@ -447,9 +450,6 @@ fn pieces(data: &Payload, contents: Contents) -> Vec<Payload> {
     match contents {
         _ if data.is_empty() => Vec::new(),
         Contents::Bytes => vec![data.clone()],
-        Contents::Tags => {
-            let blocks = (0..data.len()).step_by(BLOCK_BYTES);
-            blocks.map(|at| data.slice(at..at + BLOCK_BYTES)).collect()
-        }
+        Contents::Tags => blocks_of(data),
     }
 }

@@ -11,7 +11,7 @@ use zonal_runtime::Call;
 use crate::format::{Entry, Header, Malformed, Shape};
 use crate::layout::{Layout, Zone};
 use crate::open::Identity;
-use crate::{OpenError, OpenMode, Ports, Recovery, Tier};
+use crate::{OpenError, Ports, Recovery, Tier};
 
 /// Zones scanned concurrently: enough to keep a drive busy.
 const WALKS: usize = 16;
@@ -28,10 +28,11 @@ pub(crate) enum First {
         shape: Shape,
         identity: Identity,
         number: u64,
+        epoch: u64,
     },
     Version(u16),
     Features(u16),
-    /// Ours by its magic, but torn or damaged: the rest of the zone is unknown.
+    /// Unreadable, or ours by its magic and torn or damaged.
     Damaged,
     Foreign,
 }
@@ -45,18 +46,20 @@ pub(crate) struct Segment {
     pub(crate) limit: u32,
     /// Checksum of the header, which the next header in the zone repeats.
     pub(crate) sum: u32,
+    /// True when its header is unreadable and this one was made from its echo.
+    pub(crate) is_rebuilt: bool,
 }
 
 impl Segment {
     /// End of the segment in its zone, in blocks.
     pub(crate) fn end(&self) -> u32 {
-        self.header.at + 1 + self.header.blocks()
+        self.header.at + self.header.segment_blocks()
     }
 
     /// Entries with their position in the zone, in blocks. Entries without a block have that of the
     /// next one.
     pub(crate) fn places(&self) -> impl Iterator<Item = (Entry, u32)> {
-        let first = self.header.at + 1;
+        let first = self.header.at + self.header.front_blocks();
         self.header.entries.iter().scan(first, |next, entry| {
             let at = *next;
             *next += u32::from(entry.key.kind().takes_block());
@@ -72,16 +75,48 @@ pub(crate) struct Scanner<'a> {
     pub(crate) recovery: RefCell<Recovery>,
 }
 
+/// A part of a zone to be scanned from header to header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WalkStart {
+    pub(crate) zone: Zone,
+    /// Position of the first header, and checksum of the header before it; 0 if it is the first.
+    pub(crate) at: u32,
+    pub(crate) previous: u32,
+    /// Blocks of the zone that can have been written.
+    pub(crate) limit: u32,
+}
+
+/// The end of a scan before the end of what can have been written: no header of this zone follows
+/// there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stop {
+    /// Where the scan would have gone on.
+    pub(crate) rest: WalkStart,
+    /// True when the block is unreadable, or a header with a wrong checksum. Anything else is also
+    /// what an end of the log looks like.
+    pub(crate) is_damaged: bool,
+}
+
 /// Scan of one zone, from header to header.
 struct Walk {
-    zone: Zone,
-    /// Blocks that can have been written.
-    limit: u32,
-    at: u32,
-    previous: u32,
+    rest: WalkStart,
     /// Length of the read in flight, in blocks.
     span: u64,
     call: Call<Command, Completion>,
+}
+
+/// Result of parsing one read of a scan.
+enum Stepped {
+    On(Walk),
+    /// Everything that can have been written is read.
+    End,
+    Stop(Stop),
+}
+
+/// True if the header is one of a segment that was written here.
+pub(crate) fn is_at(header: &Header, identity: Identity, place: (Zone, u32)) -> bool {
+    // Number 0 is a mark: no segment follows it.
+    header.identity == identity && (header.zone, header.at) == place && header.number != 0
 }
 
 impl<'a> Scanner<'a> {
@@ -103,7 +138,6 @@ impl<'a> Scanner<'a> {
     pub(crate) async fn firsts(
         &self,
         reports: &[Vec<ZoneReport>; 2],
-        mode: OpenMode,
     ) -> Result<Vec<(Zone, First)>, OpenError> {
         let mut zones: VecDeque<(Zone, ZoneReport)> = VecDeque::new();
         for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
@@ -117,7 +151,7 @@ impl<'a> Scanner<'a> {
                 if self.written(zone, &report) == 0 {
                     continue;
                 }
-                match self.read_beside(zone, 1, calls.is_empty()).await {
+                match self.read_beside((zone, 0), 1, calls.is_empty()).await {
                     Some(call) => calls.push_back((zone, call)),
                     None => {
                         zones.push_front((zone, report));
@@ -126,22 +160,21 @@ impl<'a> Scanner<'a> {
                 }
             }
             let Some((zone, call)) = calls.pop_front() else { return Ok(firsts) };
-            firsts.push((zone, self.first(zone, call.await, mode)?));
+            firsts.push((zone, self.first(zone, call.await)?));
         }
     }
 
-    fn first(&self, zone: Zone, answer: Completion, mode: OpenMode) -> Result<First, OpenError> {
+    fn first(&self, zone: Zone, answer: Completion) -> Result<First, OpenError> {
         let buffer = match answer {
             Ok(Answer::Read(buffer)) => buffer,
             Err(error @ DeviceError::DeviceGone) => {
                 return Err(OpenError::Device(self.layout.tier_of(zone), error));
             }
-            _ if mode == OpenMode::Salvage => return Ok(First::Damaged),
-            _ => return Err(OpenError::Unreadable(self.layout.tier_of(zone))),
+            _ => return Ok(First::Damaged),
         };
         Ok(match self.decode(&buffer, 0) {
-            Ok((Header { tier, shape, identity, number, .. }, _)) => {
-                First::Ours { tier, shape, identity, number }
+            Ok((Header { tier, shape, identity, number, epoch, .. }, _)) => {
+                First::Ours { tier, shape, identity, number, epoch }
             }
             Err(Malformed::Blank) => First::Blank,
             Err(Malformed::Foreign) => First::Foreign,
@@ -162,34 +195,39 @@ impl<'a> Scanner<'a> {
     }
 
     /// Scans zones concurrently, started in this order, and calls `found` with each segment.
+    /// Returns where scans ended early.
     pub(crate) async fn walk(
         &self,
-        zones: Vec<(Zone, u32)>,
-        (identity, mode): (Identity, OpenMode),
+        starts: Vec<WalkStart>,
+        identity: Identity,
         found: &mut dyn FnMut(Segment),
-    ) -> Result<(), OpenError> {
-        let mut zones: VecDeque<_> = zones.into();
+    ) -> Result<Vec<Stop>, OpenError> {
+        let mut starts: VecDeque<_> = starts.into();
         let mut walks: VecDeque<Walk> = VecDeque::new();
+        let mut stops = Vec::new();
         // Deadlock avoidance: `most` is the number of walks that have had a buffer. A failed read
         // frees its buffer, but its walk needs it again. If a new walk took it, the running walks
         // would wait for each other.
         let mut most = WALKS;
         loop {
             while walks.len() < most
-                && let Some((zone, limit)) = zones.pop_front()
+                && let Some(rest) = starts.pop_front()
             {
-                let span = SPAN.min(u64::from(limit));
-                let Some(call) = self.read_beside(zone, span, walks.is_empty()).await else {
-                    zones.push_front((zone, limit));
+                let span = SPAN.min(u64::from(rest.limit - rest.at));
+                let place = (rest.zone, rest.at);
+                let Some(call) = self.read_beside(place, span, walks.is_empty()).await else {
+                    starts.push_front(rest);
                     most = walks.len();
                     break;
                 };
-                walks.push_back(Walk { zone, limit, at: 0, previous: 0, span, call });
+                walks.push_back(Walk { rest, span, call });
             }
-            let Some(mut walk) = walks.pop_front() else { return Ok(()) };
+            let Some(mut walk) = walks.pop_front() else { return Ok(stops) };
             let answer = (&mut walk.call).await;
-            if let Some(on) = self.step(walk, answer, (identity, mode), found).await? {
-                walks.push_back(on);
+            match self.step(walk, answer, identity, found).await? {
+                Stepped::On(on) => walks.push_back(on),
+                Stepped::End => (),
+                Stepped::Stop(stop) => stops.push(stop),
             }
         }
     }
@@ -199,81 +237,90 @@ impl<'a> Scanner<'a> {
         &self,
         mut walk: Walk,
         answer: Completion,
-        (identity, mode): (Identity, OpenMode),
+        identity: Identity,
         found: &mut dyn FnMut(Segment),
-    ) -> Result<Option<Walk>, OpenError> {
-        let tier = self.layout.tier_of(walk.zone);
+    ) -> Result<Stepped, OpenError> {
+        let WalkStart { zone, limit, at: begin, .. } = walk.rest;
+        let stop = |rest, is_damaged| Ok(Stepped::Stop(Stop { rest, is_damaged }));
         let buffer = match answer {
             Ok(Answer::Read(buffer)) => buffer,
-            Err(error @ DeviceError::DeviceGone) => return Err(OpenError::Device(tier, error)),
+            Err(error @ DeviceError::DeviceGone) => {
+                return Err(OpenError::Device(self.layout.tier_of(zone), error));
+            }
             // One of several blocks is unreadable: read the header alone.
             _ => {
                 walk.span = 1;
-                match self.read(walk.zone, walk.at, 1).await.await {
-                    Ok(Answer::Read(buffer)) => buffer,
-                    _ if mode == OpenMode::Salvage => return Ok(None),
-                    _ => return Err(OpenError::Unreadable(tier)),
+                match self.read_alone(zone, begin).await? {
+                    Some(buffer) => buffer,
+                    None => return stop(walk.rest, true),
                 }
             }
         };
-        let begin = walk.at;
         let read = low_u32(index(walk.span));
         let mut longest = 0;
-        while walk.at < begin + read {
-            let at = index(u64::from(walk.at - begin)) * BLOCK_BYTES;
+        while walk.rest.at < begin + read {
+            let at = index(u64::from(walk.rest.at - begin)) * BLOCK_BYTES;
             let (header, sum) = match self.decode(&buffer, at) {
                 Ok(found) => found,
-                Err(Malformed::Damaged) if self.is_zoned(tier) && mode == OpenMode::Recover => {
-                    return Err(OpenError::Unreadable(tier));
-                }
-                Err(_) => return Ok(None),
+                Err(why) => return stop(walk.rest, why == Malformed::Damaged),
             };
-            let belongs = header.identity == identity
-                && header.zone == walk.zone
-                && header.at == walk.at
-                && header.previous == walk.previous
-                // A mark: no segment follows it.
-                && header.number != 0;
+            let belongs = is_at(&header, identity, (zone, walk.rest.at))
+                && header.previous == walk.rest.previous;
             if !belongs {
-                return Ok(None);
+                return stop(walk.rest, false);
             }
-            let segment = Segment { zone: walk.zone, header, limit: walk.limit, sum };
-            longest = segment.end() - walk.at;
-            (walk.at, walk.previous) = (segment.end(), sum);
+            let segment = Segment { zone, header, limit, sum, is_rebuilt: false };
+            longest = segment.end() - walk.rest.at;
+            (walk.rest.at, walk.rest.previous) = (segment.end(), sum);
             found(segment);
         }
-        if walk.limit <= walk.at {
-            return Ok(None);
+        if limit <= walk.rest.at {
+            return Ok(Stepped::End);
         }
         // A long segment is usually followed by another one, so only its header is read.
         let span = if u64::from(longest) < SPAN { SPAN } else { 1 };
         drop(buffer);
-        walk.span = span.min(u64::from(walk.limit - walk.at));
-        walk.call = self.read(walk.zone, walk.at, walk.span).await;
-        Ok(Some(walk))
+        walk.span = span.min(u64::from(limit - walk.rest.at));
+        walk.call = self.read(zone, walk.rest.at, walk.span).await;
+        Ok(Stepped::On(walk))
     }
 
-    fn is_zoned(&self, tier: Tier) -> bool {
-        self.layout.place(tier).geometry.kind == DeviceKind::Zoned
+    /// Reads a block that a longer read could not read. `None`: the device cannot read it.
+    pub(crate) async fn read_alone(
+        &self,
+        zone: Zone,
+        at: u32,
+    ) -> Result<Option<Buffer>, OpenError> {
+        match self.read(zone, at, 1).await.await {
+            Ok(Answer::Read(buffer)) => Ok(Some(buffer)),
+            Err(error @ DeviceError::DeviceGone) => {
+                Err(OpenError::Device(self.layout.tier_of(zone), error))
+            }
+            _ => Ok(None),
+        }
     }
 
-    fn decode(&self, buffer: &Buffer, at: usize) -> Result<(Header, u32), Malformed> {
+    pub(crate) fn is_zoned(&self, zone: Zone) -> bool {
+        self.layout.place(self.layout.tier_of(zone)).geometry.kind == DeviceKind::Zoned
+    }
+
+    pub(crate) fn decode(&self, buffer: &Buffer, at: usize) -> Result<(Header, u32), Malformed> {
         Header::decode(&buffer.bytes()[at..at + BLOCK_BYTES], self.ports.checksum)
     }
 
-    /// Starts a read at the start of a zone. `None` if there is no buffer and another read in
+    /// Starts a read of another zone. `None` if there is no buffer and another read in
     /// flight will free one.
     async fn read_beside(
         &self,
-        zone: Zone,
+        (zone, at): (Zone, u32),
         blocks: u64,
         is_alone: bool,
     ) -> Option<Call<Command, Completion>> {
         if is_alone {
-            return Some(self.read(zone, 0, blocks).await);
+            return Some(self.read(zone, at, blocks).await);
         }
         let buffer = self.ports.buffers.try_take(Blocks(blocks.max(SPAN)))?;
-        Some(self.read_into(buffer, (zone, 0), blocks))
+        Some(self.read_into(buffer, (zone, at), blocks))
     }
 
     /// Starts a read as soon as a buffer is free.

@@ -6,7 +6,7 @@ use core::fmt;
 
 use zonal_base::{Blocks, Bytes, Contents};
 
-use crate::format::{HEADER_BLOCKS, SEGMENT_BLOCKS};
+use crate::format::front_blocks;
 use crate::layout::{Layout, PhysAddr};
 use crate::map::{MAP_PAGE_BLOCKS, Paged};
 use crate::pages::zones_for;
@@ -79,9 +79,9 @@ impl Settings {
     #[must_use]
     pub fn exportable(&self, layout: &Layout, tenant_count: u32) -> Blocks {
         let capacity = layout.capacity.geometry.zone_capacity.0;
-        // Without the headers of full segments, and of two shorter ones for each zone that was
+        // Without the fronts of full segments, and of two shorter ones for each zone that was
         // emptied into it.
-        let data = capacity.saturating_sub(capacity.div_ceil(SEGMENT_BLOCKS) * HEADER_BLOCKS + 2);
+        let data = capacity.saturating_sub(front_blocks(capacity) + 2);
         let zones = u64::from(layout.capacity.count);
         let offered = data * zones * u64::from(100 - self.spare_percent.min(100)) / 100;
         let for_map =

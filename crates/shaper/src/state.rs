@@ -2,17 +2,16 @@
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
-use zonal_base::{BLOCK_BYTES, index, low_u32};
+use zonal_base::{BLOCK_BYTES, index};
 
 use crate::close::Closing;
-use crate::format::{DATA_BLOCKS, EntryKind, Key};
+use crate::format::{Echo, Header, Key};
 use crate::hot_retention::HotRetention;
 use crate::layout::{Layout, PhysAddr, Zone};
 use crate::map::{Map, Merge, Switched};
 use crate::mutation::Mutation;
-use crate::settings::{COLLECTION_ZONES, MapPlace, collection_mark};
+use crate::settings::{COLLECTION_ZONES, MapPlace};
 use crate::shaper::Inner;
 use crate::write::WriteQueue;
 use crate::{BlockError, ShaperStats, TenantStats, Tier};
@@ -72,6 +71,17 @@ pub(crate) struct ZoneFacts {
     pub(crate) trimmed: BTreeSet<Key>,
     /// Segments that the device refused and may have written in part: recovery must not trust them.
     torn: Vec<u64>,
+    /// Positions at which the header on the device does not count.
+    pub(crate) detours: BTreeMap<u32, Detour>,
+}
+
+/// What counts in place of a header that recovery could not read.
+#[derive(Clone, Debug)]
+pub(crate) enum Detour {
+    /// The header, rebuilt from its echo.
+    Rebuilt(Header),
+    /// Nothing up to this position.
+    Skip(u32),
 }
 
 /// State of the whole block device.
@@ -101,6 +111,8 @@ pub(crate) struct State {
     pub(crate) last_number: [u64; 2],
     /// By tier: number of the last segment that is flushed together with all before it.
     pub(crate) durable: [u64; 2],
+    /// By tier: the last submitted segment, which the next header repeats.
+    pub(crate) echoes: [Option<Echo>; 2],
     /// By tier: zones written since the last flush began.
     pub(crate) unflushed_zones: [BTreeSet<Zone>; 2],
     /// Epochs of the last zone table made, and of the last one flushed.
@@ -149,6 +161,7 @@ impl State {
             pins: 0,
             trimmed: BTreeSet::new(),
             torn: Vec::new(),
+            detours: BTreeMap::new(),
         };
         let mut counts = [[0; USES]; 2];
         for tier in Tier::ALL {
@@ -171,6 +184,7 @@ impl State {
             unanswered: Default::default(),
             last_number: [0; 2],
             durable: [0; 2],
+            echoes: Default::default(),
             unflushed_zones: Default::default(),
             epoch: 0,
             epoch_durable: 0,
@@ -212,10 +226,10 @@ impl State {
     }
 
     /// Empty zones of the tier, without those reserved for the map. Repairs at a start may use the
-    /// reserved zones: they free more zones than they take.
+    /// reserved zones of the capacity tier: they free more zones than they take.
     pub(crate) fn empty_count(&self, tier: Tier) -> u32 {
         let kept = match self.map_place {
-            Some(place) if place.tier == tier && !self.is_repairing => {
+            Some(place) if place.tier == tier && !(self.is_repairing && tier == Tier::Capacity) => {
                 place.zones.saturating_sub(self.map_zones_held)
             }
             _ => 0,
@@ -241,6 +255,7 @@ impl State {
                 (facts.written, facts.sum) = (0, 0);
                 (facts.flushed, facts.is_released) = ((0, 0), false);
                 facts.trimmed = BTreeSet::new();
+                facts.detours = BTreeMap::new();
                 for number in core::mem::take(&mut facts.torn) {
                     self.unanswered[tier].remove(&number);
                 }
@@ -317,7 +332,7 @@ impl State {
             let (zone, _) = layout.locate(spot);
             self.zone_mut(zone).live += 1;
         }
-        if matches!(key.kind(), EntryKind::Data | EntryKind::Lost) {
+        if key.kind().is_users() {
             let mapped = &mut self.mapped[usize::from(tenant)];
             *mapped += i64::from(spot != PhysAddr::NONE);
             *mapped -= i64::from(was.is_mapped);
@@ -372,6 +387,19 @@ impl State {
         first.map_or(self.last_number[tier], |(_, previous)| *previous)
     }
 
+    /// By tier: the last segment that the next header reports as flushed. It is one that a later
+    /// segment has repeated, so that recovery can do without its header.
+    pub(crate) fn marks(&self) -> [u64; 2] {
+        Tier::ALL.map(|tier| {
+            let tier = usize::from(tier.id());
+            let is_last = self.durable[tier] == self.last_number[tier];
+            match &self.echoes[tier] {
+                Some(last) if is_last => last.tier_previous,
+                _ => self.durable[tier],
+            }
+        })
+    }
+
     /// Why compaction and garbage collection must stop: a failure, a halt, or a shutdown.
     pub(crate) fn stopped(&self) -> Option<BlockError> {
         let closing = (self.closing != Closing::No).then_some(BlockError::Closing);
@@ -396,56 +424,6 @@ impl State {
         sealed.min_by_key(|zone| (self.zone(*zone).number, *zone))
     }
 
-    pub(crate) fn wants_collection(&self, inner: &Inner) -> bool {
-        if collection_mark(inner.streams_per_mover()) < self.empty_count(Tier::Capacity) {
-            return false;
-        }
-        0 < self.count(Tier::Capacity, ZoneUse::Emptying) || self.collection_victim(inner).is_some()
-    }
-
-    /// Victim of garbage collection, by the rule in `collect`. `None` if no zone gains enough;
-    /// while compaction waits for a zone, one block is enough.
-    pub(crate) fn collection_victim(&self, inner: &Inner) -> Option<Zone> {
-        let sealed = inner.layout.zones(Tier::Capacity);
-        let sealed = sealed.filter(|zone| self.usage(*zone) == ZoneUse::Sealed);
-        let is_table_due = self.is_waited_for && self.pays_for_table(inner);
-        let rated = sealed.filter_map(|zone| {
-            let (ZoneFacts { number, .. }, capacity) =
-                (self.zone(zone), inner.layout.zone_capacity(zone).0);
-            let moved = self.moved_blocks(zone)
-                + match self.is_written_since_table(zone) && !is_table_due {
-                    true => u64::from(inner.layout.zone_table_blocks()),
-                    false => RELEASE_BLOCKS,
-                };
-            let least = if self.is_waited_for { 1 } else { capacity / WORTHWHILE };
-            let gained = capacity.checked_sub(moved).filter(|gained| least <= *gained)?;
-            let worth = worth(gained, self.next_number - number, moved);
-            Some((worth, Reverse((*number, zone))))
-        });
-        rated.max().map(|(_, Reverse((_, zone)))| zone)
-    }
-
-    /// True when writing a zone table pays: after it the release of any zone costs one block. The
-    /// gain must be twice the table's size, because the previous table becomes dead and must not
-    /// pay for the next one.
-    fn pays_for_table(&self, inner: &Inner) -> bool {
-        let zones = inner.layout.zones(Tier::Capacity);
-        let zones = zones.filter(|zone| {
-            self.usage(*zone) == ZoneUse::Sealed && self.is_written_since_table(*zone)
-        });
-        let gained = |zone: Zone| {
-            let moved = self.moved_blocks(zone) + RELEASE_BLOCKS;
-            inner.layout.zone_capacity(zone).0.saturating_sub(moved)
-        };
-        2 * u64::from(inner.layout.zone_table_blocks()) < zones.map(gained).sum()
-    }
-
-    /// Live blocks of a zone, and the headers that they need elsewhere.
-    fn moved_blocks(&self, zone: Zone) -> u64 {
-        let live = self.zone(zone).live;
-        u64::from(live + live.div_ceil(low_u32(DATA_BLOCKS)))
-    }
-
     pub(crate) fn tenant_mut(&mut self, tenant: u16) -> &mut TenantStats {
         &mut self.tenant_stats[usize::from(tenant)]
     }
@@ -459,20 +437,4 @@ impl State {
             Tier::Capacity => self.stats.capacity_device_bytes += bytes,
         }
     }
-}
-
-/// Blocks to release a zone without a new zone table: at most one header.
-const RELEASE_BLOCKS: u64 = 1;
-
-/// Without demand, a zone is emptied only if that gains at least one part in this many of its
-/// capacity.
-const WORTHWHILE: u64 = 16;
-
-/// Cost-benefit value of a victim: blocks gained per block moved, times the age of the zone. Old
-/// live blocks are likely to stay, and space in an old zone does not free itself, while a young
-/// zone empties by itself.
-fn worth(gained: u64, age: u64, moved: u64) -> u128 {
-    let (benefit, cost) = (u128::from(gained) * u128::from(age), u128::from(moved));
-    // Fixed-point arithmetic: for old zones with much to move the value is below 1.
-    (benefit << 32).checked_div(cost).unwrap_or(u128::MAX)
 }

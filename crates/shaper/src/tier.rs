@@ -8,7 +8,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Payload, low_u32};
 use zonal_device::{Answer, Command, Completion, DeviceError, DeviceKind, ZoneAction, ZoneState};
 use zonal_runtime::Call;
 
-use crate::format::{Entry, HEADER_BLOCKS, Header, Shape, VERSION};
+use crate::format::{Echo, Entry, Header, SegmentRoom, Shape};
 use crate::layout::{Layout, PhysAddr, Zone};
 use crate::mutation::Mutation;
 use crate::shaper::Inner;
@@ -34,9 +34,18 @@ pub(crate) struct SubmittedSegment {
     number: u64,
     /// Checksum of the segment's header.
     sum: u32,
-    /// Length of the segment with its header, and its end position in the zone, in blocks.
+    /// Blocks in front of its data.
+    front: Blocks,
+    /// Length of the segment with its front, and its end position in the zone, in blocks.
     blocks: u32,
     end: u32,
+}
+
+impl SubmittedSegment {
+    /// Bytes of its header and of the echo's own block.
+    pub(crate) const fn front_bytes(&self) -> u64 {
+        self.front.bytes().0
+    }
 }
 
 impl OpenZone {
@@ -69,24 +78,34 @@ impl Inner {
         Some(zone)
     }
 
-    /// Submits a segment. Requires: the zone has room for it, and `data` has a block for each entry
-    /// that takes one.
+    /// Room for a segment of up to `wanted` entries in a zone. Requires: the zone has room for a
+    /// header.
+    pub(crate) fn segment_room(&self, open: &OpenZone, wanted: usize) -> SegmentRoom {
+        let state = self.state.borrow();
+        let echo = &state.echoes[usize::from(self.layout.tier_of(open.zone).id())];
+        let echoed = echo.as_ref().map_or(0, |echo| echo.entries.len());
+        SegmentRoom::new(open.room(&self.layout), echoed, wanted)
+    }
+
+    /// Submits a segment. Requires: its entries and data fit `room`, which is the zone's now;
+    /// `data` has a block for each entry that takes one; and `front` has two blocks.
     pub(crate) fn begin_segment(
         &self,
-        open: &mut OpenZone,
+        (open, room): (&mut OpenZone, SegmentRoom),
         entries: Vec<Entry>,
         data: Vec<Payload>,
         mut front: Buffer,
     ) -> SubmittedSegment {
         let mut state = self.state.borrow_mut();
         let tier = self.layout.tier_of(open.zone);
+        let of_tier = usize::from(tier.id());
         let number = state.next_number;
         state.next_number += 1;
-        let last = &mut state.last_number[usize::from(tier.id())];
-        let tier_previous = core::mem::replace(last, number);
-        state.unanswered[usize::from(tier.id())].insert(number, tier_previous);
+        let durable = state.marks();
+        let tier_previous = core::mem::replace(&mut state.last_number[of_tier], number);
+        state.unanswered[of_tier].insert(number, tier_previous);
+        let echo = state.echoes[of_tier].take();
         let header = Header {
-            version: VERSION,
             tier,
             identity: self.identity,
             shape: self.shape(),
@@ -95,10 +114,11 @@ impl Inner {
             number,
             previous: open.previous,
             session: self.session,
-            durable: state.durable,
+            durable,
             tier_previous,
             epoch: state.epoch_durable,
             next_sequence: state.next_sequence,
+            has_echo_block: room.has_echo_block,
             entries,
         };
         let facts = state.zone_mut(open.zone);
@@ -106,20 +126,23 @@ impl Inner {
         if open.at == 0 {
             facts.number = number;
         }
-        let blocks = HEADER_BLOCKS + u64::from(header.blocks());
-        let blocks = low_u32(zonal_base::index(blocks));
+        let (blocks, front_blocks) = (header.segment_blocks(), header.front_blocks());
+        let front_bytes = zonal_base::index(u64::from(front_blocks)) * BLOCK_BYTES;
+        let out = &mut front.bytes_mut()[..front_bytes];
+        let sum = header.encode(echo.as_ref(), self.checksum(), out);
+        state.echoes[of_tier] = Some(Echo::of(header, sum));
         drop(state);
-        let sum = header.encode(self.checksum(), &mut front.bytes_mut()[..BLOCK_BYTES]);
         open.previous = sum;
         let at = Blocks(u64::from(open.at));
         let lba = self.layout.lba(open.zone, at);
-        let mut pieces = vec![front.freeze(BLOCK_BYTES)];
+        let mut pieces = blocks_of(&front.freeze(front_bytes));
         pieces.extend(data);
         open.at += blocks;
         let call = self.port(tier).call(Command::Write { lba, data: pieces });
         // A header may fill the last block of the zone. The address behind it is then not used.
-        let data = self.layout.spot(open.zone, at).plus(1);
-        SubmittedSegment { call, zone: open.zone, data, number, sum, blocks, end: open.at }
+        let data = self.layout.spot(open.zone, at).plus(front_blocks);
+        let front = Blocks(u64::from(front_blocks));
+        SubmittedSegment { call, zone: open.zone, data, number, sum, front, blocks, end: open.at }
     }
 
     /// Records the completion of a segment.
@@ -205,7 +228,6 @@ impl Inner {
     /// An empty header (mark): recovery treats its zone as empty.
     pub(crate) fn mark(&self, zone: Zone) -> Header {
         Header {
-            version: VERSION,
             tier: self.layout.tier_of(zone),
             identity: self.identity,
             shape: self.shape(),
@@ -218,6 +240,7 @@ impl Inner {
             tier_previous: 0,
             epoch: 0,
             next_sequence: 0,
+            has_echo_block: false,
             entries: Vec::new(),
         }
     }
@@ -231,7 +254,7 @@ impl Inner {
     /// resets.
     pub(crate) async fn mark_empty(&self, zone: Zone) -> Result<(), DeviceError> {
         let mut front = self.own.take(Blocks(1)).await;
-        self.mark(zone).encode(self.checksum(), &mut front.bytes_mut()[..BLOCK_BYTES]);
+        self.mark(zone).encode(None, self.checksum(), &mut front.bytes_mut()[..BLOCK_BYTES]);
         let lba = self.layout.lba(zone, Blocks(0));
         let data = vec![front.freeze(BLOCK_BYTES)];
         self.port(self.layout.tier_of(zone)).call(Command::Write { lba, data }).await?;
@@ -271,6 +294,13 @@ impl Shape {
             zone_blocks: Tier::ALL.map(blocks),
         }
     }
+}
+
+/// Splits the data into single blocks. Devices that keep only tags keep the first tag of each
+/// piece.
+pub(crate) fn blocks_of(data: &Payload) -> Vec<Payload> {
+    let blocks = (0..data.len()).step_by(BLOCK_BYTES);
+    blocks.map(|at| data.slice(at..at + BLOCK_BYTES)).collect()
 }
 
 /// The error for a tier whose device does not answer.

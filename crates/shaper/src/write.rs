@@ -8,11 +8,11 @@
 //!    acknowledged, both in log order.
 //! 4. A segment that the device refuses is written again to another zone, with all that follow it.
 //!
-//! Headers have room for a few entries without blocks. Zone releases use it, because a header of
-//! their own would cost a block each. Their caller learns that the entry is written, or that the
-//! log cannot write now.
+//! Zone releases and second copies of tables share segments with client writes, because a header of
+//! their own would cost a block each (`internal_entry`). Their caller learns that the entry is
+//! written, or that the log cannot write now.
 
-mod header_only;
+mod internal_entry;
 mod item;
 
 use alloc::collections::VecDeque;
@@ -26,7 +26,10 @@ use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, Payload, index, low_u32};
 use zonal_device::{Completion, DeviceError, whole_blocks};
 use zonal_runtime::Event;
 
-use crate::format::{DATA_BLOCKS, ENTRIES_MAX, Entry, EntryKind, Key, PAGE_SPAN, TRIM_BLOCKS};
+use crate::format::{
+    DATA_BLOCKS, ENTRIES_MAX, Entry, EntryKind, FRONT_BLOCKS, Key, PAGE_SPAN, SEED, SegmentRoom,
+    TRIM_BLOCKS,
+};
 use crate::hot_retention::Copied;
 use crate::layout::PhysAddr;
 use crate::mutation::Mutation;
@@ -34,7 +37,7 @@ use crate::shaper::Inner;
 use crate::state::State;
 use crate::tier::{OpenZone, SubmittedSegment};
 use crate::{BlockError, Durability, ExportId, Extent, Shaper, Tier};
-use header_only::HeaderEntry;
+use internal_entry::InternalEntry;
 pub(crate) use item::{Item, ItemKind, Ticket};
 
 /// Segments of the log in flight: enough that the device always has the next one.
@@ -51,15 +54,16 @@ pub(crate) struct WriteQueue {
     pub(crate) queued_blocks: u64,
     /// First sequence of each segment in flight.
     flying: VecDeque<u64>,
-    /// Header-only entries for the next header.
-    beside: VecDeque<HeaderEntry>,
+    /// Internal entries for the next segment.
+    internal: VecDeque<InternalEntry>,
 }
 
 /// A segment of the log in flight.
 struct InFlightSegment {
     begun: SubmittedSegment,
     parts: Vec<(Item, PhysAddr)>,
-    beside: Vec<HeaderEntry>,
+    /// Internal entries, each with the address of its block.
+    internal: Vec<(InternalEntry, PhysAddr)>,
 }
 
 impl Shaper {
@@ -149,12 +153,13 @@ impl Inner {
     }
 
     /// Log task: writes the queue to the buffer in segments. It ends when the block device fails.
-    pub(crate) async fn run_log(self: Rc<Self>, mut open: Option<OpenZone>) {
+    pub(crate) async fn run_log(self: Rc<Self>) {
+        let mut open: Option<OpenZone> = None;
         let mut flying: VecDeque<InFlightSegment> = VecDeque::new();
         let mut refused = 0;
         loop {
             while self.may_begin(open.as_ref(), flying.len()) {
-                let front = self.own.take(Blocks(1)).await;
+                let front = self.own.take(FRONT_BLOCKS).await;
                 match self.begin(&mut open, front) {
                     Some(begun) => flying.push_back(begun),
                     None => break,
@@ -163,8 +168,8 @@ impl Inner {
             if flying.is_empty() {
                 // The log cannot write now, for an unknown time: the caller must write the entry
                 // elsewhere.
-                let beside = core::mem::take(&mut self.state.borrow_mut().log.beside);
-                beside.into_iter().for_each(|beside| beside.tell(false));
+                let internal = core::mem::take(&mut self.state.borrow_mut().log.internal);
+                internal.into_iter().for_each(|internal| internal.end(false));
                 if self.state.borrow().failure.is_some() {
                     return;
                 }
@@ -206,7 +211,7 @@ impl Inner {
         let has_room = open.is_some_and(|open| 0 < open.room(&self.layout));
         let has_zone = has_room || (flying == 0 && 0 < state.empty_count(Tier::Buffer));
         if state.log.queue.is_empty() {
-            return has_zone && flying == 0 && !state.log.beside.is_empty();
+            return has_zone && flying == 0 && !state.log.internal.is_empty();
         }
         let is_full = DATA_BLOCKS as u64 <= state.log.queued_blocks;
         if state.map.is_full() {
@@ -239,43 +244,46 @@ impl Inner {
                 open.insert(OpenZone::new(zone))
             }
         };
-        let room = index(u64::from(zone.room(&self.layout) - 1)).min(DATA_BLOCKS);
+        let waiting = self.state.borrow().log.waiting_entries();
+        let room = self.segment_room(zone, waiting);
         let mut state = self.state.borrow_mut();
         let first_sequence = state.next_sequence;
-        let (parts, mut entries, data) = self.gather(&mut state, room);
-        let beside = (ENTRIES_MAX - entries.len()).min(state.log.beside.len());
-        let beside: Vec<HeaderEntry> = state.log.beside.drain(..beside).collect();
-        entries.extend(beside.iter().map(|beside| beside.entry));
+        let (parts, mut entries, mut data) = self.gather(&mut state, room);
+        let internal = state.log.take_internal(room, &mut entries, &mut data);
         state.log.flying.push_back(first_sequence);
         drop(state);
-        let begun = self.begin_segment(zone, entries, data, front);
+        let begun = self.begin_segment((zone, room), entries, data, front);
         let parts =
             parts.into_iter().map(|(item, at)| (item, begun.data.plus(low_u32(at)))).collect();
-        let flying = InFlightSegment { begun, parts, beside };
+        let internal = internal
+            .into_iter()
+            .map(|(internal, at)| (internal, begun.data.plus(low_u32(at))))
+            .collect();
+        let flying = InFlightSegment { begun, parts, internal };
         if self.has(Mutation::MapEarly) {
             self.note_published(&flying);
         }
         Some(flying)
     }
 
-    /// Takes queued items for up to `room` blocks. Returns the parts with the offset of their first
+    /// Takes queued items that fit the segment. Returns the parts with the offset of their first
     /// block, the entries and the data.
     fn gather(
         &self,
         state: &mut State,
-        room: usize,
+        room: SegmentRoom,
     ) -> (Vec<(Item, usize)>, Vec<Entry>, Vec<Payload>) {
         let (mut parts, mut entries, mut data) = (Vec::new(), Vec::new(), Vec::new());
         let (mut taken, mut trimmed) = (0, 0);
         while let Some(first) = state.log.queue.front() {
             let fits = match first.what {
                 ItemKind::Data(_) | ItemKind::Again(_) => {
-                    (room - taken).min(ENTRIES_MAX - entries.len())
+                    (room.blocks - taken).min(room.entries - entries.len())
                 }
                 // Bounds the trimmed blocks of one segment, because the map changes all of them at
                 // one instant.
                 ItemKind::Hole => {
-                    usize::from(entries.len() < ENTRIES_MAX) * index(TRIM_BLOCKS - trimmed)
+                    usize::from(entries.len() < room.entries) * index(TRIM_BLOCKS - trimmed)
                 }
             };
             if fits == 0 {
@@ -309,8 +317,7 @@ impl Inner {
                         let key = Key::data(export, first.0 + n);
                         let sequence = sequence();
                         let part = index(n) * BLOCK_BYTES..(index(n) + 1) * BLOCK_BYTES;
-                        let seed = Entry::seed(key, sequence);
-                        let check = payload.checksum(self.checksum(), &seed, part);
+                        let check = payload.checksum(self.checksum(), &SEED, part);
                         entries.push(Entry { key, sequence, check });
                     }
                     taken += index(blocks.0);
@@ -335,15 +342,18 @@ impl Inner {
         for (item, _) in flying.parts {
             item.end();
         }
-        flying.beside.into_iter().for_each(|beside| beside.tell(true));
+        if !flying.internal.is_empty() {
+            // The log may be idle now, without a client that waited for that.
+            self.work.notify_all();
+        }
+        flying.internal.into_iter().for_each(|(internal, _)| internal.end(true));
     }
 
     fn note_published(&self, flying: &InFlightSegment) {
         let mut state = self.state.borrow_mut();
-        let header_bytes = BLOCK_BYTES as u64;
         if let Some((item, _)) = flying.parts.first() {
             let tenant = self.tenant_of(item.extent.export);
-            state.tenant_mut(tenant).metadata_bytes += header_bytes;
+            state.tenant_mut(tenant).metadata_bytes += flying.begun.front_bytes();
         }
         for (item, spot) in &flying.parts {
             let Extent { export, first, blocks } = item.extent;
@@ -371,6 +381,12 @@ impl Inner {
                 }
             }
         }
+        for (internal, spot) in &flying.internal {
+            let Entry { key, sequence, .. } = internal.entry;
+            if key.kind().is_metadata() && state.map.renew(key, sequence) {
+                state.publish(&self.layout, 0, (key, None), *spot);
+            }
+        }
         self.ask_for_merge(&state);
     }
 
@@ -382,11 +398,11 @@ impl Inner {
         flying: &mut VecDeque<InFlightSegment>,
     ) {
         let mut parts = Vec::new();
-        for (at, InFlightSegment { mut begun, parts: these, beside }) in
+        for (at, InFlightSegment { mut begun, parts: these, internal }) in
             flying.drain(..).enumerate()
         {
             parts.extend(these);
-            beside.into_iter().for_each(|beside| beside.tell(false));
+            internal.into_iter().for_each(|(internal, _)| internal.end(false));
             if 0 < at {
                 let answer = (&mut begun.call).await;
                 self.end_segment(&begun, &answer);
@@ -415,8 +431,23 @@ async fn answer_or(
 }
 
 impl WriteQueue {
+    /// Entries that wait for a segment, counted up to what one can hold.
+    fn waiting_entries(&self) -> usize {
+        let mut count = self.internal.len();
+        for item in &self.queue {
+            if ENTRIES_MAX <= count {
+                break;
+            }
+            count += match item.what {
+                ItemKind::Hole => 1,
+                ItemKind::Data(_) | ItemKind::Again(_) => index(item.extent.blocks.0),
+            };
+        }
+        count
+    }
+
     pub(crate) fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.flying.is_empty() && self.beside.is_empty()
+        self.queue.is_empty() && self.flying.is_empty() && self.internal.is_empty()
     }
 
     pub(crate) fn lowest_unpublished(&self) -> Option<u64> {

@@ -35,6 +35,9 @@ use crate::{BlockError, Tier};
 /// blocks are written one by one.
 const SEGMENTS_SINCE_TABLE_MAX: u64 = 1 << 18;
 
+/// Parts written together: each takes one of our single-block buffers.
+const PARTS_AT_ONCE: usize = 16;
+
 /// Zone state that a starting flush makes durable: number of the first segment, end and header
 /// checksum of the last one.
 pub(crate) struct Unflushed {
@@ -68,12 +71,12 @@ impl Mover {
             (Entry::released(zone, facts.number), needs_table)
         };
         if needs_table {
-            return self.write_zone_table().await;
+            return self.write_zone_table(false).await;
         }
-        let tier = match inner.write_header_entry(entry).await {
+        let tier = match inner.add_to_log(entry, None).is_written().await {
             true => Tier::Buffer,
             false => {
-                self.write_entry(entry).await?;
+                self.write_header(entry).await?;
                 Tier::Capacity
             }
         };
@@ -83,8 +86,9 @@ impl Mover {
         Ok(())
     }
 
-    /// Writes a zone table, and flushes it.
-    pub(crate) async fn write_zone_table(&mut self) -> Result<(), BlockError> {
+    /// Writes a zone table to both tiers, and flushes them. Only then do headers name its epoch.
+    /// `is_last`: nothing else is written before the next start.
+    pub(crate) async fn write_zone_table(&mut self, is_last: bool) -> Result<(), BlockError> {
         let inner = self.inner().clone();
         // Take the whole table at one instant: of two tables the one with the higher sequence is
         // the later one.
@@ -92,17 +96,22 @@ impl Mover {
             let mut state = inner.state.borrow_mut();
             state.epoch += 1;
             state.next_sequence += 1;
-            let parts = state.zone_table(&inner);
+            let parts = state.zone_table(&inner, is_last);
             (parts, state.next_sequence - 1, state.epoch, state.next_number)
         };
-        for (key, part) in (0..).map(Key::zones).zip(parts) {
-            let mut block = inner.own.take(Blocks(1)).await;
-            part.encode(&mut block.bytes_mut()[..BLOCK_BYTES]);
-            let from = inner.state.borrow().map.metadata(key);
-            self.push_new(key, sequence, from, &block).await?;
+        let parts: Vec<(Key, ZoneTablePart)> = (0..).map(Key::zones).zip(parts).collect();
+        for parts in parts.chunks(PARTS_AT_ONCE) {
+            let mut tables = Vec::with_capacity(parts.len());
+            for (key, part) in parts {
+                let mut block = inner.own.take(Blocks(1)).await;
+                part.encode(&mut block.bytes_mut()[..BLOCK_BYTES]);
+                tables.push((*key, block));
+            }
+            self.write_twice(tables, sequence).await?;
         }
         self.finish().await?;
         if !inner.has(Mutation::CopyNotFlushed) {
+            inner.flush_tier(Tier::Buffer).await?;
             inner.flush_tier(Tier::Capacity).await?;
         }
         let mut state = inner.state.borrow_mut();
@@ -114,11 +123,12 @@ impl Mover {
 }
 
 impl State {
-    fn zone_table(&self, inner: &Inner) -> Vec<ZoneTablePart> {
+    fn zone_table(&self, inner: &Inner, is_last: bool) -> Vec<ZoneTablePart> {
         let zones: Vec<Zone> = (0..inner.layout.zone_count()).map(Zone).collect();
         let part = |zones: &[Zone]| ZoneTablePart {
             epoch: self.epoch,
             next_number: self.next_number,
+            is_last,
             first: zones[0].0,
             claims: zones.iter().map(|zone| self.claim(*zone)).collect(),
         };

@@ -67,7 +67,7 @@ fn no_history_of_a_block_device_violates_the_oracle() {
 }
 
 /// Seeds that found a bug once, with the bug.
-const WENT_WRONG: [(u64, &str); 3] = [
+const WENT_WRONG: [(u64, &str); 6] = [
     (
         3341,
         "a zone of the buffer that was the map's was worn out, the log had all others, and nothing could be written any more",
@@ -79,6 +79,18 @@ const WENT_WRONG: [(u64, &str); 3] = [
     (
         46_418,
         "a zone was offline and given up, users were told what was lost with it, and then the device had it again: what was lost came back",
+    ),
+    (
+        10_729,
+        "a header of an older log lay where recovery had rebuilt one from its echo, and collection moved what the older one named",
+    ),
+    (
+        49_275,
+        "a block under an unreadable header was overwritten while collection looked for such blocks, and its old version got a newer sequence",
+    ),
+    (
+        50_407,
+        "an exchanged zone began with the mark of an empty one, and was reset although its segments had been rebuilt",
     ),
 ];
 

@@ -10,7 +10,7 @@ use zonal_base::{BLOCK_BYTES, low_u32};
 use super::{u16_at, u32_at, u64_at};
 
 /// Version of the parts. Readers refuse any other.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 const FRONT_BYTES: usize = 64;
 const CLAIM_BYTES: usize = 16;
@@ -38,6 +38,8 @@ pub(crate) struct ZoneTablePart {
     pub(crate) epoch: u64,
     /// Segments with this number and above were made after the table.
     pub(crate) next_number: u64,
+    /// True in the table that a graceful end writes as the last thing.
+    pub(crate) is_last: bool,
     /// Zone number of the first claim.
     pub(crate) first: u32,
     pub(crate) claims: alloc::vec::Vec<ZoneClaim>,
@@ -49,6 +51,7 @@ impl ZoneTablePart {
         assert!(self.claims.len() <= CLAIMS_MAX && out.len() == BLOCK_BYTES);
         out.fill(0);
         out[..2].copy_from_slice(&VERSION.to_le_bytes());
+        out[2] = u8::from(self.is_last);
         out[4..8].copy_from_slice(&low_u32(self.claims.len()).to_le_bytes());
         out[8..16].copy_from_slice(&self.epoch.to_le_bytes());
         out[16..24].copy_from_slice(&self.next_number.to_le_bytes());
@@ -76,6 +79,7 @@ impl ZoneTablePart {
         Some(Self {
             epoch: u64_at(block, 8),
             next_number: u64_at(block, 16),
+            is_last: block[2] != 0,
             first: u32_at(block, 24),
             claims: claims.collect(),
         })

@@ -25,7 +25,10 @@ pub enum OpenError {
     Blank(Tier),
     /// The devices were formatted with another zone geometry.
     Shape,
-    /// A block that recovery needs cannot be read or is invalid, and its content is unknown.
+    /// Neither copy of the export table can be read. Without it, nothing says which blocks belong to
+    /// which export.
+    ExportsLost,
+    /// A zone is offline, and it is unknown whether it held something.
     Unreadable(Tier),
     /// Flushed data are missing: the device was damaged, or exchanged for an older copy.
     Damaged(Tier, Damage),
@@ -103,9 +106,12 @@ impl fmt::Display for OpenError {
             Self::Shape => {
                 f.write_str("the devices were formatted with other zones: open them so, or format")
             }
+            Self::ExportsLost => f.write_str(
+                "the table of exports cannot be read on either device: connect the devices as they were last used together, or restore a backup",
+            ),
             Self::Unreadable(tier) => write!(
                 f,
-                "a part of the {} that is needed cannot be read: copy what can be read elsewhere; salvaged, some blocks may be older than what was acknowledged",
+                "a zone of the {} is offline, and what it held is unknown: salvaged, some blocks may be older than what was acknowledged",
                 name(tier)
             ),
             Self::Damaged(tier, damage) => write!(

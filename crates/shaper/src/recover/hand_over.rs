@@ -1,5 +1,6 @@
 //! Hand-over: passes recovered entries to the running engine, at once or in small batches.
 
+use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
@@ -17,13 +18,13 @@ use crate::pages::MapLog;
 use crate::scan::Segment;
 use crate::shaper::Inner;
 use crate::state::State;
-use crate::{Export, ExportId, OpenError, OpenMode, Tier};
+use crate::{Export, ExportId, OpenError, Tier};
 
 impl ScanState<'_> {
     /// Hands over metadata blocks and counters: everything except the addresses of data blocks.
     pub(super) fn hand_over_metadata(&mut self, exports: &[Export], state: &mut State) {
         self.metadata.retain(|key, _| has_block(exports, *key));
-        for (key, block) in &self.metadata {
+        for (key, block) in self.metadata.iter().chain(self.newest_tables().iter()) {
             state.publish(self.scanner.layout, 0, (*key, None), block.spot);
             state.map.renew(*key, block.sequence);
         }
@@ -31,7 +32,14 @@ impl ScanState<'_> {
         state.next_number = self.next_number;
         state.last_number = self.last_number;
         state.durable = self.durable;
-        (state.epoch, state.epoch_durable) = (self.epoch, self.epoch);
+        (state.epoch, state.epoch_durable) = (self.epoch, self.epoch_named);
+    }
+
+    /// The newest version of each table, by the key of each copy.
+    fn newest_tables(&self) -> BTreeMap<Key, MetadataBlock> {
+        // The newest one comes first.
+        let all = self.tables.values().flatten().rev();
+        all.map(|(key, block)| (*key, *block)).collect()
     }
 
     /// Hands over the addresses of data blocks. Requires: nothing has been written to the zones in
@@ -39,7 +47,7 @@ impl ScanState<'_> {
     pub(crate) async fn hand_over(
         &mut self,
         inner: &Rc<Inner>,
-        (identity, mode): (Identity, OpenMode),
+        identity: Identity,
     ) -> Result<MapLog, OpenError> {
         let mut log = MapLog::default();
         let is_paged = inner.state.borrow().map.paged().is_some();
@@ -52,7 +60,7 @@ impl ScanState<'_> {
         };
         if !is_paged {
             self.sightings = Candidates::Flat(Vec::new());
-            self.walk_again(inner, (identity, mode)).await?;
+            self.walk_again(inner, identity).await?;
             self.hand_over_flat(inner).await?;
             return Ok(log);
         }
@@ -63,7 +71,7 @@ impl ScanState<'_> {
         for (first, count) in turns {
             let pages = (0..count).map(|_| Vec::new()).collect();
             self.sightings = Candidates::Window(first, pages);
-            self.walk_again(inner, (identity, mode)).await?;
+            self.walk_again(inner, identity).await?;
             self.make_holes(inner).await?;
             self.hand_over_pages(inner, &mut log).await?;
         }
@@ -71,23 +79,19 @@ impl ScanState<'_> {
     }
 
     /// Scans all accepted entries again.
-    async fn walk_again(
-        &mut self,
-        inner: &Inner,
-        (identity, mode): (Identity, OpenMode),
-    ) -> Result<(), OpenError> {
+    async fn walk_again(&mut self, inner: &Inner, identity: Identity) -> Result<(), OpenError> {
         let scanner = self.scanner;
         let walked = self.walked.clone();
         self.hear_verified(inner);
         let hear = &mut |segment: Segment| {
-            if self.is_flushed(&segment) {
+            if self.is_believed(&segment) {
                 let state = inner.state.borrow();
                 for placed in self.placed(&segment) {
                     self.note_place(state.map.paged(), placed);
                 }
             }
         };
-        scanner.walk(walked, (identity, mode), hear).await
+        scanner.walk(walked, identity, hear).await.map(drop)
     }
 
     fn hear_verified(&mut self, inner: &Inner) {
@@ -105,13 +109,13 @@ impl ScanState<'_> {
         let exports = core::mem::take(exports);
         let mut state = inner.state.borrow_mut();
         for (export, (sequences, spots)) in (0..).map(ExportId).zip(exports) {
-            for (number, (sequence, spot)) in (0..).zip(sequences.into_iter().zip(spots)) {
+            for (number, (_, spot)) in (0..).zip(sequences.into_iter().zip(spots)) {
                 let key = Key::data(export, number);
                 if spot == PhysAddr::NONE || !has_block(&inner.exports, key) {
                     continue;
                 }
                 let tenant = inner.tenant_of(export);
-                let is_lost = self.lost.contains(&(key, sequence));
+                let is_lost = self.lost.contains(&(key, spot));
                 let kind = if is_lost { EntryKind::Lost } else { EntryKind::Data };
                 state.publish(&inner.layout, tenant, (key.as_kind(kind), None), spot);
             }
@@ -138,7 +142,7 @@ impl ScanState<'_> {
             for one in seen.iter().filter(|one| one.spot != PhysAddr::NONE) {
                 spots[usize::from(one.number())] = one.spot;
                 let key = Key::data(export, number + u64::from(one.number()));
-                if self.lost.contains(&(key, one.sequence)) {
+                if self.lost.contains(&(key, one.spot)) {
                     inner.state.borrow_mut().map.note_lost(key);
                 }
             }
@@ -166,22 +170,25 @@ impl ScanState<'_> {
             if !has_block(&inner.exports, key) || !self.is_in_turn(inner, export, first) {
                 continue;
             }
-            let Some(page) = self.read_metadata_block(key, block).await? else {
-                return Err(OpenError::Unreadable(Tier::Capacity));
-            };
+            let page = self.read_metadata_block(block).await?;
+            self.scanner.recovery.borrow_mut().trims_lost += u64::from(page.is_none());
             let state = inner.state.borrow();
-            self.sightings.each(
-                state.map.paged(),
-                (export, first..first + PAGE_SPAN),
-                |n, seen| {
-                    let n = index(n - first);
-                    let is_hole = page.bytes()[n / 8] >> (n % 8) & 1 == 1;
-                    let (sequence, spot) = seen;
-                    if is_hole && *sequence < block.sequence {
+            let lost = &mut self.lost;
+            let in_page = (export, first..first + PAGE_SPAN);
+            self.sightings.each(state.map.paged(), in_page, |n, (sequence, spot)| {
+                let at = index(n - first);
+                match &page {
+                    _ if block.sequence <= *sequence || *spot == PhysAddr::NONE => (),
+                    Some(page) if page.bytes()[at / 8] >> (at % 8) & 1 == 1 => {
                         *spot = PhysAddr::NONE;
                     }
-                },
-            );
+                    Some(_) => (),
+                    // It may have been a hole: neither zeros nor the data are right for certain.
+                    None => {
+                        lost.insert((Key::data(key.export(), n), *spot));
+                    }
+                }
+            });
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, index, low_u32};
 
 use super::{Begin, ScanState};
-use crate::format::{CLAIMS_MAX, EntryKind, Header, Key, VERSION, ZoneClaim, ZoneTablePart};
+use crate::format::{CLAIMS_MAX, EntryKind, Header, Key, ZoneClaim, ZoneTablePart};
 use crate::layout::Zone;
 use crate::open::Damage;
 use crate::{OpenError, OpenMode, Tier};
@@ -26,20 +26,49 @@ pub(crate) struct Claims {
     /// By zone.
     claims: Vec<ZoneClaim>,
     /// Segments below this number are older than the table.
-    next_number: u64,
+    pub(super) next_number: u64,
+    /// True when a graceful end wrote the table as the last thing.
+    pub(super) is_last: bool,
+    /// Lowest and highest epoch of its parts: after a crash a part of a new table may lie beside
+    /// older ones.
+    oldest: u64,
+    youngest: u64,
+}
+
+impl Claims {
+    /// What each zone must hold.
+    pub(super) fn of_zones(&self) -> Vec<ZoneClaim> {
+        self.claims.clone()
+    }
+
+    /// End of what must be found in a zone, in blocks; `None` if nothing is expected there.
+    pub(super) fn expected_end(&self, found: &ScanState<'_>, zone: Zone) -> Option<u32> {
+        let claim = &self.claims[index(u64::from(zone.0))];
+        let counts = claim.end != 0 && !found.is_released(self, zone, claim);
+        counts.then_some(claim.end)
+    }
+
+    /// Zones in which less was found than the table says: where each goes on, and its incarnation.
+    pub(super) fn short_zones(&self, found: &ScanState<'_>) -> Vec<(Zone, u32, u64)> {
+        let zones = (0..).map(Zone).zip(&self.claims);
+        let short = zones.filter_map(|(zone, claim)| {
+            let at = index(u64::from(zone.0));
+            let is_it =
+                found.segments[at].first().is_none_or(|begin| begin.number == claim.incarnation);
+            let end = self.expected_end(found, zone)?;
+            let is_short = is_it && found.ends[at] < end;
+            is_short.then_some((zone, found.ends[at], claim.incarnation))
+        });
+        short.collect()
+    }
 }
 
 impl ScanState<'_> {
-    /// Takes what a header says beyond its own zone: versions, epochs, releases and the segment
-    /// chain.
+    /// Takes what a header says beyond its own zone: epochs, releases and the segment chain.
     pub(super) fn note_link(&mut self, header: &Header) {
         let tier = usize::from(header.tier.id());
         self.last_number[tier] = self.last_number[tier].max(header.number);
-        if header.version != VERSION {
-            self.old.insert(header.zone);
-            return;
-        }
-        self.epoch = self.epoch.max(header.epoch);
+        self.epoch_named = self.epoch_named.max(header.epoch);
         for entry in header.entries.iter().filter(|entry| entry.key.kind() == EntryKind::Released) {
             let Ok(zone) = u32::try_from(entry.key.number()) else { continue };
             let by = self.releases.entry((Zone(zone), entry.sequence)).or_default();
@@ -47,42 +76,55 @@ impl ScanState<'_> {
         }
         // A segment younger than the zone table names that table. Before the table was flushed it
         // names one of the two tables before: each of the two movers writes its next table only
-        // after its last one is flushed.
-        if self.epoch <= header.epoch + 2 {
+        // after its last one is flushed. Starts that were cut short leave two more.
+        if self.epoch_named <= header.epoch + 4 {
             self.links[tier].insert(header.number, header.tier_previous);
         }
     }
 
-    /// Reads the zone table. `None` where there never was one, or where salvage ignores it.
-    pub(super) async fn claims(&mut self, mode: OpenMode) -> Result<Option<Claims>, OpenError> {
-        let lost = || OpenError::Damaged(Tier::Capacity, Damage::ZoneTable);
+    /// Reads the youngest zone table of which all parts are whole. `None` if there is none.
+    pub(super) async fn claims(&self) -> Result<Option<Claims>, OpenError> {
         let zones = index(u64::from(self.scanner.layout.zone_count()));
-        let mut table = Claims { claims: Vec::with_capacity(zones), next_number: u64::MAX };
-        let mut last = self.epoch;
+        let mut table = Claims {
+            claims: Vec::with_capacity(zones),
+            next_number: u64::MAX,
+            is_last: true,
+            oldest: u64::MAX,
+            youngest: 0,
+        };
         for key in (0..low_u32(zones.div_ceil(CLAIMS_MAX))).map(Key::zones) {
-            let part = match self.metadata.get(&key).copied() {
-                None => None,
-                Some(block) => self.read_metadata_block(key, block).await?,
-            };
-            let part = part.and_then(|block| ZoneTablePart::decode(&block.bytes()[..BLOCK_BYTES]));
+            let block = self.newest_whole(key).await?;
+            let part =
+                block.and_then(|(_, block)| ZoneTablePart::decode(&block.bytes()[..BLOCK_BYTES]));
             let is_next = |part: &ZoneTablePart| index(u64::from(part.first)) == table.claims.len();
-            let Some(part) = part.filter(is_next) else {
-                return match (self.epoch, mode) {
-                    // Epoch 0: the first table was being written when the crash came.
-                    (0, _) | (_, OpenMode::Salvage) => Ok(None),
-                    _ => Err(lost()),
-                };
-            };
-            if part.epoch < self.epoch && mode != OpenMode::Salvage {
-                return Err(lost());
-            }
-            last = last.max(part.epoch);
+            let Some(part) = part.filter(is_next) else { return Ok(None) };
+            table.oldest = table.oldest.min(part.epoch);
+            table.youngest = table.youngest.max(part.epoch);
             table.next_number = table.next_number.min(part.next_number);
+            table.is_last &= part.is_last;
             table.claims.extend(part.claims);
         }
-        self.epoch = last;
-        let is_asked = mode != OpenMode::Salvage && table.claims.len() == zones;
-        Ok(is_asked.then_some(table))
+        Ok((table.claims.len() == zones).then_some(table))
+    }
+
+    /// The zone table that the devices are held against. `None` where salvage ignores it.
+    ///
+    /// A header names the table that was flushed before it. If only older ones are found, that
+    /// table was lost, or its device was exchanged for an older copy.
+    pub(super) async fn current_claims(
+        &mut self,
+        mode: OpenMode,
+    ) -> Result<Option<Claims>, OpenError> {
+        let found = self.claims().await?;
+        let named = self.epoch_named;
+        self.epoch = found.as_ref().map_or(0, |table| table.youngest).max(named);
+        // A start flushes what it found before it writes anything.
+        self.epoch_named = found.as_ref().map_or(0, |table| table.oldest).max(named);
+        match found {
+            _ if mode == OpenMode::Salvage => Ok(None),
+            Some(table) if named <= table.oldest => Ok(Some(table)),
+            _ => Err(OpenError::Damaged(Tier::Capacity, Damage::ZoneTable)),
+        }
     }
 
     /// Checks that everything in the table, and everything flushed after it, was found.
@@ -113,24 +155,30 @@ impl ScanState<'_> {
         if claim.end == 0 {
             return true;
         }
-        let ends = segments.iter().skip(1).map(|next| next.at).chain([self.ends[at]]);
-        let is_its_end = |(begin, end): (&Begin, u32)| end == claim.end && begin.sum == claim.sum;
+        let is_its_end = |begin: &Begin| begin.end == claim.end && begin.sum == claim.sum;
         segments.first().is_some_and(|first| first.number == claim.incarnation)
-            && segments.iter().zip(ends).any(is_its_end)
+            && segments.iter().any(is_its_end)
     }
 
-    /// Follows the chain of a tier's segments from the last flushed one back to the table. A
-    /// missing segment is damage.
+    /// A missing segment of the chain is damage.
     fn hold_against_chain(&self, tier: Tier, next_number: u64) -> Result<(), OpenError> {
-        let of_tier = usize::from(tier.id());
-        let mut number = self.durable[of_tier];
-        while next_number <= number {
-            let Some(previous) = self.links[of_tier].get(&number) else {
-                return Err(OpenError::Damaged(tier, Damage::Segment(number)));
-            };
-            number = *previous;
+        match self.missing_link(tier, next_number) {
+            Some((number, _)) => Err(OpenError::Damaged(tier, Damage::Segment(number))),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Follows the chain of a tier's segments from the last flushed one back to the table. Returns
+    /// the first missing segment, and the next one of the tier, which repeats it.
+    pub(super) fn missing_link(&self, tier: Tier, next_number: u64) -> Option<(u64, Option<u64>)> {
+        let links = &self.links[usize::from(tier.id())];
+        let mut number = self.durable[usize::from(tier.id())];
+        let mut by = links.range(number + 1..).next().map(|(next, _)| *next);
+        while next_number <= number {
+            let Some(previous) = links.get(&number) else { return Some((number, by)) };
+            (by, number) = (Some(number), *previous);
+        }
+        None
     }
 
     /// Zones with only segments older than the table, and that are not in it or were released

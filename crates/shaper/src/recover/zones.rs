@@ -25,10 +25,8 @@ impl ScanState<'_> {
         let open = OpenZone::resume(zone, self.ends[at], self.sums[at]);
         let has_room = u64::from(self.ends[at]) + 1 < layout.zone_capacity(zone).0;
         let is_begun = !self.segments[at].is_empty();
-        // Zones of an older format version are not continued: an older program judges a zone by its
-        // first header, and must see there that it does not know the content.
-        let is_ours = !self.old.contains(&zone);
-        (tier == Tier::Capacity && is_in_order && has_room && is_begun && is_ours).then_some(open)
+        let is_sound = !self.unsound.contains(&zone);
+        (tier == Tier::Capacity && is_in_order && has_room && is_begun && is_sound).then_some(open)
     }
 
     pub(super) async fn resume(
@@ -41,6 +39,7 @@ impl ScanState<'_> {
         state.set_usage(layout, open.zone, ZoneUse::Open);
         let found = (self.segments[at][0].number, open.at, self.sums[at]);
         state.adopt_zone(layout, open.zone, found);
+        state.zone_mut(open.zone).detours = self.detours.remove(&open.zone).unwrap_or_default();
         if layout.capacity.geometry.kind == DeviceKind::Zoned {
             return Ok(());
         }
@@ -84,6 +83,7 @@ impl ScanState<'_> {
         let written = low_u32(index(geometry.zone_capacity.0)).min(self.ends[at]);
         state.adopt_zone(layout, zone, (number, written, self.sums[at]));
         state.zone_mut(zone).trimmed = core::mem::take(&mut self.trimmed[at]);
+        state.zone_mut(zone).detours = self.detours.remove(&zone).unwrap_or_default();
         match (is_zoned, report.state.is_active()) {
             (true, false) => Ok(()),
             (true, true) => self.manage(zone, ZoneAction::Finish).await,

@@ -3,10 +3,10 @@
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-use zonal_base::{BLOCK_BYTES, Blocks, Lba, index, low_u32};
+use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, index, low_u32};
 
-use super::Mover;
-use crate::format::{EntryKind, Key, PAGE_SPAN, encode_table};
+use super::{Mover, MovingBlock};
+use crate::format::{Entry, EntryKind, Key, PAGE_SPAN, SEED, encode_table};
 use crate::layout::{PhysAddr, Zone};
 use crate::shaper::Inner;
 use crate::{BlockError, Extent, Tier};
@@ -51,8 +51,10 @@ impl Mover {
     pub(crate) async fn assert_current(&mut self, key: Key) -> Result<(), BlockError> {
         let from = match key.kind() {
             // A start writes a new zone table before anything else.
-            EntryKind::Zones | EntryKind::Released => return Ok(()),
-            EntryKind::Table | EntryKind::Page => self.inner.state.borrow().map.metadata(key),
+            EntryKind::Zones | EntryKind::ZonesCopy | EntryKind::Released => return Ok(()),
+            EntryKind::Table | EntryKind::TableCopy | EntryKind::Page => {
+                self.inner.state.borrow().map.metadata(key)
+            }
             // No client writes yet, so the address cannot change meanwhile.
             EntryKind::Data | EntryKind::Trim | EntryKind::Lost => self.inner.place(key).await?,
         };
@@ -63,7 +65,7 @@ impl Mover {
         };
         let mut block = self.inner.own.take(Blocks(1)).await;
         match key.kind() {
-            EntryKind::Table => self.write_table().await,
+            EntryKind::Table | EntryKind::TableCopy => self.write_table().await,
             EntryKind::Data if from == PhysAddr::NONE => {
                 self.write_pages(&[Key::page_of(key.export(), key.number())]).await
             }
@@ -75,6 +77,7 @@ impl Mover {
             | EntryKind::Trim
             | EntryKind::Lost
             | EntryKind::Zones
+            | EntryKind::ZonesCopy
             | EntryKind::Released => match self.inner.read_own(from, 1, block).await? {
                 Some(block) if !is_lost => self.push_new(key, sequence, from, &block).await,
                 _ => self.move_lost(key, sequence, from).await,
@@ -91,8 +94,8 @@ impl Mover {
     ) -> Result<(), BlockError> {
         match key.kind() {
             EntryKind::Page => self.write_pages(&[key]).await,
-            EntryKind::Table => self.write_table().await,
-            EntryKind::Zones => {
+            EntryKind::Table | EntryKind::TableCopy => self.write_table().await,
+            EntryKind::Zones | EntryKind::ZonesCopy => {
                 // The next zone table replaces all parts, and no zone is reset without it.
                 let mut state = self.inner.state.borrow_mut();
                 state.publish(&self.inner.layout, 0, (key, None), PhysAddr::NONE);
@@ -117,9 +120,14 @@ impl Mover {
         let orphans = self.inner.named_within(first, end).await?;
         for (key, from) in orphans {
             // The sequence is at least that of every published entry, and below that of every
-            // unpublished one.
-            let sequence = self.inner.state.borrow().lowest_unpublished() - 1;
-            let is_lost = self.inner.state.borrow().map.is_lost(key);
+            // unpublished one. A block that was overwritten meanwhile must not get it.
+            let (sequence, is_lost) = {
+                let mut state = self.inner.state.borrow_mut();
+                if !state.still_names(&layout, key, from) {
+                    continue;
+                }
+                (state.lowest_unpublished() - 1, state.map.is_lost(key))
+            };
             let alone = self.inner.own.take(Blocks(1)).await;
             match self.inner.read_own(from, 1, alone).await? {
                 Some(buffer) if key.kind() == EntryKind::Data && !is_lost => {
@@ -147,15 +155,52 @@ impl Mover {
         let mut table = self.inner.own.take(Blocks(1)).await;
         // Take sequence and content at one instant, so that the table with the higher sequence is
         // never the older one.
-        let (from, sequence) = {
+        let sequence = {
             let mut state = self.inner.state.borrow_mut();
             let out = &mut table.bytes_mut()[..BLOCK_BYTES];
             encode_table(&self.inner.exports, &state.retired, out);
             state.is_table_stale = false;
             state.next_sequence += 1;
-            (state.map.metadata(Key::TABLE), state.next_sequence - 1)
+            state.next_sequence - 1
         };
-        self.push_new(Key::TABLE, sequence, from, &table).await
+        self.write_twice([(Key::TABLE, table)], sequence).await
+    }
+
+    /// Writes tables to the capacity tier, and their second copies to the buffer. If the log cannot
+    /// write now, the copies go to the capacity tier, too.
+    pub(crate) async fn write_twice(
+        &mut self,
+        tables: impl IntoIterator<Item = (Key, Buffer)>,
+        sequence: u64,
+    ) -> Result<(), BlockError> {
+        let mut copies = Vec::new();
+        for (key, block) in tables {
+            let from = self.inner.state.borrow().map.metadata(key);
+            self.push_new(key, sequence, from, &block).await?;
+            let check = block.checksum(self.inner.checksum(), &SEED, 0..BLOCK_BYTES);
+            let (entry, block) =
+                (Entry { key: key.copy(), sequence, check }, block.freeze(BLOCK_BYTES));
+            let status = self.inner.add_to_log(entry, Some(block.clone()));
+            copies.push((entry, block, status));
+        }
+        for (entry, block, status) in copies {
+            if !status.is_written().await {
+                let from = self.inner.state.borrow().map.metadata(entry.key);
+                self.push(MovingBlock { entry, from }, block.as_bytes()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rewrites the export table if a copy of it is in a buffer zone that is being emptied: moved,
+    /// both copies would be on the capacity tier.
+    pub(crate) async fn renew_table_in(&mut self, zone: Zone) -> Result<(), BlockError> {
+        let spot = self.inner.state.borrow().map.metadata(Key::TABLE.copy());
+        if spot == PhysAddr::NONE || self.inner.layout.locate(spot).0 != zone {
+            return Ok(());
+        }
+        self.write_table().await?;
+        self.finish().await
     }
 }
 

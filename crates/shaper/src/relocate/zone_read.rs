@@ -15,6 +15,7 @@ use crate::export::has_block;
 use crate::format::{Header, SEGMENT_BLOCKS};
 use crate::layout::{PhysAddr, Zone};
 use crate::shaper::Inner;
+use crate::state::Detour;
 use crate::tier::gone;
 
 /// A zone is dense if at least one block in this many is live. Below that, reading dead blocks
@@ -67,6 +68,7 @@ impl Mover {
                 }
                 (state.zone(zone).written, state.zone(zone).live)
             };
+            at = self.behind_gap(zone, at);
             if written <= at {
                 break;
             }
@@ -84,7 +86,9 @@ impl Mover {
                 at = self.end_segment(at, &header);
                 continue;
             };
-            let next = segments.iter().fold(at, |_, (begin, header)| begin + 1 + header.blocks());
+            let next =
+                segments.iter().fold(at, |_, (begin, header)| begin + header.segment_blocks());
+            let next = self.behind_gap(zone, next);
             if is_dense && next < written {
                 ahead = Some(self.read_ahead(zone, next, written).await);
             }
@@ -103,7 +107,7 @@ impl Mover {
 
     /// Accounts for a processed segment. Returns the position of the next one.
     fn end_segment(&mut self, at: u32, header: &Header) -> u32 {
-        let blocks = 1 + header.blocks();
+        let blocks = header.segment_blocks();
         let mut state = self.inner.state.borrow_mut();
         match self.cause {
             Cause::Compaction => {
@@ -142,9 +146,13 @@ impl Mover {
         let Some(buffer) = self.inner.answered_own(zone, answer)? else { return Ok(None) };
         let (mut segments, mut next) = (Vec::new(), at);
         while next < at + blocks {
+            next = self.behind_gap(zone, next);
+            if at + blocks <= next {
+                break;
+            }
             let offset = index(u64::from(next - at)) * BLOCK_BYTES;
             let Some(header) = self.header(zone, next, &buffer.bytes()[offset..]) else { break };
-            let end = next + 1 + header.blocks();
+            let end = next + header.segment_blocks();
             if at + blocks < end {
                 break;
             }
@@ -156,13 +164,36 @@ impl Mover {
 
     /// Decodes a header, and checks that it belongs to this position.
     fn header(&self, zone: Zone, at: u32, bytes: &[u8]) -> Option<Header> {
+        if let Some(rebuilt) = self.rebuilt(zone, at) {
+            return Some(rebuilt);
+        }
         let (header, _) = Header::decode(&bytes[..BLOCK_BYTES], self.inner.checksum()).ok()?;
+        let is_young = self.inner.state.borrow().zone(zone).number <= header.number;
         let is_it =
-            header.identity == self.inner.identity && header.zone == zone && header.at == at;
-        is_it.then_some(header)
+            header.identity == self.inner.identity && (header.zone, header.at) == (zone, at);
+        (is_it && is_young).then_some(header)
+    }
+
+    /// The header that recovery rebuilt for this position.
+    fn rebuilt(&self, zone: Zone, at: u32) -> Option<Header> {
+        match self.inner.state.borrow().zone(zone).detours.get(&at) {
+            Some(Detour::Rebuilt(header)) => Some(header.clone()),
+            Some(Detour::Skip(_)) | None => None,
+        }
+    }
+
+    /// The next position at which a header counts.
+    fn behind_gap(&self, zone: Zone, at: u32) -> u32 {
+        match self.inner.state.borrow().zone(zone).detours.get(&at) {
+            Some(Detour::Skip(to)) => *to,
+            Some(Detour::Rebuilt(_)) | None => at,
+        }
     }
 
     async fn read_header(&self, zone: Zone, at: u32) -> Result<Option<Header>, BlockError> {
+        if let Some(rebuilt) = self.rebuilt(zone, at) {
+            return Ok(Some(rebuilt));
+        }
         let front = self.inner.own.take(Blocks(1)).await;
         let spot = self.inner.layout.spot(zone, Blocks(u64::from(at)));
         let front = self.inner.read_own(spot, 1, front).await?;
@@ -171,7 +202,8 @@ impl Mover {
 
     /// Entries of a segment that the map still names.
     fn live(&self, zone: Zone, at: u32, header: &Header) -> Vec<MovingBlock> {
-        let first = self.inner.layout.spot(zone, Blocks(u64::from(at))).plus(1);
+        let first = self.inner.layout.spot(zone, Blocks(u64::from(at)));
+        let first = first.plus(header.front_blocks());
         let mut state = self.inner.state.borrow_mut();
         let with_block = header.entries.iter().filter(|entry| entry.key.kind().takes_block());
         let places = (0..).map(|n| first.plus(n)).zip(with_block);

@@ -69,7 +69,7 @@ fn measure(shape: Shape, mut draw: impl FnMut(&mut Rng, u64) -> u64 + 'static) -
 
 /// Expected write amplification, from `docs/block-device.md`, section "Write amplification".
 fn analytical(shape: Shape, user: u64, batch: f64) -> f64 {
-    let segment = 191.0 / 192.0;
+    let segment = 190.0 / 192.0;
     let zone = shape.zone.0 as f64;
     // Compaction keeps one in ten buffer zones empty, at least two, and is on average halfway
     // through another.

