@@ -57,7 +57,7 @@ impl StartError {
             | OpenError::Damaged(tier, _)
             | OpenError::Device(tier, _) => Some(*tier),
             OpenError::NoRoomForMap { .. } => Some(Tier::Capacity),
-            OpenError::Shape
+            OpenError::Shape { .. }
             | OpenError::ExportsLost
             | OpenError::Shrunk(_)
             | OpenError::OtherTenant(_) => None,

@@ -105,11 +105,15 @@ impl Candidates {
             }
             Self::Window(first, pages) => {
                 let Some(paged) = paged else { return };
-                for start in numbers.step_by(index(MAP_PAGE_BLOCKS)) {
+                let begin = numbers.start / MAP_PAGE_BLOCKS * MAP_PAGE_BLOCKS;
+                for start in (begin..numbers.end).step_by(index(MAP_PAGE_BLOCKS)) {
                     let seen = in_window(paged, *first, (export, start));
                     let seen = seen.and_then(|at| pages.get_mut(at));
                     for seen in seen.into_iter().flatten() {
                         let n = start + u64::from(seen.number);
+                        if !numbers.contains(&n) {
+                            continue;
+                        }
                         hear(n, (&mut seen.sequence, &mut seen.spot));
                     }
                 }

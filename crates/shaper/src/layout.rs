@@ -76,6 +76,22 @@ impl Layout {
         Self { buffer, capacity, is_one_device: true }
     }
 
+    /// The same devices with this many zones of the buffer and of the capacity tier. `None` if they
+    /// have fewer.
+    pub(crate) fn with_zones(&self, zones: [u32; 2]) -> Option<Self> {
+        let [buffer, capacity] = zones;
+        let fits = match self.is_one_device {
+            true => buffer.checked_add(capacity)? <= self.zone_count(),
+            false => buffer <= self.buffer.count && capacity <= self.capacity.count,
+        };
+        let first = if self.is_one_device { ZoneId(buffer) } else { self.capacity.first };
+        fits.then_some(Self {
+            buffer: ZoneRange { count: buffer, ..self.buffer },
+            capacity: ZoneRange { first, count: capacity, ..self.capacity },
+            is_one_device: self.is_one_device,
+        })
+    }
+
     /// The zones of a tier.
     #[must_use]
     pub const fn place(&self, tier: Tier) -> &ZoneRange {

@@ -70,22 +70,41 @@ impl Shaper {
     /// When the devices hold foreign data, or fail, or do not fit the settings.
     pub async fn open(ports: Ports, layout: Layout, opening: Opening) -> Result<Self, OpenError> {
         opening.settings.check(&layout, &opening.exports).map_err(OpenError::Settings)?;
-        let scanner = Scanner::new(&ports, &layout);
-        let reports = [scanner.report(Tier::Buffer).await?, scanner.report(Tier::Capacity).await?];
-        let firsts = match opening.mode {
-            OpenMode::Format => Vec::new(),
-            _ => scanner.firsts(&reports).await?,
-        };
-        match identify_device(&scanner, (&reports, &firsts), opening.settings).await? {
-            None => format(ports.clone(), layout, opening, &reports).await,
-            Some(identity) => {
-                let how = (opening.settings, opening.mode);
-                let wanted = (identity, opening.exports.as_slice());
-                let found = recover(&scanner, (&reports, &firsts), wanted, how).await?;
-                resume(&scanner, opening.settings, identity, found).await
+        let mut layout = layout;
+        loop {
+            let scanner = Scanner::new(&ports, &layout);
+            let reports =
+                [scanner.report(Tier::Buffer).await?, scanner.report(Tier::Capacity).await?];
+            let firsts = match opening.mode {
+                OpenMode::Format => Vec::new(),
+                _ => scanner.firsts(&reports).await?,
+            };
+            if let Some(formatted) = layout_before_growth(&firsts, &layout) {
+                layout = formatted;
+                continue;
             }
+            let known = identify_device(&scanner, (&reports, &firsts), opening.settings).await?;
+            let Some(identity) = known else {
+                return format(ports.clone(), layout, opening, &reports).await;
+            };
+            let how = (opening.settings, opening.mode);
+            let wanted = (identity, opening.exports.as_slice());
+            let found = recover(&scanner, (&reports, &firsts), wanted, how).await?;
+            return resume(&scanner, opening.settings, identity, found).await;
         }
     }
+}
+
+/// The zones with which the devices were formatted, if they have more now: a file or a volume may
+/// grow. `None` if they have the same, or others.
+fn layout_before_growth(firsts: &[(Zone, First)], layout: &Layout) -> Option<Layout> {
+    let shape = firsts.iter().find_map(|(_, first)| match first {
+        First::Ours { shape, .. } => Some(*shape),
+        _ => None,
+    })?;
+    let now = Shape::of(layout);
+    let is_grown = shape != now && shape.zone_blocks == now.zone_blocks;
+    is_grown.then(|| layout.with_zones(shape.zones)).flatten()
 }
 
 /// Identity of the block device on both tiers. `None` when they are blank, or formatting was never
@@ -104,7 +123,8 @@ async fn identify_device(
             First::Version(version) => return Err(OpenError::Version(tier, *version)),
             First::Features(features) => return Err(OpenError::Features(tier, *features)),
             First::Ours { shape, .. } if *shape != Shape::of(layout) => {
-                return Err(OpenError::Shape);
+                let zone = shape.zone_blocks.map(|blocks| Blocks(u64::from(blocks)).bytes());
+                return Err(OpenError::Shape { zones: shape.zones, zone });
             }
             First::Ours { tier: said, .. } if *said != tier => return Err(OpenError::Mixed(tier)),
             First::Ours { identity, .. } if !tried.contains(identity) => {

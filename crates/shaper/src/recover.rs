@@ -17,6 +17,7 @@ mod blocks;
 mod entries;
 mod hand_over;
 mod mend;
+mod trims;
 mod verify;
 mod zone_table_check;
 mod zones;
@@ -139,6 +140,7 @@ pub(crate) struct ScanState<'a> {
     ends: Vec<u32>,
     sums: Vec<u32>,
     trimmed: Vec<BTreeSet<Key>>,
+    trims: trims::LongTrims,
     /// Segments after the last durable flush mark. They must be verified.
     suspects: Vec<Segment>,
     /// Zones that begin with a mark (an empty header).
@@ -355,6 +357,7 @@ impl<'a> ScanState<'a> {
             ends: alloc::vec![0; zones],
             sums: alloc::vec![0; zones],
             trimmed: alloc::vec![BTreeSet::new(); zones],
+            trims: trims::LongTrims::default(),
             suspects: Vec::new(),
             marked: BTreeSet::new(),
             distrusted: BTreeSet::new(),

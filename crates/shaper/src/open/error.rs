@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use zonal_base::ZoneId;
+use zonal_base::{Bytes, ZoneId};
 use zonal_device::DeviceError;
 
 use crate::{SettingsError, Tier};
@@ -24,7 +24,12 @@ pub enum OpenError {
     /// This device is blank and the other one is not: it was exchanged, or is the wrong one.
     Blank(Tier),
     /// The devices were formatted with another zone geometry.
-    Shape,
+    Shape {
+        /// Number of zones of the buffer and of the capacity tier.
+        zones: [u32; 2],
+        /// Capacity of a zone of each.
+        zone: [Bytes; 2],
+    },
     /// Neither copy of the export table can be read. Without it, nothing says which blocks belong to
     /// which export.
     ExportsLost,
@@ -103,9 +108,11 @@ impl fmt::Display for OpenError {
                 "the {} is blank and the other one is not: connect the device that belongs to it; without it what was acknowledged is not whole",
                 name(tier)
             ),
-            Self::Shape => {
-                f.write_str("the devices were formatted with other zones: open them so, or format")
-            }
+            Self::Shape { zones, zone } => write!(
+                f,
+                "the devices were formatted with {} zones of {} in the buffer and {} zones of {} in the capacity tier: open them so, or format",
+                zones[0], zone[0], zones[1], zone[1]
+            ),
             Self::ExportsLost => f.write_str(
                 "the table of exports cannot be read on either device: connect the devices as they were last used together, or restore a backup",
             ),

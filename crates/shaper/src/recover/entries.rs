@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{Blocks, index};
 
+use super::trims::LONG_MIN;
 use super::{Begin, MetadataBlock, ScanState};
 use crate::candidates::Candidates;
 use crate::format::{Entry, EntryKind, Key, PAGE_SPAN, TRIM_BLOCKS};
@@ -69,8 +70,11 @@ impl ScanState<'_> {
                 let pages =
                     (first..=last).map(|page| Key::new(EntryKind::Page, key.export(), page));
                 self.trimmed[index(u64::from(segment.zone.0))].extend(pages);
-                if key.number() < self.scanner.layout.blocks() {
-                    self.sightings.count(usize::from(key.export().0), key.number(), blocks);
+                let export = usize::from(key.export().0);
+                if LONG_MIN <= blocks {
+                    self.trims.push(export, key.number()..key.number() + blocks, sequence);
+                } else if key.number() < self.scanner.layout.blocks() {
+                    self.sightings.count(export, key.number(), blocks);
                 }
             }
             // Releases and tables were taken from the header before, flushed or not.
@@ -114,6 +118,8 @@ impl ScanState<'_> {
             _ if matches!(self.sightings, Candidates::Counted(_)) => (),
             EntryKind::Trim => {
                 let blocks = u64::from(check).min(TRIM_BLOCKS);
+                // Long ones are in `trims`.
+                let blocks = if LONG_MIN <= blocks { 0 } else { blocks };
                 for n in key.number()..key.number() + blocks {
                     let key = Key::data(key.export(), n);
                     self.note_block(paged, (key, sequence), (PhysAddr::NONE, number));

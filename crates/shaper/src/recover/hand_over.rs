@@ -161,8 +161,9 @@ impl ScanState<'_> {
         Ok(())
     }
 
-    /// Applies the trim bitmaps: their holes drop all older entries.
+    /// Applies long trims and trim bitmaps: their holes drop all older entries.
     async fn make_holes(&mut self, inner: &Inner) -> Result<(), OpenError> {
+        self.apply_trims(inner);
         let pages: Vec<(Key, MetadataBlock)> =
             self.metadata.iter().map(|(key, block)| (*key, *block)).collect();
         for (key, block) in pages.into_iter().filter(|(key, _)| key.kind() == EntryKind::Page) {

@@ -1,6 +1,7 @@
 //! Tests of `zonal block`: start, NBD requests, shutdown, kill.
 
 mod crash;
+mod damaged;
 mod linux;
 mod lost;
 mod real;

@@ -99,9 +99,11 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     let _ = admin.await;
     drop(server);
     let Ok(block) = Rc::try_unwrap(block) else { unreachable!("whoever looked at it has gone") };
+    let lost = block.shaper().failure().or_else(|| block.shaper().halted());
     block.stop().await.map_err(|error| Failure::work(format!("the last flush failed: {error}")))?;
     tracing::info!("stopped");
-    Ok(())
+    // A supervisor must not take this for a clean end.
+    lost.map_or(Ok(()), |error| Err(Failure::work(format!("{error} while it was served"))))
 }
 
 /// Opens the data directory, if devices or the socket are in it.

@@ -1,0 +1,173 @@
+//! Single damaged blocks, interrupted first starts and grown files: the next start serves all data.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use zonal_base::Rng;
+
+use super::{Block, DEVICES, TestFolder};
+use crate::harness::{check_failure, noise, zonal};
+use crate::nbd::Command;
+
+const BLOCK: usize = 4096;
+const SIZE: usize = 24 << 20;
+
+/// A stopped volume: enough was written that both devices hold data, and some of it was trimmed.
+struct Volume {
+    place: TestFolder,
+    /// What the export `wallaby-17` holds.
+    content: Vec<u8>,
+    /// The files of both devices.
+    files: Vec<(&'static str, Vec<u8>)>,
+}
+
+impl Volume {
+    fn new() -> Self {
+        let place = TestFolder::new();
+        let words = [&DEVICES[..], &["--export", "wallaby-17=24MiB"]].concat();
+        let block = Block::start(&place, &words);
+        let mut client = block.client("wallaby-17");
+        let (mut content, mut rng) = (vec![0; SIZE], Rng::new(3));
+        for round in 0..160 {
+            let length = BLOCK << rng.below(7);
+            let at = usize::try_from(rng.below(((SIZE - length) / BLOCK) as u64)).unwrap() * BLOCK;
+            let part = at..at + length;
+            if round % 20 == 19 {
+                let length = u32::try_from(length).unwrap();
+                client.ask(Command::Trim, 1, (at as u64, length), &[]).unwrap();
+                client.answered().unwrap();
+                content[part].fill(0);
+                continue;
+            }
+            let data = noise(length, round);
+            client.carry_out(Command::Write, at as u64, &data).unwrap();
+            content[part].copy_from_slice(&data);
+        }
+        drop(client);
+        block.stop();
+        let files = ["capacity", "buffer"]
+            .map(|name| (name, fs::read(place.folder.path().join(name)).unwrap()))
+            .to_vec();
+        Self { place, content, files }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.place.folder.path().join(name)
+    }
+
+    /// Starts with this change of a file, expects all data, and puts the files back.
+    #[track_caller]
+    fn holds_with(&self, what: &str, name: &str, change: impl Fn(&mut [u8])) {
+        let (_, bytes) = self.files.iter().find(|(of, _)| *of == name).expect("a device");
+        let mut changed = bytes.clone();
+        change(&mut changed);
+        fs::write(self.path(name), changed).unwrap();
+        self.holds(what, &DEVICES);
+        for (name, bytes) in &self.files {
+            fs::write(self.path(name), bytes).unwrap();
+        }
+    }
+
+    #[track_caller]
+    fn holds(&self, what: &str, devices: &[&str]) {
+        let block = Block::start(&self.place, devices);
+        let mut client = block.client("wallaby-17");
+        let found = client.read(0, u32::try_from(SIZE).unwrap()).unwrap();
+        let wrong = found.chunks(BLOCK).zip(self.content.chunks(BLOCK)).filter(|(a, b)| a != b);
+        assert_eq!(wrong.count(), 0, "blocks are wrong with {what}");
+        drop(client);
+        block.stop();
+    }
+}
+
+/// Blocks that begin with the magic of a header.
+fn headers(bytes: &[u8]) -> Vec<usize> {
+    let starts = (0..bytes.len()).step_by(BLOCK);
+    starts.filter(|at| bytes[*at..].starts_with(b"ZSHP")).collect()
+}
+
+#[test]
+fn one_damaged_header_or_table_loses_nothing() {
+    let volume = Volume::new();
+    let mut rng = Rng::new(11);
+    for (name, bytes) in &volume.files {
+        volume.holds_with("the first block overwritten", name, |bytes| bytes[..BLOCK].fill(0));
+        let headers = headers(bytes);
+        assert!(8 <= headers.len(), "{} headers on the {name} device", headers.len());
+        for _ in 0..6 {
+            let at = headers[usize::try_from(rng.below(headers.len() as u64)).unwrap()];
+            let bit = usize::try_from(rng.below(8 * BLOCK as u64)).unwrap();
+            volume.holds_with(
+                &format!("bit {bit} of the header at {at} of {name}"),
+                name,
+                |bytes| {
+                    bytes[at + bit / 8] ^= 1 << (bit % 8);
+                },
+            );
+            volume.holds_with(&format!("no header at {at} of {name}"), name, |bytes| {
+                bytes[at..at + BLOCK].fill(0xA5);
+            });
+        }
+        let tables = (0..bytes.len() - 10).filter(|at| bytes[*at..].starts_with(b"wallaby-17"));
+        let tables: Vec<usize> = tables.collect();
+        assert!(!tables.is_empty(), "the table of exports is on the {name} device");
+        for at in tables {
+            volume.holds_with("a byte of the exports", name, |bytes| bytes[at] ^= 0x40);
+        }
+    }
+}
+
+#[test]
+fn a_device_that_grew_is_opened_and_other_zones_are_named() {
+    let volume = Volume::new();
+    fs::OpenOptions::new()
+        .write(true)
+        .open(volume.path("capacity"))
+        .unwrap()
+        .set_len(200 << 20)
+        .unwrap();
+    let grown = "file:capacity?size=200MiB&zone=4MiB";
+    volume.holds("a grown file", &["--capacity", grown, DEVICES[2], DEVICES[3]]);
+    let other = "file:capacity?zone=8MiB";
+    let socket = volume.place.socket();
+    let words = ["block", "--admin", "127.0.0.1:0", "--socket", socket.to_str().unwrap()];
+    let words = [&words[..], &["--capacity", other, DEVICES[2], DEVICES[3]]].concat();
+    let said = "the devices were formatted with 8 zones of 2MiB in the buffer and 32 zones of 4MiB in the capacity tier";
+    check_failure(volume.place.folder.path(), &words, (2, said));
+}
+
+/// Starts for the first time, and kills the process after this time.
+fn start_and_kill(folder: &Path, words: &[&str], after: Duration) {
+    let mut child = zonal(folder)
+        .args(words)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(after);
+    let _ = child.kill();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_first_start_that_is_killed_leaves_blank_devices() {
+    const SMALL: [&str; 6] = [
+        "--capacity",
+        "file:capacity?size=256MiB&zone=1MiB",
+        "--buffer",
+        "file:buffer?size=32MiB&zone=1MiB",
+        "--export",
+        "vm=8MiB",
+    ];
+    for step in 0..16 {
+        let place = TestFolder::new();
+        let socket = place.socket();
+        let words = ["block", "--admin", "127.0.0.1:0", "--socket", socket.to_str().unwrap()];
+        let words = [&words[..], &SMALL].concat();
+        start_and_kill(place.folder.path(), &words, Duration::from_millis(5 * step));
+        let block = Block::start(&place, &SMALL);
+        block.client("vm").carry_out(Command::Write, 0, &noise(BLOCK, step)).unwrap();
+        block.stop();
+    }
+}
