@@ -25,20 +25,50 @@ use crate::shaper::Inner;
 use crate::state::{State, ZoneFacts, ZoneUse};
 use crate::{BlockError, Tier};
 
+enum CollectionWork {
+    /// A zone table, so that durable marks go on after refused writes (`refused`).
+    Table,
+    /// A victim to be emptied.
+    Zone(Zone),
+}
+
 impl Inner {
     /// Garbage collection task. It ends on a device failure or at shutdown.
     pub(crate) async fn run_garbage_collection(self: Rc<Self>, mut mover: Mover) {
-        let wanted = |state: &State| {
-            state.wants_collection(&self).then(|| state.collection_victim(&self)).flatten()
-        };
-        while let Some(zone) = self.victim(wanted).await {
-            match self.collect(&mut mover, zone).await {
+        while let Some(work) = self.collection_work().await {
+            let done = match work {
+                CollectionWork::Table => mover.write_zone_table(false).await,
+                CollectionWork::Zone(zone) => self.collect(&mut mover, zone).await,
+            };
+            match done {
                 Ok(()) => (),
                 Err(BlockError::Closing) => break,
                 Err(error) => return self.stop_moving(error),
             }
         }
         self.end_collection(mover).await;
+    }
+
+    /// Waits for something to do, and marks a victim as being emptied. `None` after a failure, a
+    /// halt or the start of the shutdown.
+    async fn collection_work(&self) -> Option<CollectionWork> {
+        loop {
+            {
+                let mut state = self.state.borrow_mut();
+                if state.stopped().is_some() {
+                    return None;
+                }
+                if state.has_rewritten() {
+                    return Some(CollectionWork::Table);
+                }
+                let wants_victim = state.wants_collection(self);
+                if let Some(zone) = wants_victim.then(|| state.collection_victim(self)).flatten() {
+                    state.set_usage(&self.layout, zone, ZoneUse::Emptying);
+                    return Some(CollectionWork::Zone(zone));
+                }
+            }
+            self.work.wait().await;
+        }
     }
 
     async fn collect(&self, mover: &mut Mover, zone: Zone) -> Result<(), BlockError> {

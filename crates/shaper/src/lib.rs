@@ -55,6 +55,7 @@ mod pages;
 mod ports;
 mod read;
 mod recover;
+mod refused;
 mod relocate;
 mod scan;
 mod settings;

@@ -23,6 +23,7 @@ use crate::format::{DATA_BLOCKS, Entry, EntryKind, FRONT_BLOCKS, Key, SEED, SEGM
 use crate::hot_retention::Sender;
 use crate::layout::PhysAddr;
 use crate::mutation::Mutation;
+use crate::refused::Writer;
 use crate::shaper::Inner;
 use crate::tier::{OpenZone, SubmittedSegment, blocks_of};
 use crate::write::WRITE_TRIES;
@@ -38,6 +39,15 @@ pub(crate) enum Cause {
     Compaction,
     /// Garbage collection: out of a capacity zone with little live data.
     Collection,
+}
+
+impl Cause {
+    const fn writer(self) -> Writer {
+        match self {
+            Self::Compaction => Writer::Compaction,
+            Self::Collection => Writer::Collection,
+        }
+    }
 }
 
 /// Moves blocks to the capacity tier, with a separate stream for each tenant if there are enough.
@@ -117,6 +127,7 @@ impl Mover {
                 self.settle().await?;
             }
             if self.refused.is_empty() {
+                self.inner.note_rewritten(self.cause.writer());
                 return Ok(());
             }
             self.send_refused().await?;
@@ -263,7 +274,8 @@ impl Mover {
         let data = data.slice(0..count * BLOCK_BYTES);
         let entries = moved.iter().map(|moved| moved.entry).collect();
         let pieces = pieces(&data, self.inner.settings.contents);
-        let begun = self.inner.begin_segment((open, room), entries, pieces, front);
+        let begun =
+            self.inner.begin_segment((self.cause.writer(), open, room), entries, pieces, front);
         self.note_room();
         self.flying.push_back(InFlightSegment { begun, stream, moved, data });
         (rest, rest_data)
@@ -283,7 +295,12 @@ impl Mover {
                 self.settle().await?;
                 continue;
             }
-            let begun = self.inner.begin_segment((open, room), vec![entry], Vec::new(), front);
+            let begun = self.inner.begin_segment(
+                (self.cause.writer(), open, room),
+                vec![entry],
+                Vec::new(),
+                front,
+            );
             self.note_room();
             let (moved, data) = (Vec::new(), Payload::default());
             let mut flying = InFlightSegment { begun, stream: 0, moved, data };

@@ -222,7 +222,8 @@ impl Inner {
             || (state.log.is_idle()
                 && !self.is_merging.get()
                 && !state.wants_compaction(self)
-                && !state.wants_collection(self))
+                && !state.wants_collection(self)
+                && !state.has_rewritten())
     }
 
     /// Makes the block device fail: no write is possible any more, and every waiting request gets

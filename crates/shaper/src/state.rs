@@ -11,6 +11,7 @@ use crate::hot_retention::HotRetention;
 use crate::layout::{Layout, PhysAddr, Zone};
 use crate::map::{Map, Merge, Switched};
 use crate::mutation::Mutation;
+use crate::refused::RefusedSegment;
 use crate::settings::{COLLECTION_ZONES, MapPlace};
 use crate::shaper::Inner;
 use crate::write::WriteQueue;
@@ -69,8 +70,6 @@ pub(crate) struct ZoneFacts {
     pub(crate) pins: u32,
     /// Buffer tier: trim bitmaps that cover the trims logged in this zone.
     pub(crate) trimmed: BTreeSet<Key>,
-    /// Segments that the device refused and may have written in part: recovery must not trust them.
-    torn: Vec<u64>,
     /// Positions at which the header on the device does not count.
     pub(crate) detours: BTreeMap<u32, Detour>,
 }
@@ -107,6 +106,7 @@ pub(crate) struct State {
     pub(crate) next_number: u64,
     /// By tier: segments not completed or refused, each with the number of the one before it.
     pub(crate) unanswered: [BTreeMap<u64, u64>; 2],
+    pub(crate) refused: Vec<RefusedSegment>,
     /// By tier: number of the last submitted segment.
     pub(crate) last_number: [u64; 2],
     /// By tier: number of the last segment that is flushed together with all before it.
@@ -160,7 +160,6 @@ impl State {
             begun: 0,
             pins: 0,
             trimmed: BTreeSet::new(),
-            torn: Vec::new(),
             detours: BTreeMap::new(),
         };
         let mut counts = [[0; USES]; 2];
@@ -182,6 +181,7 @@ impl State {
             next_sequence: 1,
             next_number: 1,
             unanswered: Default::default(),
+            refused: Vec::new(),
             last_number: [0; 2],
             durable: [0; 2],
             echoes: Default::default(),
@@ -256,9 +256,7 @@ impl State {
                 (facts.flushed, facts.is_released) = ((0, 0), false);
                 facts.trimmed = BTreeSet::new();
                 facts.detours = BTreeMap::new();
-                for number in core::mem::take(&mut facts.torn) {
-                    self.unanswered[tier].remove(&number);
-                }
+                self.forget_refused_in(zone);
                 self.empty[tier].push_back(zone);
             }
             ZoneUse::Retired => self.stats.zones_retired += 1,
@@ -367,12 +365,6 @@ impl State {
             self.release(&inner.layout, spot);
         }
         self.mapped[usize::from(inner.tenants[export])] += holes;
-    }
-
-    /// Records a refused segment. Until its zone is reset, no flush makes it trusted by recovery.
-    pub(crate) fn note_torn(&mut self, zone: Zone, number: u64) {
-        self.zone_mut(zone).torn.push(number);
-        self.stats.write_errors += 1;
     }
 
     /// Lower bound of the sequences of entries that are not in the map yet.

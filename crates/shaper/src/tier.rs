@@ -11,6 +11,7 @@ use zonal_runtime::Call;
 use crate::format::{Echo, Entry, Header, SegmentRoom, Shape};
 use crate::layout::{Layout, PhysAddr, Zone};
 use crate::mutation::Mutation;
+use crate::refused::Writer;
 use crate::shaper::Inner;
 use crate::state::ZoneUse;
 use crate::{BlockError, Tier};
@@ -32,6 +33,7 @@ pub(crate) struct SubmittedSegment {
     /// Address of its first data block, behind the header.
     pub(crate) data: PhysAddr,
     number: u64,
+    writer: Writer,
     /// Checksum of the segment's header.
     sum: u32,
     /// Blocks in front of its data.
@@ -91,7 +93,7 @@ impl Inner {
     /// `data` has a block for each entry that takes one; and `front` has two blocks.
     pub(crate) fn begin_segment(
         &self,
-        (open, room): (&mut OpenZone, SegmentRoom),
+        (writer, open, room): (Writer, &mut OpenZone, SegmentRoom),
         entries: Vec<Entry>,
         data: Vec<Payload>,
         mut front: Buffer,
@@ -142,7 +144,8 @@ impl Inner {
         // A header may fill the last block of the zone. The address behind it is then not used.
         let data = self.layout.spot(open.zone, at).plus(front_blocks);
         let front = Blocks(u64::from(front_blocks));
-        SubmittedSegment { call, zone: open.zone, data, number, sum, front, blocks, end: open.at }
+        let (zone, end) = (open.zone, open.at);
+        SubmittedSegment { call, zone, data, number, writer, sum, front, blocks, end }
     }
 
     /// Records the completion of a segment.
@@ -150,7 +153,7 @@ impl Inner {
         let tier = self.layout.tier_of(begun.zone);
         let mut state = self.state.borrow_mut();
         if answer.is_err() {
-            return state.note_torn(begun.zone, begun.number);
+            return state.note_refused(tier, begun.zone, (begun.number, begun.writer));
         }
         state.unanswered[usize::from(tier.id())].remove(&begun.number);
         let facts = state.zone_mut(begun.zone);

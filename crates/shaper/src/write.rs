@@ -33,6 +33,7 @@ use crate::format::{
 use crate::hot_retention::Copied;
 use crate::layout::PhysAddr;
 use crate::mutation::Mutation;
+use crate::refused::Writer;
 use crate::shaper::Inner;
 use crate::state::State;
 use crate::tier::{OpenZone, SubmittedSegment};
@@ -54,6 +55,8 @@ pub(crate) struct WriteQueue {
     pub(crate) queued_blocks: u64,
     /// First sequence of each segment in flight.
     flying: VecDeque<u64>,
+    /// Requests with parts in refused segments, until they are complete.
+    retried: Vec<Rc<Ticket>>,
     /// Internal entries for the next segment.
     internal: VecDeque<InternalEntry>,
 }
@@ -252,7 +255,7 @@ impl Inner {
         let internal = state.log.take_internal(room, &mut entries, &mut data);
         state.log.flying.push_back(first_sequence);
         drop(state);
-        let begun = self.begin_segment((zone, room), entries, data, front);
+        let begun = self.begin_segment((Writer::Log, zone, room), entries, data, front);
         let parts =
             parts.into_iter().map(|(item, at)| (item, begun.data.plus(low_u32(at)))).collect();
         let internal = internal
@@ -333,6 +336,7 @@ impl Inner {
         self.note_published(&flying);
         let mut state = self.state.borrow_mut();
         state.log.flying.pop_front();
+        let was_refused = !state.log.retried.is_empty();
         for (item, _) in &flying.parts {
             // A failure has emptied the queue and reset the count.
             state.log.queued_blocks = state.log.queued_blocks.saturating_sub(item.room);
@@ -347,6 +351,19 @@ impl Inner {
             self.work.notify_all();
         }
         flying.internal.into_iter().for_each(|(internal, _)| internal.end(true));
+        if was_refused {
+            self.note_retried();
+        }
+    }
+
+    /// Looks whether everything that was in refused segments is on the device now.
+    fn note_retried(&self) {
+        let mut state = self.state.borrow_mut();
+        state.log.retried.retain(|ticket| !ticket.is_done());
+        if state.log.retried.is_empty() {
+            drop(state);
+            self.note_rewritten(Writer::Log);
+        }
     }
 
     fn note_published(&self, flying: &InFlightSegment) {
@@ -458,6 +475,7 @@ impl WriteQueue {
     fn put_back(&mut self, items: impl DoubleEndedIterator<Item = Item>) {
         self.flying.clear();
         for item in items.rev() {
+            self.retried.push(item.ticket.clone());
             self.queue.push_front(item);
         }
     }

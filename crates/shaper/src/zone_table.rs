@@ -92,12 +92,13 @@ impl Mover {
         let inner = self.inner().clone();
         // Take the whole table at one instant: of two tables the one with the higher sequence is
         // the later one.
-        let (parts, sequence, epoch, next_number) = {
+        let (parts, sequence, epoch, next_number, rewritten) = {
             let mut state = inner.state.borrow_mut();
+            let rewritten = state.take_rewritten();
             state.epoch += 1;
             state.next_sequence += 1;
             let parts = state.zone_table(&inner, is_last);
-            (parts, state.next_sequence - 1, state.epoch, state.next_number)
+            (parts, state.next_sequence - 1, state.epoch, state.next_number, rewritten)
         };
         let parts: Vec<(Key, ZoneTablePart)> = (0..).map(Key::zones).zip(parts).collect();
         for parts in parts.chunks(PARTS_AT_ONCE) {
@@ -115,6 +116,7 @@ impl Mover {
             inner.flush_tier(Tier::Capacity).await?;
         }
         let mut state = inner.state.borrow_mut();
+        state.note_rewrites_flushed(rewritten);
         if state.epoch_durable < epoch {
             (state.epoch_durable, state.table_number) = (epoch, next_number);
         }

@@ -94,6 +94,11 @@ impl Ticket {
         }
     }
 
+    /// True when all parts are on the device, or were cancelled.
+    pub(super) fn is_done(&self) -> bool {
+        self.parts_left.get() == 0
+    }
+
     fn end_part(&self) {
         self.parts_left.set(self.parts_left.get() - 1);
         if self.parts_left.get() == 0 {

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use zonal_base::{Blocks, Bytes, Checksum, Contents, Lba, Nanos, PoolClass, Tag};
+use zonal_base::{Blocks, Bytes, Checksum, Contents, Lba, Nanos, PoolClass, Tag, ZoneId};
 use zonal_device::{Command, Completion, Geometry, ZonedDevice};
 use zonal_emulator::{
     ConventionalDrive, ConventionalProfile, Medium, OnReset, Profile, Tags, ZonedDrive,
@@ -210,6 +210,13 @@ impl Rig {
 
     pub(crate) fn now(&self) -> Nanos {
         self.drives.now
+    }
+
+    /// The next write to every thirtieth zone of the capacity device fails.
+    pub(crate) fn fail_some_writes_of_capacity(&mut self) {
+        for zone in (0..self.drives.capacity.geometry().zone_count).step_by(30) {
+            self.drives.capacity.fail_next_write(ZoneId(zone));
+        }
     }
 
     /// Ends the process.
