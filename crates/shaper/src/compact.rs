@@ -50,7 +50,8 @@ impl Inner {
         }
     }
 
-    async fn compact(&self, mover: &mut Mover, zone: Zone) -> Result<(), BlockError> {
+    /// Empties a zone, and resets it.
+    pub(crate) async fn compact(&self, mover: &mut Mover, zone: Zone) -> Result<(), BlockError> {
         mover.renew_table_in(zone).await?;
         mover.move_all(zone).await?;
         let pages: Vec<_> = self.state.borrow().zone(zone).trimmed.iter().copied().collect();

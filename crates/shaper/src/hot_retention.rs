@@ -293,7 +293,8 @@ impl State {
         };
         let users = header.entries.iter().filter(|entry| entry.key.kind().is_users());
         let seen = count(&mut users.map(|entry| entry.sequence));
-        let left = count(&mut live.iter().map(|moved| moved.entry.sequence));
+        let users = live.iter().filter(|moved| moved.entry.key.kind().is_users());
+        let left = count(&mut users.map(|moved| moved.entry.sequence));
         self.rounds.seen += seen;
         self.rounds.overwritten += seen - left;
     }

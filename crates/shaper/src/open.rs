@@ -27,7 +27,7 @@ use crate::pages::MapLog;
 use crate::recover::{Recovered, is_formatted, recover};
 use crate::relocate::{Cause, Mover};
 use crate::scan::{First, Scanner};
-use crate::settings::tenants_of;
+use crate::settings::{COLLECTION_ZONES, tenants_of};
 use crate::shaper::Inner;
 use crate::state::{State, ZoneUse};
 use crate::{BlockError, Export, Ports, Settings, Shaper, Tier};
@@ -90,7 +90,7 @@ impl Shaper {
             let how = (opening.settings, opening.mode);
             let wanted = (identity, opening.exports.as_slice());
             let found = recover(&scanner, (&reports, &firsts), wanted, how).await?;
-            return resume(&scanner, opening.settings, identity, found).await;
+            return resume(&scanner, how, identity, found).await;
         }
     }
 }
@@ -197,11 +197,11 @@ async fn format(
 
 async fn resume(
     scanner: &Scanner<'_>,
-    settings: Settings,
+    (settings, mode): (Settings, OpenMode),
     identity: Identity,
     recovered: Recovered<'_>,
 ) -> Result<Shaper, OpenError> {
-    let Recovered { exports, is_changed, state, distrusted, half_full, released, mut found } =
+    let Recovered { exports, is_changed, state, distrusted, half_full, mut released, mut found } =
         recovered;
     let (ports, layout) = (scanner.ports.clone(), *scanner.layout);
     let inner = Inner::new(ports, (layout, settings), (identity, exports), state);
@@ -217,10 +217,14 @@ async fn resume(
         mover.resume(half_full);
     }
     let [mut collection, compaction] = movers;
+    if mode == OpenMode::Salvage {
+        released.retain(|zone| inner.keep_if_live(*zone));
+    }
     inner.check_released(&released)?;
     inner
         .write_repairs(&mut collection, &Repairs { distrusted, is_table_new: is_changed, released })
         .await?;
+    inner.empty_rebuilt_zones(&mut collection).await?;
     inner.start_movers(collection, compaction);
     Ok(Shaper { inner })
 }
@@ -333,6 +337,15 @@ impl Inner {
         }
     }
 
+    /// Keeps what a salvaged start found in a released zone, if nothing newer was found. True if the
+    /// zone stays released.
+    fn keep_if_live(&self, zone: Zone) -> bool {
+        let mut state = self.state.borrow_mut();
+        let facts = state.zone_mut(zone);
+        facts.is_released = facts.live == 0;
+        facts.is_released
+    }
+
     /// Checks that no live block lies in a zone that the zone table released: a release means that
     /// all its blocks were elsewhere.
     fn check_released(&self, released: &BTreeSet<Zone>) -> Result<(), OpenError> {
@@ -351,6 +364,23 @@ impl Inner {
         mover.write_table().await.map_err(failed)?;
         mover.finish().await.map_err(failed)?;
         self.flush_both().await.map_err(failed)
+    }
+
+    /// Empties zones in which a header was rebuilt: the zone that has its echo may be reset at any
+    /// time. As far as there is room; otherwise the zone waits for its turn.
+    async fn empty_rebuilt_zones(&self, mover: &mut Mover) -> Result<(), OpenError> {
+        let zones = self.state.borrow().rebuilt_zones();
+        for zone in zones {
+            {
+                let mut state = self.state.borrow_mut();
+                if state.empty_count(Tier::Capacity) < COLLECTION_ZONES {
+                    return Ok(());
+                }
+                state.set_usage(&self.layout, zone, ZoneUse::Emptying);
+            }
+            self.compact(mover, zone).await.map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Writes what must be on the devices before anything else: the export table, the zone table,

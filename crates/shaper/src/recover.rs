@@ -198,7 +198,9 @@ pub(crate) async fn recover<'a>(
             state.is_table_stale |= is_missing;
         }
     }
-    if let Some(claims) = &claims {
+    if let Some(claims) = &claims
+        && mode != OpenMode::Salvage
+    {
         found.hold_against(claims)?;
     }
     let released = claims.map(|claims| found.released(&claims)).unwrap_or_default();

@@ -300,6 +300,16 @@ impl State {
         Some(zone)
     }
 
+    /// Sealed zones in which recovery rebuilt a header.
+    pub(crate) fn rebuilt_zones(&self) -> Vec<Zone> {
+        let is_rebuilt = |facts: &ZoneFacts| {
+            facts.usage == ZoneUse::Sealed
+                && facts.detours.values().any(|detour| matches!(detour, Detour::Rebuilt(_)))
+        };
+        let zones = (0..).map(Zone).zip(&self.zones);
+        zones.filter(|(_, facts)| is_rebuilt(facts)).map(|(zone, _)| zone).collect()
+    }
+
     /// Records a zone found by recovery: number of its first segment, end and header checksum of
     /// its last one.
     pub(crate) fn adopt_zone(&mut self, layout: &Layout, zone: Zone, found: (u64, u32, u32)) {

@@ -184,6 +184,10 @@ impl ScanState<'_> {
                         *spot = PhysAddr::NONE;
                     }
                     Some(_) => (),
+                    // Nothing in a released zone is needed: it was a hole.
+                    None if state.zone(inner.layout.locate(*spot).0).is_released => {
+                        *spot = PhysAddr::NONE;
+                    }
                     // It may have been a hole: neither zeros nor the data are right for certain.
                     None => {
                         lost.insert((Key::data(key.export(), n), *spot));

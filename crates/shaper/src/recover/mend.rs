@@ -157,6 +157,7 @@ impl ScanState<'_> {
             limit: segment.limit,
         };
         self.scanner.recovery.borrow_mut().headers_rebuilt += 1;
+        self.unsound.insert(segment.zone);
         // A mark in its place is damage: of an exchanged zone.
         self.marked.remove(&segment.zone);
         let rebuilt = Detour::Rebuilt(segment.header.clone());

@@ -107,7 +107,7 @@ impl ScanState<'_> {
         Ok((table.claims.len() == zones).then_some(table))
     }
 
-    /// The zone table that the devices are held against. `None` where salvage ignores it.
+    /// The zone table that the devices are held against. `None` where salvage does without it.
     ///
     /// A header names the table that was flushed before it. If only older ones are found, that
     /// table was lost, or its device was exchanged for an older copy.
@@ -121,8 +121,8 @@ impl ScanState<'_> {
         // A start flushes what it found before it writes anything.
         self.epoch_named = found.as_ref().map_or(0, |table| table.oldest).max(named);
         match found {
-            _ if mode == OpenMode::Salvage => Ok(None),
             Some(table) if named <= table.oldest => Ok(Some(table)),
+            _ if mode == OpenMode::Salvage => Ok(None),
             _ => Err(OpenError::Damaged(Tier::Capacity, Damage::ZoneTable)),
         }
     }
