@@ -19,6 +19,7 @@ use super::{Begin, ScanState};
 use crate::format::{CLAIMS_MAX, EntryKind, Header, Key, ZoneClaim, ZoneTablePart};
 use crate::layout::Zone;
 use crate::open::Damage;
+use crate::state::Detour;
 use crate::{OpenError, OpenMode, Tier};
 
 /// The zone table found on flash.
@@ -130,7 +131,8 @@ impl ScanState<'_> {
     /// Checks that everything in the table, and everything flushed after it, was found.
     pub(super) fn hold_against(&self, table: &Claims) -> Result<(), OpenError> {
         for (zone, claim) in (0..).map(Zone).zip(&table.claims) {
-            if !self.is_released(table, zone, claim) && !self.fulfils(zone, claim) {
+            let is_whole = self.fulfils(zone, claim) && !self.has_gap(zone, claim.end);
+            if !self.is_released(table, zone, claim) && !is_whole {
                 let layout = self.scanner.layout;
                 let damage = Damage::Zone(layout.zone_id(zone));
                 return Err(OpenError::Damaged(layout.tier_of(zone), damage));
@@ -147,6 +149,12 @@ impl ScanState<'_> {
     fn is_released(&self, table: &Claims, zone: Zone, claim: &ZoneClaim) -> bool {
         let by = self.releases.get(&(zone, claim.incarnation));
         by.is_some_and(|by| table.next_number <= *by)
+    }
+
+    /// True if a segment before this position was lost, and no echo of it was found.
+    fn has_gap(&self, zone: Zone, end: u32) -> bool {
+        let is_gap = |(at, detour): (&u32, &Detour)| *at < end && matches!(detour, Detour::Skip(_));
+        self.detours.get(&zone).is_some_and(|detours| detours.iter().any(is_gap))
     }
 
     fn fulfils(&self, zone: Zone, claim: &ZoneClaim) -> bool {

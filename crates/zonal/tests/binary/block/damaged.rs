@@ -118,6 +118,31 @@ fn one_damaged_header_or_table_loses_nothing() {
     }
 }
 
+/// Regression: the zone table was fulfilled by what lay behind the gap, and flushed blocks turned
+/// into zeros or older versions in silence.
+#[test]
+fn two_damaged_headers_in_a_row_are_refused() {
+    const ZONE: usize = 2 << 20;
+    let volume = Volume::new();
+    let (name, bytes) = &volume.files[1];
+    let headers = headers(bytes);
+    let number = |at: usize| u64::from_le_bytes(bytes[at + 32..at + 40].try_into().unwrap());
+    let youngest = headers.iter().copied().max_by_key(|at| number(*at)).unwrap();
+    let of_zone: Vec<usize> =
+        headers.into_iter().filter(|at| *at / ZONE == youngest / ZONE && *at <= youngest).collect();
+    assert!(5 <= of_zone.len(), "{} headers", of_zone.len());
+    let mut changed = bytes.clone();
+    // The header behind them has the echo of the second one only.
+    for at in &of_zone[1..3] {
+        changed[*at..*at + BLOCK].fill(0);
+    }
+    fs::write(volume.path(name), changed).unwrap();
+    let socket = volume.place.socket();
+    let words = ["block", "--admin", "127.0.0.1:0", "--socket", socket.to_str().unwrap()];
+    let said = "buffer: the buffer device is damaged, or an older copy of what it was: zone";
+    check_failure(volume.place.folder.path(), &[&words[..], &DEVICES].concat(), (2, said));
+}
+
 #[test]
 fn a_device_that_grew_is_opened_and_other_zones_are_named() {
     let volume = Volume::new();
