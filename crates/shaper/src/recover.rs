@@ -129,6 +129,8 @@ pub(crate) struct ScanState<'a> {
     /// Copies of the export table and of the parts of the zone table, newest first, by the key of
     /// the first copy.
     tables: BTreeMap<Key, Vec<(Key, MetadataBlock)>>,
+    /// True when the opening goes on without what cannot be read.
+    is_salvage: bool,
     /// Trim bitmaps.
     metadata: BTreeMap<Key, MetadataBlock>,
     /// Places of blocks that are errors, and of those among them that were read in vain now. Of
@@ -182,6 +184,7 @@ pub(crate) async fn recover<'a>(
         found.next_sequence = found.next_sequence.max(sequence);
         found.next_number = found.next_number.max(number);
     }
+    found.is_salvage = mode == OpenMode::Salvage;
     let claims = found.current_claims(mode).await?;
     let exports = merge(&old, wanted)?;
     settings.check(scanner.layout, &exports).map_err(OpenError::Settings)?;
@@ -352,6 +355,7 @@ impl<'a> ScanState<'a> {
             unsound: BTreeSet::new(),
             detours: BTreeMap::new(),
             tables: BTreeMap::new(),
+            is_salvage: false,
             metadata: BTreeMap::new(),
             lost: BTreeSet::new(),
             unreadable: BTreeSet::new(),

@@ -33,7 +33,7 @@ pub enum OpenError {
     /// Neither copy of the export table can be read. Without it, nothing says which blocks belong to
     /// which export.
     ExportsLost,
-    /// A zone is offline, and it is unknown whether it held something.
+    /// A zone is offline, or a trim bitmap cannot be read: what it held is unknown.
     Unreadable(Tier),
     /// Flushed data are missing: the device was damaged, or exchanged for an older copy.
     Damaged(Tier, Damage),
@@ -118,7 +118,7 @@ impl fmt::Display for OpenError {
             ),
             Self::Unreadable(tier) => write!(
                 f,
-                "a zone of the {} is offline, and what it held is unknown: salvaged, some blocks may be older than what was acknowledged",
+                "a zone of the {} is offline, or a list of trims cannot be read, and what it held is unknown: salvaged, some blocks may be older than what was acknowledged",
                 name(tier)
             ),
             Self::Damaged(tier, damage) => write!(

@@ -172,6 +172,10 @@ impl ScanState<'_> {
                 continue;
             }
             let page = self.read_metadata_block(block).await?;
+            // The errors are not on flash, so a later start could bring back what was trimmed.
+            if page.is_none() && !self.is_salvage {
+                return Err(OpenError::Unreadable(Tier::Capacity));
+            }
             self.scanner.recovery.borrow_mut().trims_lost += u64::from(page.is_none());
             let state = inner.state.borrow();
             let lost = &mut self.lost;
