@@ -39,8 +39,8 @@ const EXPORTS_VERSION: u16 = 1;
 pub(crate) const FRONT_BLOCKS: Blocks = Blocks(2);
 
 /// Maximum length of a segment, in blocks: 768 KiB, twelve indirection units of 64 KiB. Long enough
-/// that headers and echoes are one percent of the written blocks, short enough that the entries fit one
-/// block.
+/// that headers and echoes are one percent of the written blocks, short enough that the entries fit
+/// one block.
 pub(crate) const SEGMENT_BLOCKS: u64 = 192;
 
 /// Maximum number of data blocks of a segment.
@@ -233,8 +233,8 @@ impl Entry {
     }
 }
 
-/// Seed of a block's checksum. The checksum covers the content alone: the header vouches for key and
-/// sequence, and a reader that knows only the address can verify the content.
+/// Seed of a block's checksum. The checksum covers the content alone: the header vouches for key
+/// and sequence, and a reader that knows only the address can verify the content.
 pub(crate) const SEED: Seed = [0; SEED_BYTES];
 
 /// A segment's header.
@@ -255,8 +255,8 @@ pub(crate) struct Header {
     /// By tier: when this header was written, this segment and all before it in the tier were
     /// flushed.
     pub(crate) durable: [u64; 2],
-    /// Number of the previous segment in the same tier, the one that the echo repeats; 0 if there is
-    /// none.
+    /// Number of the previous segment in the same tier, the one that the echo repeats; 0 if there
+    /// is none.
     pub(crate) tier_previous: u64,
     /// Epoch of the last flushed zone table when this header was written; 0 if there was none.
     pub(crate) epoch: u64,

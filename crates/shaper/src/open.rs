@@ -337,8 +337,8 @@ impl Inner {
         }
     }
 
-    /// Keeps what a salvaged start found in a released zone, if nothing newer was found. True if the
-    /// zone stays released.
+    /// Keeps what a salvaged start found in a released zone, if nothing newer was found. True if
+    /// the zone stays released.
     fn keep_if_live(&self, zone: Zone) -> bool {
         let mut state = self.state.borrow_mut();
         let facts = state.zone_mut(zone);

@@ -7,8 +7,8 @@
 //!    out blocks with a wrong checksum: they may be torn.
 //! 4. Of the entries for one block the highest sequence wins; of equal ones, which are copies, the
 //!    one in the youngest segment. Retired zones in the export table are left out.
-//! 5. Compare the result with the zone table (`zone_table_check`). If flushed data are missing, the devices
-//!    are damaged and are not opened.
+//! 5. Compare the result with the zone table (`zone_table_check`). If flushed data are missing, the
+//!    devices are damaged and are not opened.
 //! 6. Apply the trim bitmaps: older data in their holes are dropped.
 //! 7. Continue partly filled capacity zones that end behind a whole segment, up to the number of
 //!    streams. Other partly filled zones are closed, and emptied like full ones.
@@ -59,8 +59,8 @@ pub struct Recovery {
     /// Unreadable headers without an echo. What they described was not flushed, or the devices were
     /// salvaged.
     pub headers_lost: u64,
-    /// Unreadable trim bitmaps. Blocks that may have been trimmed there are errors until they are
-    /// written.
+    /// Unreadable trim bitmaps of a salvaged start. Blocks that may have been trimmed there are
+    /// errors.
     pub trims_lost: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Refused segments: writes that the device refused and may have carried out in part.
 //!
-//! A segment that was flushed is whole, and recovery believes it unread. So a flush must not cover a
-//! refused one: its number stays among the unanswered ones, and durable marks stay below it. That
+//! A segment that was flushed is whole, and recovery believes it unread. So a flush must not cover
+//! a refused one: its number stays among the unanswered ones, and durable marks stay below it. That
 //! costs every later start: it reads all segments above the mark.
 //!
 //! A refused segment loses as soon as its rewrite is flushed: entries of clients have a higher

@@ -101,7 +101,8 @@ impl Echo {
     }
 }
 
-/// Blocks that the fronts of segments take at most, if this many blocks are written as long segments.
+/// Blocks that the fronts of segments take at most, if this many blocks are written as long
+/// segments.
 pub(crate) const fn front_blocks(blocks: u64) -> u64 {
     // The echo of a short segment fits the next header.
     let of_each = if ENTRIES_MAX as u64 / 2 < blocks { FRONT_BLOCKS.0 } else { 1 };

@@ -30,8 +30,8 @@ pub enum OpenError {
         /// Capacity of a zone of each.
         zone: [Bytes; 2],
     },
-    /// Neither copy of the export table can be read. Without it, nothing says which blocks belong to
-    /// which export.
+    /// Neither copy of the export table can be read. Without it, nothing says which blocks belong
+    /// to which export.
     ExportsLost,
     /// A zone is offline, or a trim bitmap cannot be read: what it held is unknown.
     Unreadable(Tier),

@@ -44,7 +44,7 @@ impl ScanState<'_> {
                 {
                     self.go_on(stop.rest, next, identity).await?;
                 } else if stop.is_damaged {
-                    self.note_end(&stop);
+                    self.note_lost_header(stop.rest.zone);
                 }
             }
             let is_mended = match &claims {
@@ -78,9 +78,9 @@ impl ScanState<'_> {
         self.segments[index(u64::from(zone.0))].last().map_or(0, |begin| begin.number)
     }
 
-    /// A scan ended at a damaged block, and nothing of its zone follows.
-    fn note_end(&mut self, stop: &Stop) {
-        self.unsound.insert(stop.rest.zone);
+    /// A header is damaged, and no echo of it was found.
+    fn note_lost_header(&mut self, zone: Zone) {
+        self.unsound.insert(zone);
         self.scanner.recovery.borrow_mut().headers_lost += 1;
     }
 
@@ -119,8 +119,8 @@ impl ScanState<'_> {
         Ok(None)
     }
 
-    /// Takes the segment lost at `rest`, if its echo is found, and scans on. `next`: the next header
-    /// of the zone.
+    /// Takes the segment lost at `rest`, if its echo is found, and scans on. `next`: the next
+    /// header of the zone.
     async fn go_on(
         &mut self,
         rest: WalkStart,
@@ -136,8 +136,7 @@ impl ScanState<'_> {
         let on = match found {
             Some((echo, by)) => self.take_lost(echo, &by, rest.limit),
             None => {
-                self.unsound.insert(rest.zone);
-                self.scanner.recovery.borrow_mut().headers_lost += 1;
+                self.note_lost_header(rest.zone);
                 self.detours.entry(rest.zone).or_default().insert(rest.at, Detour::Skip(next.at));
                 WalkStart { at: next.at, previous: next.previous, ..rest }
             }

@@ -74,11 +74,11 @@ impl ScanState<'_> {
                 }
                 // The block may have been acknowledged, so it becomes an error and not an older
                 // version.
-                (BlockCheck::Unreadable, EntryKind::Data | EntryKind::Lost) => {
+                (BlockCheck::Unreadable, kind) if kind.is_users() => {
                     self.note_unreadable(segment, entry, at);
                 }
                 (BlockCheck::Torn | BlockCheck::Unreadable, kind) => {
-                    let is_users = matches!(kind, EntryKind::Data | EntryKind::Lost);
+                    let is_users = kind.is_users();
                     let key = if is_users { entry.key.as_kind(EntryKind::Data) } else { entry.key };
                     self.scanner.recovery.borrow_mut().torn_blocks += u64::from(is_users);
                     self.distrusted.insert(key);

@@ -186,4 +186,11 @@ fn tell_of_recovery(block: &BlockDevice) {
         torn_blocks = recovery.torn_blocks,
         "serving"
     );
+    if 0 < recovery.headers_rebuilt + recovery.trims_lost {
+        tracing::warn!(
+            headers_rebuilt = recovery.headers_rebuilt,
+            trims_lost = recovery.trims_lost,
+            "a device is damaged: blocks that cannot be read are errors until they are written"
+        );
+    }
 }
