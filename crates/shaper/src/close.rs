@@ -55,6 +55,9 @@ impl Shaper {
 impl Inner {
     pub(crate) async fn end_compaction(&self, mut mover: Mover) {
         mover.abandon().await;
+        if let Err(error) = mover.finish().await {
+            return self.stop_moving(error);
+        }
         self.note_closing(Closing::CompactionOver);
     }
 

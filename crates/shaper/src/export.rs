@@ -31,7 +31,9 @@ pub(crate) fn has_block(exports: &[Export], key: Key) -> bool {
         EntryKind::Data | EntryKind::Lost | EntryKind::Trim => {
             export.is_some_and(|export| key.number() < export.blocks.0)
         }
-        EntryKind::Page => export.is_some_and(|export| key.number() * PAGE_SPAN < export.blocks.0),
+        EntryKind::Page | EntryKind::PageCopy => {
+            export.is_some_and(|export| key.number() * PAGE_SPAN < export.blocks.0)
+        }
         EntryKind::Table => key == Key::TABLE,
         EntryKind::TableCopy => key == Key::TABLE.copy(),
         EntryKind::Zones | EntryKind::ZonesCopy | EntryKind::Released => true,

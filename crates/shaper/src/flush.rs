@@ -78,7 +78,7 @@ impl Inner {
                 let mut state = self.state.borrow_mut();
                 state.stats.flushes += 1;
                 state.unflushed[usize::from(tier.id())] = 0;
-                (state.last_answered(tier), state.take_unflushed(tier))
+                (state.last_settled(tier), state.take_unflushed(tier))
             };
             let answer = self.port(tier).call(Command::Flush).await;
             if answer.is_err() {

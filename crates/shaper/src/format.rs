@@ -4,9 +4,11 @@
 //! Only this module encodes and decodes the format.
 
 mod echo;
+mod entry;
 mod zone_table;
 
 pub(crate) use echo::{Echo, SegmentRoom, front_blocks};
+pub(crate) use entry::{Entry, EntryKind, Key};
 pub(crate) use zone_table::{CLAIMS_MAX, ZoneClaim, ZoneTablePart};
 
 use alloc::collections::BTreeSet;
@@ -18,7 +20,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, Checksum, SEED_BYTES, Seed};
 use crate::layout::Zone;
 use crate::open::Identity;
 use crate::settings::{EXPORTS_MAX, NAME_BYTES_MAX};
-use crate::{Export, ExportId, Tier};
+use crate::{Export, Tier};
 
 const MAGIC: [u8; 4] = *b"ZSHP";
 
@@ -28,9 +30,9 @@ pub fn bears_mark(block: &[u8]) -> bool {
     block.starts_with(&MAGIC)
 }
 
-/// Version of headers. Readers refuse any other. Version 1 had no zone table and version 2 no
-/// echoes; neither was ever released.
-const VERSION: u16 = 3;
+/// Version of headers. Readers refuse any other. Version 1 had no zone table, version 2 no echoes,
+/// and version 3 echoes in other zones; none was ever released.
+const VERSION: u16 = 4;
 
 /// Version of the export table. Readers refuse any other.
 const EXPORTS_VERSION: u16 = 1;
@@ -70,169 +72,6 @@ pub(crate) const TRIM_BLOCKS: u64 = 1 << 16;
 /// Blocks that one trim bitmap covers: one bit each.
 pub(crate) const PAGE_SPAN: u64 = BLOCK_BYTES as u64 * 8;
 
-/// Type of a header entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EntryKind {
-    /// A data block of an export.
-    Data,
-    /// Trim: blocks of an export become holes. Has no block of its own.
-    Trim,
-    /// Trim bitmap: which blocks of a range of an export are holes.
-    Page,
-    /// The export table.
-    Table,
-    /// A data block that could not be read when it was moved. Its block has no content.
-    Lost,
-    /// A part of the zone table.
-    Zones,
-    /// Release of a zone: recovery ignores its content even if the zone table lists it. Has no
-    /// block of its own.
-    Released,
-    /// Second copy of the export table, on the buffer.
-    TableCopy,
-    /// Second copy of a part of the zone table, on the buffer.
-    ZonesCopy,
-}
-
-impl EntryKind {
-    const fn id(self) -> u8 {
-        match self {
-            Self::Data => 0,
-            Self::Trim => 1,
-            Self::Page => 2,
-            Self::Table => 3,
-            Self::Lost => 4,
-            Self::Zones => 5,
-            Self::Released => 6,
-            Self::TableCopy => 7,
-            Self::ZonesCopy => 8,
-        }
-    }
-
-    const fn of(id: u8) -> Option<Self> {
-        Some(match id {
-            0 => Self::Data,
-            1 => Self::Trim,
-            2 => Self::Page,
-            3 => Self::Table,
-            4 => Self::Lost,
-            5 => Self::Zones,
-            6 => Self::Released,
-            7 => Self::TableCopy,
-            8 => Self::ZonesCopy,
-            _ => return None,
-        })
-    }
-
-    pub(crate) const fn takes_block(self) -> bool {
-        !matches!(self, Self::Trim | Self::Released)
-    }
-
-    /// True for a block that describes others, of which the newest version counts.
-    pub(crate) const fn is_metadata(self) -> bool {
-        matches!(self, Self::Page | Self::Table | Self::TableCopy | Self::Zones | Self::ZonesCopy)
-    }
-
-    /// True for a copy of the export table, or of a part of the zone table.
-    pub(crate) const fn is_table(self) -> bool {
-        self.is_metadata() && !matches!(self, Self::Page)
-    }
-
-    /// True for content of an export: data, or the error in their place.
-    pub(crate) const fn is_users(self) -> bool {
-        matches!(self, Self::Data | Self::Lost)
-    }
-}
-
-/// Logical key: kind, export and block number in one word, as on flash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key(u64);
-
-const NUMBER_BITS: u32 = 40;
-
-impl Key {
-    pub(crate) const TABLE: Self = Self(3 << 56);
-
-    pub(crate) const fn new(kind: EntryKind, export: ExportId, number: u64) -> Self {
-        assert!(number < 1 << NUMBER_BITS);
-        Self((kind.id() as u64) << 56 | (export.0 as u64) << NUMBER_BITS | number)
-    }
-
-    pub(crate) const fn data(export: ExportId, number: u64) -> Self {
-        Self::new(EntryKind::Data, export, number)
-    }
-
-    /// Key of a part of the zone table; parts count from 0.
-    pub(crate) const fn zones(part: u32) -> Self {
-        Self::new(EntryKind::Zones, ExportId(0), part as u64)
-    }
-
-    /// Key of the second copy of a part of the zone table, or of the export table.
-    pub(crate) fn copy(self) -> Self {
-        match self.kind() {
-            EntryKind::Table => self.as_kind(EntryKind::TableCopy),
-            EntryKind::Zones => self.as_kind(EntryKind::ZonesCopy),
-            kind => unreachable!("a {kind:?} has no second copy"),
-        }
-    }
-
-    /// Key of the trim bitmap that covers a block.
-    pub(crate) const fn page_of(export: ExportId, number: u64) -> Self {
-        Self::new(EntryKind::Page, export, number / PAGE_SPAN)
-    }
-
-    /// Requires: made by [`Key::new`] or decoded successfully.
-    pub(crate) fn kind(self) -> EntryKind {
-        EntryKind::of(self.0.to_be_bytes()[0]).expect("checked when it was read")
-    }
-
-    pub(crate) fn export(self) -> ExportId {
-        let [_, high, low, ..] = self.0.to_be_bytes();
-        ExportId(u16::from_be_bytes([high, low]))
-    }
-
-    pub(crate) const fn number(self) -> u64 {
-        self.0 & ((1 << NUMBER_BITS) - 1)
-    }
-
-    /// The same export and number with another kind.
-    pub(crate) fn as_kind(self, kind: EntryKind) -> Self {
-        Self::new(kind, self.export(), self.number())
-    }
-}
-
-/// One entry of a header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) key: Key,
-    /// Order of entries: of two entries for one block the one with the higher sequence wins. Moves
-    /// keep it. In a release entry it is the number of the zone's first segment.
-    pub(crate) sequence: u64,
-    /// Checksum of the block. In a trim entry the number of trimmed blocks.
-    pub(crate) check: u32,
-}
-
-impl Entry {
-    /// Release entry for a zone. `incarnation`: number of the zone's first segment, so that a later
-    /// use of the same zone is not released.
-    pub(crate) const fn released(zone: Zone, incarnation: u64) -> Self {
-        let key = Key::new(EntryKind::Released, ExportId(0), zone.0 as u64);
-        Self { key, sequence: incarnation, check: 0 }
-    }
-
-    fn encode(&self, out: &mut [u8]) {
-        out[..8].copy_from_slice(&self.key.0.to_le_bytes());
-        out[8..16].copy_from_slice(&self.sequence.to_le_bytes());
-        out[16..20].copy_from_slice(&self.check.to_le_bytes());
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let key = u64_at(bytes, 0);
-        EntryKind::of(key.to_be_bytes()[0])?;
-        Some(Self { key: Key(key), sequence: u64_at(bytes, 8), check: u32_at(bytes, 16) })
-    }
-}
-
 /// Seed of a block's checksum. The checksum covers the content alone: the header vouches for key
 /// and sequence, and a reader that knows only the address can verify the content.
 pub(crate) const SEED: Seed = [0; SEED_BYTES];
@@ -255,8 +94,7 @@ pub(crate) struct Header {
     /// By tier: when this header was written, this segment and all before it in the tier were
     /// flushed.
     pub(crate) durable: [u64; 2],
-    /// Number of the previous segment in the same tier, the one that the echo repeats; 0 if there
-    /// is none.
+    /// Number of the previous segment with entries in the same tier; 0 if there is none.
     pub(crate) tier_previous: u64,
     /// Epoch of the last flushed zone table when this header was written; 0 if there was none.
     pub(crate) epoch: u64,
@@ -296,6 +134,12 @@ impl Header {
         zonal_base::low_u32(with_block.count())
     }
 
+    /// True for a header that only repeats the segment before it. It does not count as a segment of
+    /// its tier: nothing is missing when it is lost.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Blocks in front of the data: the header, and the echo if it has a block of its own.
     pub(crate) fn front_blocks(&self) -> u32 {
         1 + u32::from(self.has_echo_block)
@@ -306,11 +150,9 @@ impl Header {
         self.front_blocks() + self.data_blocks()
     }
 
-    /// Encodes the header, and the echo of the previous segment of its tier, into one block, or
+    /// Encodes the header, and the echo of the previous segment of its zone, into one block, or
     /// into two if the header says so. Returns the header's checksum, which the next header in its
     /// zone repeats.
-    ///
-    /// Requires: the echo is of segment `tier_previous`.
     pub(crate) fn encode(&self, echo: Option<&Echo>, checksum: Checksum, out: &mut [u8]) -> u32 {
         let echoed = echo.map_or(0, |echo| echo.entries.len());
         let inline = if self.has_echo_block { 0 } else { echoed };

@@ -126,10 +126,16 @@ impl State {
 
     /// Live blocks of a zone, and the headers and echoes that they need elsewhere.
     fn moved_blocks(&self, zone: Zone) -> u64 {
-        let live = self.zone(zone).live;
-        u64::from(live) + front_blocks(u64::from(live))
+        match u64::from(self.zone(zone).live) {
+            0 => 0,
+            live => live + front_blocks(live) + CLOSING_BLOCKS,
+        }
     }
 }
+
+/// Headers that repeat the last segment of what was moved: one when its zone is full, and one at the
+/// end in the next zone.
+const CLOSING_BLOCKS: u64 = 2;
 
 /// Blocks to release a zone without a new zone table: at most one header.
 const RELEASE_BLOCKS: u64 = 1;

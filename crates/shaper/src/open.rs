@@ -25,11 +25,13 @@ use crate::layout::{Layout, Zone};
 use crate::map::Map;
 use crate::pages::MapLog;
 use crate::recover::{Recovered, is_formatted, recover};
+use crate::refused::Writer;
 use crate::relocate::{Cause, Mover};
 use crate::scan::{First, Scanner};
-use crate::settings::{COLLECTION_ZONES, tenants_of};
+use crate::settings::tenants_of;
 use crate::shaper::Inner;
 use crate::state::{State, ZoneUse};
+use crate::tier::OpenZone;
 use crate::{BlockError, Export, Ports, Settings, Shaper, Tier};
 
 /// Identity of a block device: random, assigned when the devices are formatted.
@@ -201,8 +203,16 @@ async fn resume(
     identity: Identity,
     recovered: Recovered<'_>,
 ) -> Result<Shaper, OpenError> {
-    let Recovered { exports, is_changed, state, distrusted, half_full, mut released, mut found } =
-        recovered;
+    let Recovered {
+        exports,
+        is_changed,
+        state,
+        distrusted,
+        half_full,
+        unclosed,
+        mut released,
+        mut found,
+    } = recovered;
     let (ports, layout) = (scanner.ports.clone(), *scanner.layout);
     let inner = Inner::new(ports, (layout, settings), (identity, exports), state);
     let map_log = found.hand_over(&inner, identity).await?;
@@ -216,7 +226,14 @@ async fn resume(
     for (mover, half_full) in movers.iter_mut().zip(half_full.chunks(streams)) {
         mover.resume(half_full);
     }
-    let [mut collection, compaction] = movers;
+    let [mut collection, mut compaction] = movers;
+    // What recovery did not trust stays above the durable marks.
+    inner.state.borrow_mut().is_repairing = true;
+    for open in unclosed {
+        inner.close_zone(open).await;
+    }
+    // Also of zones that only compaction writes to: the first zone table names them.
+    compaction.finish().await.map_err(failed)?;
     if mode == OpenMode::Salvage {
         released.retain(|zone| inner.keep_if_live(*zone));
     }
@@ -224,7 +241,6 @@ async fn resume(
     inner
         .write_repairs(&mut collection, &Repairs { distrusted, is_table_new: is_changed, released })
         .await?;
-    inner.empty_rebuilt_zones(&mut collection).await?;
     inner.start_movers(collection, compaction);
     Ok(Shaper { inner })
 }
@@ -366,21 +382,16 @@ impl Inner {
         self.flush_both().await.map_err(failed)
     }
 
-    /// Empties zones in which a header was rebuilt: the zone that has its echo may be reset at any
-    /// time. As far as there is room; otherwise the zone waits for its turn.
-    async fn empty_rebuilt_zones(&self, mover: &mut Mover) -> Result<(), OpenError> {
-        let zones = self.state.borrow().rebuilt_zones();
-        for zone in zones {
-            {
-                let mut state = self.state.borrow_mut();
-                if state.empty_count(Tier::Capacity) < COLLECTION_ZONES {
-                    return Ok(());
-                }
-                state.set_usage(&self.layout, zone, ZoneUse::Emptying);
-            }
-            self.compact(mover, zone).await.map_err(failed)?;
-        }
-        Ok(())
+    /// Closes a zone that a crash left partly filled, with a header that repeats its last segment.
+    /// If it cannot be written, that segment depends on its own header until the zone is emptied.
+    async fn close_zone(&self, mut open: OpenZone) {
+        let front = self.own.take(FRONT_BLOCKS).await;
+        let room = open.segment_room(&self.layout, 0);
+        let writer = (Writer::Collection, &mut open, room);
+        let mut begun = self.begin_segment(writer, Vec::new(), Vec::new(), front);
+        let answer = (&mut begun.call).await;
+        self.end_segment(&begun, &answer);
+        self.abandon(open.zone).await;
     }
 
     /// Writes what must be on the devices before anything else: the export table, the zone table,
@@ -400,7 +411,7 @@ impl Inner {
         self.flush_both().await.map_err(failed)?;
         let mut state = self.state.borrow_mut();
         state.is_repairing = false;
-        state.durable = Tier::ALL.map(|tier| state.last_answered(tier));
+        state.durable = Tier::ALL.map(|tier| state.last_settled(tier));
         Ok(())
     }
 

@@ -11,7 +11,8 @@
 //!    devices are damaged and are not opened.
 //! 6. Apply the trim bitmaps: older data in their holes are dropped.
 //! 7. Continue partly filled capacity zones that end behind a whole segment, up to the number of
-//!    streams. Other partly filled zones are closed, and emptied like full ones.
+//!    streams. Other partly filled zones are closed by a header that repeats their last segment,
+//!    and emptied like full ones.
 
 mod blocks;
 mod entries;
@@ -75,6 +76,8 @@ pub(crate) struct Recovered<'a> {
     pub(crate) distrusted: Vec<Key>,
     /// Capacity zones to be filled further.
     pub(crate) half_full: Vec<OpenZone>,
+    /// Zones to be closed: no header repeats their last segment yet.
+    pub(crate) unclosed: Vec<OpenZone>,
     /// Zones that the zone table released.
     pub(crate) released: BTreeSet<Zone>,
     /// The scanned entries, to be handed to the engine.
@@ -106,6 +109,8 @@ struct Begin {
     end: u32,
     sum: u32,
     number: u64,
+    /// False for a header that only repeats the segment before it.
+    has_entries: bool,
 }
 
 /// What the headers have told so far.
@@ -212,18 +217,21 @@ pub(crate) async fn recover<'a>(
     let streams = scanner
         .layout
         .stream_count(tenants_of(&exports), settings.zones_kept_for_map(scanner.layout, &exports));
-    let mut half_full = Vec::new();
+    let (mut half_full, mut unclosed) = (Vec::new(), Vec::new());
     for (tier, reports) in Tier::ALL.into_iter().zip(reports) {
         for (zone, report) in scanner.layout.zones(tier).zip(reports) {
-            let may_resume = half_full.len() < index(u64::from(streams))
-                && !state.retired.contains(&zone)
-                && !released.contains(&zone);
-            match may_resume.then(|| found.half_full(zone, report)).flatten() {
-                Some(open) => {
-                    found.resume(&mut state, open).await?;
+            let may_resume = half_full.len() < index(u64::from(streams));
+            let is_released = released.contains(&zone) || state.retired.contains(&zone);
+            match found.open_zone(zone, report).await?.filter(|_| !is_released) {
+                Some(open) if may_resume && found.is_half_full(&open) => {
+                    found.resume(&mut state, &open).await?;
                     half_full.push(open);
                 }
-                None => found.close(&mut state, zone, report).await?,
+                Some(open) if open.is_exposed() => {
+                    found.resume(&mut state, &open).await?;
+                    unclosed.push(open);
+                }
+                _ => found.close(&mut state, zone, report).await?,
             }
         }
     }
@@ -236,7 +244,7 @@ pub(crate) async fn recover<'a>(
         state.zone_mut(*zone).is_released = true;
     }
     let is_changed = exports != old || !is_twice;
-    Ok(Recovered { exports, is_changed, state, distrusted, half_full, released, found })
+    Ok(Recovered { exports, is_changed, state, distrusted, half_full, unclosed, released, found })
 }
 
 /// True if formatting was completed with this identity: a zone table is there, or a header names

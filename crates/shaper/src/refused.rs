@@ -1,7 +1,7 @@
 //! Refused segments: writes that the device refused and may have carried out in part.
 //!
 //! A segment that was flushed is whole, and recovery believes it unread. So a flush must not cover
-//! a refused one: its number stays among the unanswered ones, and durable marks stay below it. That
+//! a refused one: its number stays among the unsettled ones, and durable marks stay below it. That
 //! costs every later start: it reads all segments above the mark.
 //!
 //! A refused segment loses as soon as its rewrite is flushed: entries of clients have a higher
@@ -11,7 +11,7 @@
 //! 1. The writer writes the entries again, in other segments.
 //! 2. Garbage collection writes a zone table after that, and flushes both tiers. Recovery follows
 //!    the chain of segments back to that table only, so the missing number is not looked for.
-//! 3. The number leaves the unanswered ones, and durable marks go on.
+//! 3. The number leaves the unsettled ones, and durable marks go on.
 //!
 //! The number leaves as well when its zone is reset, as then nothing is left to be believed.
 
@@ -46,7 +46,10 @@ impl State {
     pub(crate) fn note_refused(&mut self, tier: Tier, zone: Zone, (number, writer): (u64, Writer)) {
         let refused = RefusedSegment { tier, zone, number, writer, is_rewritten: false };
         self.refused.push(refused);
-        self.stats.write_errors += 1;
+    }
+
+    pub(crate) fn is_refused(&self, number: u64) -> bool {
+        self.refused.iter().any(|refused| refused.number == number)
     }
 
     /// The zone is reset, and its refused segments with it.
@@ -58,7 +61,7 @@ impl State {
 
     fn end_refused(&mut self, refused: Vec<RefusedSegment>) {
         for RefusedSegment { tier, number, .. } in refused {
-            self.unanswered[usize::from(tier.id())].remove(&number);
+            self.unsettled[usize::from(tier.id())].remove(&number);
         }
     }
 

@@ -6,7 +6,10 @@
 //!    open zone.
 //! 3. When the device completes the write, the map names the new address of each block that no
 //!    client overwrote meanwhile.
-//! 4. Blocks under a damaged header are found through the map instead (`metadata`).
+//! 4. Each run of moves ends with a header without entries in every zone that was written: it
+//!    repeats the last segment, which can do without its own header then. Only after that are the
+//!    old copies given up.
+//! 5. Blocks under a damaged header are found through the map instead (`metadata`).
 
 mod metadata;
 mod zone_read;
@@ -113,11 +116,12 @@ impl Mover {
     /// and there are no more such zones than streams.
     pub(crate) fn resume(&mut self, half_full: &[OpenZone]) {
         for (stream, open) in self.streams.iter_mut().zip(half_full) {
-            stream.open = Some(*open);
+            stream.open = Some(open.clone());
         }
     }
 
-    /// Writes all gathered blocks, and waits until they are on the device and in the map.
+    /// Writes all gathered blocks, and waits until they are on the device and in the map, and no
+    /// zone depends on its last header.
     pub(crate) async fn finish(&mut self) -> Result<(), BlockError> {
         for stream in 0..self.streams.len() {
             self.seal(stream).await?;
@@ -126,12 +130,24 @@ impl Mover {
             while !self.flying.is_empty() {
                 self.settle().await?;
             }
-            if self.refused.is_empty() {
+            self.send_refused().await?;
+            if self.flying.is_empty() && !self.repeat_last_segments().await {
                 self.inner.note_rewritten(self.cause.writer());
                 return Ok(());
             }
-            self.send_refused().await?;
         }
+    }
+
+    /// Submits a header without entries to each zone in which no header repeats the last segment.
+    /// True if there was one.
+    pub(crate) async fn repeat_last_segments(&mut self) -> bool {
+        for stream in 0..self.streams.len() {
+            let open = self.streams[stream].open.as_ref();
+            if open.is_some_and(|open| open.is_exposed() && 0 < open.room(&self.inner.layout)) {
+                self.begin(stream, Vec::new(), Payload::default()).await;
+            }
+        }
+        !self.flying.is_empty()
     }
 
     /// Stops the mover: waits for segments in flight, and leaves all other blocks where they are.
@@ -245,12 +261,13 @@ impl Mover {
                     return Ok(());
                 }
             }
-            // First wait for segments in flight, so that a flush can cover them: recovery verifies
-            // everything from the first uncompleted segment on.
-            if self.flying.is_empty() {
-                self.inner.work.wait().await;
-            } else {
+            // First wait for segments in flight, and for the headers that repeat them, so that a
+            // flush can cover them: recovery verifies everything from the first unsettled segment
+            // on.
+            if !self.flying.is_empty() {
                 self.settle().await?;
+            } else if !self.repeat_last_segments().await {
+                self.inner.work.wait().await;
             }
         }
     }
@@ -265,9 +282,9 @@ impl Mover {
     ) -> (Vec<MovingBlock>, Payload) {
         let front = self.inner.own.take(FRONT_BLOCKS).await;
         let open = self.streams[stream].open.as_mut().expect("opened before it was gathered for");
-        // No await from here on: the echo is that of the tier's last segment.
-        let room = self.inner.segment_room(open, moved.len());
-        // None, when the header has no room beside its echo: then it is written alone.
+        let room = open.segment_room(&self.inner.layout, moved.len());
+        // None, when the zone has no room but for the header that closes it, or the header none
+        // beside its echo: then it is written alone.
         let count = room.entries.min(room.blocks).min(moved.len());
         let rest = moved.split_off(count);
         let rest_data = data.slice(count * BLOCK_BYTES..data.len());
@@ -288,7 +305,7 @@ impl Mover {
             self.open(0).await?;
             let front = self.inner.own.take(FRONT_BLOCKS).await;
             let open = self.streams[0].open.as_mut().expect("it has room for a header");
-            let room = self.inner.segment_room(open, 1);
+            let room = open.segment_room(&self.inner.layout, 1);
             if room.entries == 0 {
                 // Alone beside the echo of a full segment: the next echo is empty.
                 self.begin(0, Vec::new(), Payload::default()).await;
@@ -319,20 +336,21 @@ impl Mover {
     }
 
     fn note_room(&self) {
-        let open = self.streams.iter().filter_map(|stream| stream.open);
+        let open = self.streams.iter().filter_map(|stream| stream.open.as_ref());
         let room = open.map(|open| u64::from(open.room(&self.inner.layout))).sum();
         self.inner.state.borrow_mut().mover_room[self.cause as usize] = room;
     }
 
-    /// Opens a zone for the stream, with room for a header and a block.
+    /// Opens a zone for the stream, with room for a header and a block, and the header that closes
+    /// it.
     async fn open(&mut self, stream: usize) -> Result<(), BlockError> {
         loop {
-            let room = self.streams[stream].open.map(|open| open.room(&self.inner.layout));
-            match room {
+            let open = self.streams[stream].open.as_ref();
+            match open.map(|open| open.room(&self.inner.layout)) {
                 Some(0) => {
                     // The zone is full once its last write completes. Only then is its active-zone
                     // slot free.
-                    let zone = self.streams[stream].open.map(|open| open.zone);
+                    let zone = self.streams[stream].open.as_ref().map(|open| open.zone);
                     while self.flying.iter().any(|flying| Some(flying.begun.zone) == zone) {
                         self.settle().await?;
                     }
@@ -340,7 +358,7 @@ impl Mover {
                         self.inner.seal_zone(full.zone);
                     }
                 }
-                Some(1) => drop(self.begin(stream, Vec::new(), Payload::default()).await),
+                Some(1 | 2) => drop(self.begin(stream, Vec::new(), Payload::default()).await),
                 Some(_) => return Ok(()),
                 None => {
                     self.streams[stream].open = Some(self.take_zone().await?);
@@ -358,7 +376,7 @@ impl Mover {
             return Ok(OpenZone::new(zone));
         }
         // Prefer a zone shared with another tenant to failing.
-        let has_room = |open: &OpenZone| 1 < open.room(&self.inner.layout);
+        let has_room = |open: &OpenZone| 2 < open.room(&self.inner.layout);
         let other =
             self.streams.iter_mut().find_map(|stream| stream.open.take_if(|open| has_room(open)));
         other.ok_or(BlockError::NoSpace)
@@ -430,7 +448,7 @@ impl Inner {
             stats.metadata_bytes += front;
             stats.capacity_written_bytes += front + block;
             match (key.kind(), cause) {
-                (EntryKind::Page, _) => stats.map_bytes += block,
+                (kind, _) if kind.is_page() => stats.map_bytes += block,
                 (kind, _) if kind.is_metadata() => stats.metadata_bytes += block,
                 (_, Cause::Compaction) => stats.compacted_bytes += block,
                 (_, Cause::Collection) => stats.collected_bytes += block,
@@ -453,7 +471,7 @@ impl Inner {
     }
 
     pub(crate) fn tenant_of_key(&self, key: Key) -> u16 {
-        let of_export = matches!(key.kind(), EntryKind::Trim | EntryKind::Page);
+        let of_export = key.kind().is_page() || key.kind() == EntryKind::Trim;
         match of_export || key.kind().is_users() {
             true => self.tenant_of(key.export()),
             false => 0,

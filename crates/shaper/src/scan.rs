@@ -270,7 +270,10 @@ impl<'a> Scanner<'a> {
                 return stop(walk.rest, false);
             }
             let segment = Segment { zone, header, limit, sum, is_rebuilt: false };
-            longest = segment.end() - walk.rest.at;
+            // Between two long segments there may be a header that repeats the first.
+            if !segment.header.is_closing() {
+                longest = segment.end() - walk.rest.at;
+            }
             (walk.rest.at, walk.rest.previous) = (segment.end(), sum);
             found(segment);
         }
@@ -278,7 +281,11 @@ impl<'a> Scanner<'a> {
             return Ok(Stepped::End);
         }
         // A long segment is usually followed by another one, so only its header is read.
-        let span = if u64::from(longest) < SPAN { SPAN } else { 1 };
+        let span = match u64::from(longest) {
+            0 => walk.span,
+            longest if longest < SPAN => SPAN,
+            _ => 1,
+        };
         drop(buffer);
         walk.span = span.min(u64::from(limit - walk.rest.at));
         walk.call = self.read(zone, walk.rest.at, walk.span).await;

@@ -79,9 +79,9 @@ impl Settings {
     #[must_use]
     pub fn exportable(&self, layout: &Layout, tenant_count: u32) -> Blocks {
         let capacity = layout.capacity.geometry.zone_capacity.0;
-        // Without the fronts of full segments, and of two shorter ones for each zone that was
-        // emptied into it.
-        let data = capacity.saturating_sub(front_blocks(capacity) + 2);
+        // Without the fronts of full segments, those of two shorter ones for each zone that was
+        // emptied into it, and the headers that repeat the last ones.
+        let data = capacity.saturating_sub(front_blocks(capacity) + 4);
         let zones = u64::from(layout.capacity.count);
         let offered = data * zones * u64::from(100 - self.spare_percent.min(100)) / 100;
         let for_map =

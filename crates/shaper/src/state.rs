@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, index};
 
 use crate::close::Closing;
-use crate::format::{Echo, Header, Key};
+use crate::format::{Header, Key};
 use crate::hot_retention::HotRetention;
 use crate::layout::{Layout, PhysAddr, Zone};
 use crate::map::{Map, Merge, Switched};
@@ -54,10 +54,12 @@ pub(crate) struct ZoneFacts {
     pub(crate) number: u64,
     /// Number of the last segment submitted to the zone; 0 if it was written before this start.
     pub(crate) last_number: u64,
-    /// End of the last completed segment, in blocks, and the checksum of its header.
+    /// End of what was written, in blocks.
     pub(crate) written: u32,
-    pub(crate) sum: u32,
-    /// End and header checksum of the last flushed segment.
+    /// End and header checksum of the last completed segment with entries.
+    pub(crate) last: (u32, u32),
+    /// The same of the last one that a completed header repeats, and as it was at the last flush.
+    pub(crate) repeated: (u32, u32),
     pub(crate) flushed: (u32, u32),
     /// No block in it is needed: new zone tables omit it, and it is reset once that is on flash.
     pub(crate) is_released: bool,
@@ -104,15 +106,15 @@ pub(crate) struct State {
     pub(crate) passed: u32,
     pub(crate) next_sequence: u64,
     pub(crate) next_number: u64,
-    /// By tier: segments not completed or refused, each with the number of the one before it.
-    pub(crate) unanswered: [BTreeMap<u64, u64>; 2],
+    /// By tier: segments that durable marks may not pass, because they are not completed, were
+    /// refused, or are not repeated by a completed header yet. Each with the number of the segment
+    /// before it, and its zone.
+    pub(crate) unsettled: [BTreeMap<u64, (u64, Zone)>; 2],
     pub(crate) refused: Vec<RefusedSegment>,
-    /// By tier: number of the last submitted segment.
+    /// By tier: number of the last submitted segment with entries.
     pub(crate) last_number: [u64; 2],
     /// By tier: number of the last segment that is flushed together with all before it.
     pub(crate) durable: [u64; 2],
-    /// By tier: the last submitted segment, which the next header repeats.
-    pub(crate) echoes: [Option<Echo>; 2],
     /// By tier: zones written since the last flush began.
     pub(crate) unflushed_zones: [BTreeSet<Zone>; 2],
     /// Epochs of the last zone table made, and of the last one flushed.
@@ -153,7 +155,8 @@ impl State {
             number: 0,
             last_number: 0,
             written: 0,
-            sum: 0,
+            last: (0, 0),
+            repeated: (0, 0),
             flushed: (0, 0),
             is_released: false,
             live: 0,
@@ -180,11 +183,10 @@ impl State {
             passed: 0,
             next_sequence: 1,
             next_number: 1,
-            unanswered: Default::default(),
+            unsettled: Default::default(),
             refused: Vec::new(),
             last_number: [0; 2],
             durable: [0; 2],
-            echoes: Default::default(),
             unflushed_zones: Default::default(),
             epoch: 0,
             epoch_durable: 0,
@@ -252,8 +254,8 @@ impl State {
                 let facts = self.zone_mut(zone);
                 assert!(facts.live == 0, "an empty zone has nothing that the map names");
                 (facts.number, facts.last_number) = (0, 0);
-                (facts.written, facts.sum) = (0, 0);
-                (facts.flushed, facts.is_released) = ((0, 0), false);
+                (facts.written, facts.is_released) = (0, false);
+                (facts.last, facts.repeated, facts.flushed) = ((0, 0), (0, 0), (0, 0));
                 facts.trimmed = BTreeSet::new();
                 facts.detours = BTreeMap::new();
                 self.forget_refused_in(zone);
@@ -300,21 +302,18 @@ impl State {
         Some(zone)
     }
 
-    /// Sealed zones in which recovery rebuilt a header.
-    pub(crate) fn rebuilt_zones(&self) -> Vec<Zone> {
-        let is_rebuilt = |facts: &ZoneFacts| {
-            facts.usage == ZoneUse::Sealed
-                && facts.detours.values().any(|detour| matches!(detour, Detour::Rebuilt(_)))
-        };
-        let zones = (0..).map(Zone).zip(&self.zones);
-        zones.filter(|(_, facts)| is_rebuilt(facts)).map(|(zone, _)| zone).collect()
-    }
-
-    /// Records a zone found by recovery: number of its first segment, end and header checksum of
-    /// its last one.
-    pub(crate) fn adopt_zone(&mut self, layout: &Layout, zone: Zone, found: (u64, u32, u32)) {
+    /// Records a zone found by recovery: number of its first segment, end of all that is written,
+    /// and `last`: end and header checksum of its last segment with entries.
+    pub(crate) fn adopt_zone(
+        &mut self,
+        layout: &Layout,
+        zone: Zone,
+        (number, written, last): (u64, u32, (u32, u32)),
+    ) {
         let facts = self.zone_mut(zone);
-        (facts.number, facts.written, facts.sum) = found;
+        (facts.number, facts.written) = (number, written);
+        // A start lets a header repeat it before anything else is written to the zone.
+        (facts.last, facts.repeated) = (last, last);
         self.unflushed_zones[usize::from(layout.tier_of(zone).id())].insert(zone);
     }
 
@@ -382,24 +381,26 @@ impl State {
         self.log.lowest_unpublished().unwrap_or(self.next_sequence)
     }
 
-    /// The last segment of the tier that completed together with all before it.
-    pub(crate) fn last_answered(&self, tier: Tier) -> u64 {
+    /// The last segment of the tier that is settled together with all before it.
+    pub(crate) fn last_settled(&self, tier: Tier) -> u64 {
         let tier = usize::from(tier.id());
-        let first = self.unanswered[tier].first_key_value();
-        first.map_or(self.last_number[tier], |(_, previous)| *previous)
+        let first = self.unsettled[tier].first_key_value();
+        first.map_or(self.last_number[tier], |(_, (previous, _))| *previous)
     }
 
-    /// By tier: the last segment that the next header reports as flushed. It is one that a later
-    /// segment has repeated, so that recovery can do without its header.
-    pub(crate) fn marks(&self) -> [u64; 2] {
-        Tier::ALL.map(|tier| {
-            let tier = usize::from(tier.id());
-            let is_last = self.durable[tier] == self.last_number[tier];
-            match &self.echoes[tier] {
-                Some(last) if is_last => last.tier_previous,
-                _ => self.durable[tier],
-            }
-        })
+    /// A completed header repeats this segment.
+    pub(crate) fn note_repeated(&mut self, tier: Tier, number: u64) {
+        if !self.is_refused(number) {
+            self.unsettled[usize::from(tier.id())].remove(&number);
+        }
+    }
+
+    /// Nothing more is written to the zone: what is on the device is all there will be.
+    pub(crate) fn settle_zone(&mut self, layout: &Layout, zone: Zone) {
+        let tier = usize::from(layout.tier_of(zone).id());
+        let mut unsettled = core::mem::take(&mut self.unsettled[tier]);
+        unsettled.retain(|number, (_, of)| *of != zone || self.is_refused(*number));
+        self.unsettled[tier] = unsettled;
     }
 
     /// Why compaction and garbage collection must stop: a failure, a halt, or a shutdown.

@@ -17,13 +17,15 @@ use crate::state::ZoneUse;
 use crate::{BlockError, Tier};
 
 /// A zone being filled, by one writer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct OpenZone {
     pub(crate) zone: Zone,
     /// Position of the next segment, in blocks.
     pub(crate) at: u32,
     /// Checksum of the last header; 0 before the first.
     previous: u32,
+    /// The last segment, which the next header repeats.
+    last: Option<Echo>,
 }
 
 /// A submitted segment.
@@ -34,8 +36,13 @@ pub(crate) struct SubmittedSegment {
     pub(crate) data: PhysAddr,
     number: u64,
     writer: Writer,
-    /// Checksum of the segment's header.
+    /// False for a header that closes a zone.
+    has_entries: bool,
+    /// Checksums of the segment's header, and of the one before it in the zone.
     sum: u32,
+    previous: u32,
+    /// Number of the segment that its header repeats, if that one has entries.
+    repeats: Option<u64>,
     /// Blocks in front of its data.
     front: Blocks,
     /// Length of the segment with its front, and its end position in the zone, in blocks.
@@ -52,12 +59,23 @@ impl SubmittedSegment {
 
 impl OpenZone {
     pub(crate) const fn new(zone: Zone) -> Self {
-        Self { zone, at: 0, previous: 0 }
+        Self { zone, at: 0, previous: 0, last: None }
     }
 
-    /// A zone that an earlier opening left partly filled.
-    pub(crate) const fn resume(zone: Zone, at: u32, previous: u32) -> Self {
-        Self { zone, at, previous }
+    /// A zone that an earlier opening left partly filled. `previous`: checksum of its last header.
+    pub(crate) fn resume(zone: Zone, at: u32, (previous, last): (u32, Echo)) -> Self {
+        Self { zone, at, previous, last: Some(last) }
+    }
+
+    /// True when only its own header holds the last segment together.
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| !last.entries.is_empty())
+    }
+
+    /// Room for a segment of up to `wanted` entries. Requires: at least one block is left.
+    pub(crate) fn segment_room(&self, layout: &Layout, wanted: usize) -> SegmentRoom {
+        let echoed = self.last.as_ref().map_or(0, |last| last.entries.len());
+        SegmentRoom::new(self.room(layout), echoed, wanted)
     }
 
     /// Blocks left.
@@ -80,16 +98,7 @@ impl Inner {
         Some(zone)
     }
 
-    /// Room for a segment of up to `wanted` entries in a zone. Requires: the zone has room for a
-    /// header.
-    pub(crate) fn segment_room(&self, open: &OpenZone, wanted: usize) -> SegmentRoom {
-        let state = self.state.borrow();
-        let echo = &state.echoes[usize::from(self.layout.tier_of(open.zone).id())];
-        let echoed = echo.as_ref().map_or(0, |echo| echo.entries.len());
-        SegmentRoom::new(open.room(&self.layout), echoed, wanted)
-    }
-
-    /// Submits a segment. Requires: its entries and data fit `room`, which is the zone's now;
+    /// Submits a segment, or without entries the header that closes its zone or a run of moves. Requires: its entries and data fit `room`, which is the zone's now;
     /// `data` has a block for each entry that takes one; and `front` has two blocks.
     pub(crate) fn begin_segment(
         &self,
@@ -103,10 +112,19 @@ impl Inner {
         let of_tier = usize::from(tier.id());
         let number = state.next_number;
         state.next_number += 1;
-        let durable = state.marks();
-        let tier_previous = core::mem::replace(&mut state.last_number[of_tier], number);
-        state.unanswered[of_tier].insert(number, tier_previous);
-        let echo = state.echoes[of_tier].take();
+        let tier_previous = state.last_number[of_tier];
+        let has_entries = !entries.is_empty();
+        if has_entries {
+            state.last_number[of_tier] = number;
+            state.unsettled[of_tier].insert(number, (tier_previous, open.zone));
+            state.zone_mut(open.zone).last_number = number;
+        }
+        if open.at == 0 {
+            state.zone_mut(open.zone).number = number;
+        }
+        let echo = open.last.take();
+        let repeats = echo.as_ref().filter(|echo| !echo.entries.is_empty());
+        let repeats = repeats.map(|echo| echo.number);
         let header = Header {
             tier,
             identity: self.identity,
@@ -116,25 +134,20 @@ impl Inner {
             number,
             previous: open.previous,
             session: self.session,
-            durable,
+            durable: state.durable,
             tier_previous,
             epoch: state.epoch_durable,
             next_sequence: state.next_sequence,
             has_echo_block: room.has_echo_block,
             entries,
         };
-        let facts = state.zone_mut(open.zone);
-        facts.last_number = number;
-        if open.at == 0 {
-            facts.number = number;
-        }
+        drop(state);
         let (blocks, front_blocks) = (header.segment_blocks(), header.front_blocks());
         let front_bytes = zonal_base::index(u64::from(front_blocks)) * BLOCK_BYTES;
         let out = &mut front.bytes_mut()[..front_bytes];
         let sum = header.encode(echo.as_ref(), self.checksum(), out);
-        state.echoes[of_tier] = Some(Echo::of(header, sum));
-        drop(state);
-        open.previous = sum;
+        let previous = core::mem::replace(&mut open.previous, sum);
+        open.last = Some(Echo::of(header));
         let at = Blocks(u64::from(open.at));
         let lba = self.layout.lba(open.zone, at);
         let mut pieces = blocks_of(&front.freeze(front_bytes));
@@ -144,8 +157,20 @@ impl Inner {
         // A header may fill the last block of the zone. The address behind it is then not used.
         let data = self.layout.spot(open.zone, at).plus(front_blocks);
         let front = Blocks(u64::from(front_blocks));
-        let (zone, end) = (open.zone, open.at);
-        SubmittedSegment { call, zone, data, number, writer, sum, front, blocks, end }
+        SubmittedSegment {
+            call,
+            zone: open.zone,
+            data,
+            number,
+            writer,
+            has_entries,
+            sum,
+            previous,
+            repeats,
+            front,
+            blocks,
+            end: open.at,
+        }
     }
 
     /// Records the completion of a segment.
@@ -153,11 +178,21 @@ impl Inner {
         let tier = self.layout.tier_of(begun.zone);
         let mut state = self.state.borrow_mut();
         if answer.is_err() {
-            return state.note_refused(tier, begun.zone, (begun.number, begun.writer));
+            state.stats.write_errors += 1;
+            if begun.has_entries {
+                state.note_refused(tier, begun.zone, (begun.number, begun.writer));
+            }
+            return;
         }
-        state.unanswered[usize::from(tier.id())].remove(&begun.number);
         let facts = state.zone_mut(begun.zone);
-        (facts.written, facts.sum) = (begun.end, begun.sum);
+        facts.written = begun.end;
+        if begun.has_entries {
+            facts.last = (begun.end, begun.sum);
+        }
+        if let Some(repeated) = begun.repeats {
+            facts.repeated = (begun.end - begun.blocks, begun.previous);
+            state.note_repeated(tier, repeated);
+        }
         state.unflushed_zones[usize::from(tier.id())].insert(begun.zone);
         state.note_written(tier, u64::from(begun.blocks));
         state.stats.buffer_segments += u64::from(tier == Tier::Buffer);
@@ -175,8 +210,9 @@ impl Inner {
     }
 
     /// Closes a zone after a refused write, once none is in flight. Its earlier blocks stay
-    /// readable.
+    /// readable. No header repeats its last segment.
     pub(crate) async fn abandon(&self, zone: Zone) {
+        self.state.borrow_mut().settle_zone(&self.layout, zone);
         self.finish_zone(zone).await;
         self.seal_zone(zone);
     }

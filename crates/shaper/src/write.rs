@@ -248,7 +248,7 @@ impl Inner {
             }
         };
         let waiting = self.state.borrow().log.waiting_entries();
-        let room = self.segment_room(zone, waiting);
+        let room = zone.segment_room(&self.layout, waiting);
         let mut state = self.state.borrow_mut();
         let first_sequence = state.next_sequence;
         let (parts, mut entries, mut data) = self.gather(&mut state, room);

@@ -28,7 +28,7 @@ use crate::layout::{Layout, Zone};
 use crate::mutation::Mutation;
 use crate::relocate::Mover;
 use crate::shaper::Inner;
-use crate::state::{State, ZoneUse};
+use crate::state::{Detour, State, ZoneUse};
 use crate::{BlockError, Tier};
 
 /// Segments after which a release writes a new zone table: as many as a zone of 2 GiB holds if
@@ -39,11 +39,11 @@ const SEGMENTS_SINCE_TABLE_MAX: u64 = 1 << 18;
 const PARTS_AT_ONCE: usize = 16;
 
 /// Zone state that a starting flush makes durable: number of the first segment, end and header
-/// checksum of the last one.
+/// checksum of the last repeated one.
 pub(crate) struct Unflushed {
     zone: Zone,
     incarnation: u64,
-    written: (u32, u32),
+    repeated: (u32, u32),
 }
 
 impl Mover {
@@ -132,20 +132,24 @@ impl State {
             next_number: self.next_number,
             is_last,
             first: zones[0].0,
-            claims: zones.iter().map(|zone| self.claim(*zone)).collect(),
+            claims: zones.iter().map(|zone| self.claim(*zone, is_last)).collect(),
         };
         zones.chunks(CLAIMS_MAX).map(part).collect()
     }
 
-    fn claim(&self, zone: Zone) -> ZoneClaim {
+    /// What must be found in a zone: what was flushed, and can do without any one header. A graceful
+    /// end has flushed everything.
+    fn claim(&self, zone: Zone, is_last: bool) -> ZoneClaim {
         let facts = self.zone(zone);
         let counts =
             matches!(self.usage(zone), ZoneUse::Open | ZoneUse::Sealed | ZoneUse::Emptying);
         if !counts || facts.is_released {
             return ZoneClaim::default();
         }
-        let (end, sum) = facts.flushed;
-        ZoneClaim { incarnation: facts.number, end, sum }
+        let (end, sum) = if is_last { facts.last } else { facts.flushed };
+        let is_gap = |detour: &Detour| matches!(detour, Detour::Skip(_));
+        let has_gap = facts.detours.values().any(is_gap);
+        ZoneClaim { incarnation: facts.number, end, sum, has_gap }
     }
 
     /// True when the zone was written since the last flushed zone table.
@@ -163,19 +167,18 @@ impl State {
         let zones = core::mem::take(&mut self.unflushed_zones[usize::from(tier.id())]);
         let unflushed = zones.into_iter().map(|zone| {
             let facts = self.zone(zone);
-            let written = (facts.written, facts.sum);
-            Unflushed { zone, incarnation: facts.number, written }
+            Unflushed { zone, incarnation: facts.number, repeated: facts.repeated }
         });
         unflushed.collect()
     }
 
     /// Records a completed flush of these zones.
     pub(crate) fn note_flushed(&mut self, zones: &[Unflushed]) {
-        for Unflushed { zone, incarnation, written } in zones {
+        for Unflushed { zone, incarnation, repeated } in zones {
             let facts = self.zone_mut(*zone);
             // The zone may have been reset during the flush.
             if facts.number == *incarnation {
-                facts.flushed = *written;
+                facts.flushed = *repeated;
             }
         }
     }

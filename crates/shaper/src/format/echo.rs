@@ -1,9 +1,11 @@
-//! Echo: each header repeats the entries of the previous segment of its tier.
+//! Echo: each header repeats the entries of the previous segment of its zone.
 //!
 //! If a header cannot be read, recovery finds in its echo which blocks follow it, and their
-//! checksums. The echo lies in the next segment of the tier, so no single block holds both. It fits
-//! the header of its segment as long as segments are short; otherwise it has a block of its own,
-//! which only the recovery of a damaged zone reads.
+//! checksums. The echo lies in the next segment of the zone, so no single block holds both, and it
+//! stays as long as the segment. It fits the header of its segment as long as segments are short;
+//! otherwise it has a block of its own, which only the recovery of a damaged zone reads.
+//!
+//! A header without entries closes a zone, and a run of moves: it repeats the last segment.
 
 use alloc::vec::Vec;
 
@@ -13,39 +15,35 @@ use super::{
     DATA_BLOCKS, ECHO_BYTES, ENTRIES_MAX, ENTRY_BYTES, Entry, FRAME_BYTES, FRONT_BLOCKS, Header,
 };
 use super::{u16_at, u32_at, u64_at};
-use crate::layout::Zone;
 
-/// What a header says about the previous segment of its tier.
+/// What a header says about the previous segment of its zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Echo {
-    pub(crate) zone: Zone,
-    /// Position of the segment in its zone, in blocks.
-    pub(crate) at: u32,
+    pub(crate) number: u64,
     /// Number of the segment before it in the same tier.
     pub(crate) tier_previous: u64,
-    /// Checksum of the header before it in its zone; 0 if it is the first.
+    /// Position of the segment in its zone, in blocks.
+    pub(crate) at: u32,
+    /// Checksum of the header before it in the zone; 0 if it is the first.
     pub(crate) previous: u32,
-    /// Checksum of its header, which the next header in its zone repeats.
-    pub(crate) sum: u32,
     /// True when its own echo has a block in front of its data.
     pub(crate) has_echo_block: bool,
     pub(crate) entries: Vec<Entry>,
 }
 
 impl Echo {
-    /// What the next segment of the tier repeats about this one. `sum`: checksum of the header.
-    pub(crate) fn of(header: Header, sum: u32) -> Self {
-        let Header { zone, at, tier_previous, previous, has_echo_block, entries, .. } = header;
-        Self { zone, at, tier_previous, previous, sum, has_echo_block, entries }
+    /// What the next segment of the zone repeats about this one.
+    pub(crate) fn of(header: Header) -> Self {
+        let Header { number, tier_previous, at, previous, has_echo_block, entries, .. } = header;
+        Self { number, tier_previous, at, previous, has_echo_block, entries }
     }
 
     /// Encodes the description of the segment, and its entries.
     pub(super) fn encode(&self, description: &mut [u8], room: &mut [u8]) {
-        description[..4].copy_from_slice(&self.zone.0.to_le_bytes());
-        description[4..8].copy_from_slice(&self.at.to_le_bytes());
+        description[..8].copy_from_slice(&self.number.to_le_bytes());
         description[8..16].copy_from_slice(&self.tier_previous.to_le_bytes());
-        description[16..20].copy_from_slice(&self.previous.to_le_bytes());
-        description[20..24].copy_from_slice(&self.sum.to_le_bytes());
+        description[16..20].copy_from_slice(&self.at.to_le_bytes());
+        description[20..24].copy_from_slice(&self.previous.to_le_bytes());
         description[24] = u8::from(self.has_echo_block);
         for (entry, out) in self.entries.iter().zip(room.chunks_exact_mut(ENTRY_BYTES)) {
             entry.encode(out);
@@ -62,24 +60,23 @@ impl Echo {
         let (description, inline) = behind.split_at(ECHO_BYTES);
         let (own, echoed) = (usize::from(u16_at(frame, 64)), usize::from(u16_at(frame, 68)));
         let has_echo_block = frame[70] != 0;
-        let sum = u32_at(description, 20);
+        let number = u64_at(description, 0);
         let room = match has_echo_block {
             true => echo_block.get(..BLOCK_BYTES)?,
             false => inline.get(own * ENTRY_BYTES..)?,
         };
         let is_whole = !has_echo_block || checksum.of(0, room) == u32_at(frame, 112);
-        if !is_whole || sum == 0 || ENTRIES_MAX < echoed {
+        if !is_whole || number == 0 || ENTRIES_MAX < echoed {
             return None;
         }
         let entries = room.get(..echoed * ENTRY_BYTES)?.chunks_exact(ENTRY_BYTES);
         let entries: Vec<Entry> = entries.map(Entry::decode).collect::<Option<_>>()?;
         let with_block = entries.iter().filter(|entry| entry.key.kind().takes_block());
         (with_block.count() <= DATA_BLOCKS).then_some(Self {
-            zone: Zone(u32_at(description, 0)),
-            at: u32_at(description, 4),
+            number,
             tier_previous: u64_at(description, 8),
-            previous: u32_at(description, 16),
-            sum,
+            at: u32_at(description, 16),
+            previous: u32_at(description, 20),
             has_echo_block: description[24] != 0,
             entries,
         })
@@ -88,9 +85,8 @@ impl Echo {
     /// The header of the echoed segment. `by`: the header that repeats it.
     pub(crate) fn header(self, by: &Header) -> Header {
         Header {
-            zone: self.zone,
             at: self.at,
-            number: by.tier_previous,
+            number: self.number,
             previous: self.previous,
             tier_previous: self.tier_previous,
             has_echo_block: self.has_echo_block,
@@ -122,15 +118,17 @@ pub(crate) struct SegmentRoom {
 
 impl SegmentRoom {
     /// Room for a segment of up to `wanted` entries in the last `left` blocks of a zone. `echoed`:
-    /// entries of its echo. Requires: at least one block is left.
+    /// entries of its echo. The last block is kept for the header that closes the zone, so it has no
+    /// room for an entry. Requires: at least one block is left.
     pub(crate) fn new(left: u32, echoed: usize, wanted: usize) -> Self {
-        let inline = ENTRIES_MAX - echoed;
+        let usable = left - 1;
+        let inline = if usable == 0 { 0 } else { ENTRIES_MAX - echoed };
         // An echo of its own needs a data block behind it to be worth its block.
-        let has_echo_block = inline < wanted && 3 <= left;
+        let has_echo_block = inline < wanted && 3 <= usable;
         let front = 1 + u32::from(has_echo_block);
         Self {
             entries: if has_echo_block { ENTRIES_MAX } else { inline },
-            blocks: zonal_base::index(u64::from(left - front)).min(DATA_BLOCKS),
+            blocks: zonal_base::index(u64::from(usable.saturating_sub(front))).min(DATA_BLOCKS),
             has_echo_block,
         }
     }
@@ -152,10 +150,11 @@ mod tests {
         assert_eq!(room(1000, 1, 1), (195, 190, false));
         assert_eq!(room(1000, 100, 96), (96, 190, false));
         assert_eq!(room(1000, 100, 97), (196, 190, true));
-        assert_eq!(room(10, 190, 190), (196, 8, true));
-        assert_eq!(room(3, 196, 190), (196, 1, true));
-        assert_eq!(room(2, 190, 190), (6, 1, false), "a block of data, and no block for the echo");
-        assert_eq!(room(2, 196, 190), (0, 1, false), "a header alone");
-        assert_eq!(room(1, 196, 0), (0, 0, false));
+        assert_eq!(room(10, 190, 190), (196, 7, true));
+        assert_eq!(room(4, 196, 190), (196, 1, true));
+        assert_eq!(room(3, 190, 190), (6, 1, false), "a block of data, and no block for the echo");
+        assert_eq!(room(3, 196, 190), (0, 1, false), "a header alone");
+        assert_eq!(room(2, 1, 190), (195, 0, false), "entries without blocks");
+        assert_eq!(room(1, 0, 190), (0, 0, false), "the header that closes the zone");
     }
 }

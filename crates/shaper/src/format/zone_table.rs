@@ -10,10 +10,13 @@ use zonal_base::{BLOCK_BYTES, low_u32};
 use super::{u16_at, u32_at, u64_at};
 
 /// Version of the parts. Readers refuse any other.
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 const FRONT_BYTES: usize = 64;
 const CLAIM_BYTES: usize = 16;
+
+/// Flag in the end of a claim.
+const GAP: u32 = 1 << 31;
 
 /// Maximum number of zones in one part.
 pub(crate) const CLAIMS_MAX: usize = (BLOCK_BYTES - FRONT_BYTES) / CLAIM_BYTES;
@@ -29,6 +32,9 @@ pub(crate) struct ZoneClaim {
     pub(crate) end: u32,
     /// Checksum of that segment's header. It covers all earlier headers of the zone.
     pub(crate) sum: u32,
+    /// True if headers in a row were lost before the table was made. What they described was not
+    /// flushed, or the devices were salvaged.
+    pub(crate) has_gap: bool,
 }
 
 /// A part of the table.
@@ -59,7 +65,8 @@ impl ZoneTablePart {
         let places = out[FRONT_BYTES..].chunks_exact_mut(CLAIM_BYTES);
         for (claim, out) in self.claims.iter().zip(places) {
             out[..8].copy_from_slice(&claim.incarnation.to_le_bytes());
-            out[8..12].copy_from_slice(&claim.end.to_le_bytes());
+            let gap = if claim.has_gap { GAP } else { 0 };
+            out[8..12].copy_from_slice(&(claim.end | gap).to_le_bytes());
             out[12..].copy_from_slice(&claim.sum.to_le_bytes());
         }
     }
@@ -73,8 +80,9 @@ impl ZoneTablePart {
         let claims = block[FRONT_BYTES..].chunks_exact(CLAIM_BYTES).take(count);
         let claims = claims.map(|claim| ZoneClaim {
             incarnation: u64_at(claim, 0),
-            end: u32_at(claim, 8),
+            end: u32_at(claim, 8) & !GAP,
             sum: u32_at(claim, 12),
+            has_gap: u32_at(claim, 8) & GAP != 0,
         });
         Some(Self {
             epoch: u64_at(block, 8),

@@ -6,7 +6,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index, low_u32};
 use zonal_device::{Answer, DeviceError};
 
 use super::{ExportTable, MetadataBlock, ScanState};
-use crate::format::{Entry, EntryKind, Key, SEED, decode_table};
+use crate::format::{Entry, Key, SEED, decode_table};
 use crate::layout::{PhysAddr, Zone};
 use crate::{OpenError, Tier};
 
@@ -40,12 +40,7 @@ impl ScanState<'_> {
     /// proves itself by its checksum.
     pub(super) fn note_table(&mut self, entry: Entry, spot: PhysAddr, number: u64) {
         let Entry { key, sequence, check } = entry;
-        let of = match key.kind() {
-            EntryKind::TableCopy => key.as_kind(EntryKind::Table),
-            EntryKind::ZonesCopy => key.as_kind(EntryKind::Zones),
-            _ => key,
-        };
-        let copies = self.tables.entry(of).or_default();
+        let copies = self.tables.entry(key.first_copy()).or_default();
         copies.push((key, MetadataBlock { sequence, number, spot, check }));
         copies.sort_unstable_by_key(|(_, block)| Reverse((block.sequence, block.number)));
         copies.truncate(COPIES_MAX);

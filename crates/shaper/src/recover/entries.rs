@@ -13,8 +13,7 @@ use crate::map::Paged;
 use crate::scan::Segment;
 
 impl ScanState<'_> {
-    /// Takes a segment that was found. Segments of one zone come in order, except those that
-    /// `mend` finds.
+    /// Takes a segment that was found. Segments of one zone come in order.
     pub(super) fn hear(&mut self, segment: Segment) {
         let header = &segment.header;
         for (known, said) in self.durable.iter_mut().zip(header.durable) {
@@ -28,7 +27,8 @@ impl ScanState<'_> {
         self.next_sequence = sequences.fold(self.next_sequence.max(header.next_sequence), u64::max);
         let zone = index(u64::from(segment.zone.0));
         let (at, end) = (header.at, segment.end());
-        let begin = Begin { at, end, sum: segment.sum, number: header.number };
+        let (sum, number, has_entries) = (segment.sum, header.number, !header.is_closing());
+        let begin = Begin { at, end, sum, number, has_entries };
         let place = self.segments[zone].partition_point(|other| other.at < at);
         self.segments[zone].insert(place, begin);
         if self.ends[zone] <= at {
@@ -88,7 +88,7 @@ impl ScanState<'_> {
                 self.lost.insert((key.as_kind(EntryKind::Data), spot));
                 self.count(key);
             }
-            EntryKind::Page => {
+            EntryKind::Page | EntryKind::PageCopy => {
                 let known = self.metadata.get(&key);
                 let is_newer =
                     known.is_none_or(|known| (known.sequence, known.number) < (sequence, number));

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-use zonal_base::index;
+use zonal_base::{Buffer, index};
 use zonal_device::DeviceError;
 
 use super::{MetadataBlock, ScanState};
@@ -164,14 +164,12 @@ impl ScanState<'_> {
     /// Applies long trims and trim bitmaps: their holes drop all older entries.
     async fn make_holes(&mut self, inner: &Inner) -> Result<(), OpenError> {
         self.apply_trims(inner);
-        let pages: Vec<(Key, MetadataBlock)> =
-            self.metadata.iter().map(|(key, block)| (*key, *block)).collect();
-        for (key, block) in pages.into_iter().filter(|(key, _)| key.kind() == EntryKind::Page) {
+        for (key, copies) in self.pages() {
             let (export, first) = (usize::from(key.export().0), key.number() * PAGE_SPAN);
             if !has_block(&inner.exports, key) || !self.is_in_turn(inner, export, first) {
                 continue;
             }
-            let page = self.read_metadata_block(block).await?;
+            let (sequence, page) = self.read_page(copies).await?;
             // The errors are not on flash, so a later start could bring back what was trimmed.
             if page.is_none() && !self.is_salvage {
                 return Err(OpenError::Unreadable(Tier::Capacity));
@@ -180,10 +178,10 @@ impl ScanState<'_> {
             let state = inner.state.borrow();
             let lost = &mut self.lost;
             let in_page = (export, first..first + PAGE_SPAN);
-            self.sightings.each(state.map.paged(), in_page, |n, (sequence, spot)| {
+            self.sightings.each(state.map.paged(), in_page, |n, (known, spot)| {
                 let at = index(n - first);
                 match &page {
-                    _ if block.sequence <= *sequence || *spot == PhysAddr::NONE => (),
+                    _ if sequence <= *known || *spot == PhysAddr::NONE => (),
                     Some(page) if page.bytes()[at / 8] >> (at % 8) & 1 == 1 => {
                         *spot = PhysAddr::NONE;
                     }
@@ -200,6 +198,30 @@ impl ScanState<'_> {
             });
         }
         Ok(())
+    }
+
+    /// The copies of each trim bitmap, by the key of the first.
+    fn pages(&self) -> BTreeMap<Key, Vec<MetadataBlock>> {
+        let mut pages: BTreeMap<Key, Vec<MetadataBlock>> = BTreeMap::new();
+        for (key, block) in self.metadata.iter().filter(|(key, _)| key.kind().is_page()) {
+            pages.entry(key.first_copy()).or_default().push(*block);
+        }
+        pages
+    }
+
+    /// Reads the newest version of a bitmap. `None` if no copy of it is whole: an older version
+    /// does not know all holes.
+    async fn read_page(
+        &self,
+        copies: Vec<MetadataBlock>,
+    ) -> Result<(u64, Option<Buffer>), OpenError> {
+        let sequence = copies.iter().map(|copy| copy.sequence).max().unwrap_or_default();
+        for copy in copies.into_iter().filter(|copy| copy.sequence == sequence) {
+            if let Some(page) = self.read_metadata_block(copy).await? {
+                return Ok((sequence, Some(page)));
+            }
+        }
+        Ok((sequence, None))
     }
 
     /// True when the bitmap covers blocks of the current turn.

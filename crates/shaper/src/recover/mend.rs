@@ -3,33 +3,27 @@
 //! 1. Where a scan ended early, the blocks behind it are searched for the zone's next header: to
 //!    the write pointer of a zoned device, and as far as one segment can reach on a conventional
 //!    one, which may hold anything behind the end of the log.
-//! 2. The echo of the lost segment lies in the next segment of its tier, usually behind the header
-//!    just found. The lost segment is taken from its echo as if its header had been read, and the
-//!    scan goes on behind it. Without an echo it goes on at the next header.
-//! 3. The zone table and the chain of each tier name flushed segments that are still missing, such
-//!    as the last one of a full zone. Their echoes lie in other zones.
+//! 2. That header repeats the lost segment. It is taken from there as if its own header had been
+//!    read, and the scan goes on behind it.
+//! 3. If several headers in a row are lost, only the last of their segments is repeated. The others
+//!    leave a gap.
 //!
 //! What cannot be mended is left to `zone_table_check`, which refuses the devices if it was
 //! flushed.
 
-use alloc::vec::Vec;
-
 use zonal_base::{BLOCK_BYTES, Blocks, index, low_u32};
 
+use super::ScanState;
 use super::zone_table_check::Claims;
-use super::{Begin, ScanState};
+use crate::OpenError;
 use crate::format::{Echo, Header, SEGMENT_BLOCKS};
 use crate::layout::Zone;
 use crate::open::Identity;
 use crate::scan::{Segment, Stop, WalkStart, is_at};
 use crate::state::Detour;
-use crate::{OpenError, Tier};
 
 /// Blocks per read of a search for the next header.
 const SEARCH_BLOCKS: u32 = 32;
-
-/// Segments whose fronts are read to find an echo in another zone. It is almost always the first.
-const ECHOES_MAX: usize = 4096;
 
 impl ScanState<'_> {
     /// Finds what lies behind unreadable headers. Requires: all zones were scanned.
@@ -38,6 +32,9 @@ impl ScanState<'_> {
             let claims = self.claims().await?;
             self.claimed = claims.as_ref().map(Claims::of_zones).unwrap_or_default();
             let stops = core::mem::take(&mut self.stops);
+            if stops.is_empty() {
+                return Ok(());
+            }
             for stop in stops {
                 if self.may_hide_more(&stop, claims.as_ref())
                     && let Some(next) = self.next_header(&stop.rest, identity).await?
@@ -46,13 +43,6 @@ impl ScanState<'_> {
                 } else if stop.is_damaged {
                     self.note_lost_header(stop.rest.zone);
                 }
-            }
-            let is_mended = match &claims {
-                Some(claims) => self.mend_missing(claims, identity).await?,
-                None => false,
-            };
-            if self.stops.is_empty() && !is_mended {
-                return Ok(());
             }
         }
     }
@@ -66,7 +56,7 @@ impl ScanState<'_> {
         }
         match claims.expected_end(self, zone) {
             // A graceful end wrote the table last, so nothing lies behind the end that it names.
-            Some(end) if claims.is_last => end != at,
+            Some(end) if claims.is_last => at < end,
             Some(_) => true,
             // Its content is not expected, or is younger than the table.
             None => !claims.is_last && claims.next_number <= self.last_number_in(zone),
@@ -119,48 +109,40 @@ impl ScanState<'_> {
         Ok(None)
     }
 
-    /// Takes the segment lost at `rest`, if its echo is found, and scans on. `next`: the next
-    /// header of the zone.
+    /// Takes the segment in front of `next`, the zone's next header behind the place where the scan
+    /// ended, and scans on.
     async fn go_on(
         &mut self,
         rest: WalkStart,
         next: Header,
         identity: Identity,
     ) -> Result<(), OpenError> {
-        let lost = (rest.zone, rest.at);
-        let is_it = |echo: &Echo| (echo.zone, echo.at) == lost;
-        let found = match self.echo_in_front_of(&next).await?.filter(is_it) {
-            Some(echo) => Some((echo, next.clone())),
-            None => self.search_echo(lost, self.last_number_in(rest.zone)..next.number).await?,
-        };
-        let on = match found {
-            Some((echo, by)) => self.take_lost(echo, &by, rest.limit),
-            None => {
-                self.note_lost_header(rest.zone);
-                self.detours.entry(rest.zone).or_default().insert(rest.at, Detour::Skip(next.at));
-                WalkStart { at: next.at, previous: next.previous, ..rest }
-            }
+        let echo = self.echo_in_front_of(&next).await?;
+        let echo = echo.filter(|echo| rest.at <= echo.at && echo.at < next.at);
+        let lost_to = echo.as_ref().map_or(next.at, |echo| echo.at);
+        if rest.at < lost_to {
+            self.note_lost_header(rest.zone);
+            self.detours.entry(rest.zone).or_default().insert(rest.at, Detour::Skip(lost_to));
+        }
+        let on = match echo {
+            Some(echo) => self.take_lost(echo, &next, rest),
+            None => WalkStart { at: next.at, previous: next.previous, ..rest },
         };
         self.scan_on(on, identity).await
     }
 
-    /// Takes a lost segment from its echo. Returns where its zone goes on.
-    fn take_lost(&mut self, echo: Echo, by: &Header, limit: u32) -> WalkStart {
-        let sum = echo.sum;
+    /// Takes a lost segment from the header that repeats it. Returns where its zone goes on.
+    fn take_lost(&mut self, echo: Echo, by: &Header, rest: WalkStart) -> WalkStart {
         let header = echo.header(by);
-        let segment = Segment { zone: header.zone, header, limit, sum, is_rebuilt: true };
-        let on = WalkStart {
-            zone: segment.zone,
-            at: segment.end(),
-            previous: sum,
-            limit: segment.limit,
-        };
+        let (zone, limit, sum) = (rest.zone, rest.limit, by.previous);
+        let segment = Segment { zone, header, limit, sum, is_rebuilt: true };
         self.scanner.recovery.borrow_mut().headers_rebuilt += 1;
-        self.unsound.insert(segment.zone);
+        self.unsound.insert(zone);
         // A mark in its place is damage: of an exchanged zone.
-        self.marked.remove(&segment.zone);
+        self.marked.remove(&zone);
         let rebuilt = Detour::Rebuilt(segment.header.clone());
-        self.detours.entry(segment.zone).or_default().insert(segment.header.at, rebuilt);
+        self.detours.entry(zone).or_default().insert(segment.header.at, rebuilt);
+        let on = WalkStart { at: segment.end(), previous: sum, ..rest };
         self.hear(segment);
         on
     }
@@ -192,88 +174,11 @@ impl ScanState<'_> {
         Ok(front.and_then(|front| Echo::decode(&front.bytes()[..bytes], checksum)))
     }
 
-    /// Searches the other segments of the tier, oldest first, for the echo of the segment lost at
-    /// this place. `numbers`: of the lost segment.
-    async fn search_echo(
-        &self,
-        lost: (Zone, u32),
-        numbers: core::ops::Range<u64>,
-    ) -> Result<Option<(Echo, Header)>, OpenError> {
-        let layout = self.scanner.layout;
-        let zones = layout.zones(layout.tier_of(lost.0));
-        let of_zone = |zone: Zone| {
-            let begins = self.segments[index(u64::from(zone.0))].iter();
-            begins.map(move |begin| (begin.number, zone, begin.at))
-        };
-        let mut others: Vec<(u64, Zone, u32)> = zones.flat_map(of_zone).collect();
-        others.retain(|(number, ..)| numbers.start < *number && *number <= numbers.end);
-        others.sort_unstable();
-        for (_, zone, at) in others.into_iter().take(ECHOES_MAX) {
-            let Some(header) = self.read_header(zone, at).await? else { continue };
-            let echo = self.echo_in_front_of(&header).await?;
-            if let Some(echo) = echo.filter(|echo| (echo.zone, echo.at) == lost) {
-                return Ok(Some((echo, header)));
-            }
-        }
-        Ok(None)
-    }
-
-    async fn read_header(&self, zone: Zone, at: u32) -> Result<Option<Header>, OpenError> {
+    /// What the next header of a zone must repeat: its last segment. `None` if its header cannot be
+    /// read.
+    pub(super) async fn echo_of(&self, zone: Zone, at: u32) -> Result<Option<Echo>, OpenError> {
         let block = self.scanner.read_alone(zone, at).await?;
-        Ok(block.and_then(|block| self.scanner.decode(&block, 0).ok()).map(|(header, _)| header))
-    }
-
-    /// Takes flushed segments that the zone table or the chain of a tier names, and no scan found.
-    /// True if there was one.
-    async fn mend_missing(
-        &mut self,
-        claims: &Claims,
-        identity: Identity,
-    ) -> Result<bool, OpenError> {
-        let mut is_mended = false;
-        for (zone, at, incarnation) in claims.short_zones(self) {
-            let numbers = self.last_number_in(zone).max(incarnation - 1)..u64::MAX;
-            let found = self.search_echo((zone, at), numbers).await?;
-            is_mended |= self.take_found(found, identity).await?;
-        }
-        for tier in Tier::ALL {
-            let missing = self.missing_link(tier, claims.next_number);
-            let Some((number, Some(by))) = missing else { continue };
-            let found = match self.place_of(tier, by) {
-                Some((zone, at)) => self.read_header(zone, at).await?,
-                None => None,
-            };
-            let Some(by) = found.filter(|by| by.tier_previous == number) else { continue };
-            let echo = self.echo_in_front_of(&by).await?;
-            is_mended |= self.take_found(echo.map(|echo| (echo, by)), identity).await?;
-        }
-        Ok(is_mended)
-    }
-
-    async fn take_found(
-        &mut self,
-        found: Option<(Echo, Header)>,
-        identity: Identity,
-    ) -> Result<bool, OpenError> {
-        let Some((echo, by)) = found else { return Ok(false) };
-        let known = &self.segments[index(u64::from(echo.zone.0))];
-        if known.iter().any(|begin| begin.at == echo.at) {
-            return Ok(false);
-        }
-        let limit = self.limits[index(u64::from(echo.zone.0))];
-        if limit <= echo.at {
-            return Ok(false);
-        }
-        let on = self.take_lost(echo, &by, limit);
-        self.scan_on(on, identity).await?;
-        Ok(true)
-    }
-
-    fn place_of(&self, tier: Tier, number: u64) -> Option<(Zone, u32)> {
-        let is_it = |begin: &&Begin| begin.number == number;
-        self.scanner.layout.zones(tier).find_map(|zone| {
-            let of_zone = self.segments[index(u64::from(zone.0))].iter().find(is_it);
-            of_zone.map(|begin| (zone, begin.at))
-        })
+        let header = block.and_then(|block| self.scanner.decode(&block, 0).ok());
+        Ok(header.map(|(header, _)| Echo::of(header)))
     }
 }

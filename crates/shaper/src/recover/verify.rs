@@ -69,7 +69,9 @@ impl ScanState<'_> {
                     self.note_unreadable(segment, entry, at);
                 }
                 // Where it is applied, its checksum is verified again.
-                (BlockCheck::Torn | BlockCheck::Unreadable, EntryKind::Page) if is_flushed => {
+                (BlockCheck::Torn | BlockCheck::Unreadable, kind)
+                    if is_flushed && kind.is_page() =>
+                {
                     self.note_verified(segment, entry, at);
                 }
                 // The block may have been acknowledged, so it becomes an error and not an older

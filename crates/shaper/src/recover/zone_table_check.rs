@@ -48,28 +48,17 @@ impl Claims {
         let counts = claim.end != 0 && !found.is_released(self, zone, claim);
         counts.then_some(claim.end)
     }
-
-    /// Zones in which less was found than the table says: where each goes on, and its incarnation.
-    pub(super) fn short_zones(&self, found: &ScanState<'_>) -> Vec<(Zone, u32, u64)> {
-        let zones = (0..).map(Zone).zip(&self.claims);
-        let short = zones.filter_map(|(zone, claim)| {
-            let at = index(u64::from(zone.0));
-            let is_it =
-                found.segments[at].first().is_none_or(|begin| begin.number == claim.incarnation);
-            let end = self.expected_end(found, zone)?;
-            let is_short = is_it && found.ends[at] < end;
-            is_short.then_some((zone, found.ends[at], claim.incarnation))
-        });
-        short.collect()
-    }
 }
 
 impl ScanState<'_> {
     /// Takes what a header says beyond its own zone: epochs, releases and the segment chain.
     pub(super) fn note_link(&mut self, header: &Header) {
         let tier = usize::from(header.tier.id());
-        self.last_number[tier] = self.last_number[tier].max(header.number);
         self.epoch_named = self.epoch_named.max(header.epoch);
+        if header.is_closing() {
+            return;
+        }
+        self.last_number[tier] = self.last_number[tier].max(header.number);
         for entry in header.entries.iter().filter(|entry| entry.key.kind() == EntryKind::Released) {
             let Ok(zone) = u32::try_from(entry.key.number()) else { continue };
             let by = self.releases.entry((Zone(zone), entry.sequence)).or_default();
@@ -131,7 +120,8 @@ impl ScanState<'_> {
     /// Checks that everything in the table, and everything flushed after it, was found.
     pub(super) fn hold_against(&self, table: &Claims) -> Result<(), OpenError> {
         for (zone, claim) in (0..).map(Zone).zip(&table.claims) {
-            let is_whole = self.fulfils(zone, claim) && !self.has_gap(zone, claim.end);
+            let has_gap = !claim.has_gap && self.has_gap(zone, claim.end);
+            let is_whole = self.fulfils(zone, claim) && !has_gap;
             if !self.is_released(table, zone, claim) && !is_whole {
                 let layout = self.scanner.layout;
                 let damage = Damage::Zone(layout.zone_id(zone));
@@ -171,20 +161,19 @@ impl ScanState<'_> {
     /// A missing segment of the chain is damage.
     fn hold_against_chain(&self, tier: Tier, next_number: u64) -> Result<(), OpenError> {
         match self.missing_link(tier, next_number) {
-            Some((number, _)) => Err(OpenError::Damaged(tier, Damage::Segment(number))),
+            Some(number) => Err(OpenError::Damaged(tier, Damage::Segment(number))),
             None => Ok(()),
         }
     }
 
     /// Follows the chain of a tier's segments from the last flushed one back to the table. Returns
-    /// the first missing segment, and the next one of the tier, which repeats it.
-    pub(super) fn missing_link(&self, tier: Tier, next_number: u64) -> Option<(u64, Option<u64>)> {
+    /// the first missing segment.
+    fn missing_link(&self, tier: Tier, next_number: u64) -> Option<u64> {
         let links = &self.links[usize::from(tier.id())];
         let mut number = self.durable[usize::from(tier.id())];
-        let mut by = links.range(number + 1..).next().map(|(next, _)| *next);
         while next_number <= number {
-            let Some(previous) = links.get(&number) else { return Some((number, by)) };
-            (by, number) = (Some(number), *previous);
+            let Some(previous) = links.get(&number) else { return Some(number) };
+            number = *previous;
         }
         None
     }
@@ -210,7 +199,7 @@ impl ScanState<'_> {
     pub(super) fn forget_pages_in(&mut self, released: &BTreeSet<Zone>) {
         let layout = self.scanner.layout;
         self.metadata.retain(|key, block| {
-            key.kind() != EntryKind::Page || !released.contains(&layout.locate(block.spot).0)
+            !key.kind().is_page() || !released.contains(&layout.locate(block.spot).0)
         });
     }
 }

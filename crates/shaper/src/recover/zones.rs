@@ -10,42 +10,62 @@ use crate::tier::OpenZone;
 use crate::{OpenError, Tier};
 
 impl ScanState<'_> {
-    /// Partly filled capacity zone that can be continued, or `None`.
-    pub(super) fn half_full(&self, zone: Zone, report: &ZoneReport) -> Option<OpenZone> {
+    /// Partly filled zone that can be written further, or `None`.
+    pub(super) async fn open_zone(
+        &self,
+        zone: Zone,
+        report: &ZoneReport,
+    ) -> Result<Option<OpenZone>, OpenError> {
         let layout = self.scanner.layout;
         let at = index(u64::from(zone.0));
-        let tier = layout.tier_of(zone);
-        let is_in_order = match layout.place(tier).geometry.kind {
+        let is_in_order = match self.scanner.is_zoned(zone) {
             // The write pointer must be where the last segment ended.
-            DeviceKind::Zoned => {
-                report.state.is_active() && report.written.0 == u64::from(self.ends[at])
-            }
-            DeviceKind::Conventional => true,
+            true => report.state.is_active() && report.written.0 == u64::from(self.ends[at]),
+            false => true,
         };
-        let open = OpenZone::resume(zone, self.ends[at], self.sums[at]);
-        let has_room = u64::from(self.ends[at]) + 1 < layout.zone_capacity(zone).0;
-        let is_begun = !self.segments[at].is_empty();
+        let has_room = u64::from(self.ends[at]) < layout.zone_capacity(zone).0;
         let is_sound = !self.unsound.contains(&zone);
-        (tier == Tier::Capacity && is_in_order && has_room && is_begun && is_sound).then_some(open)
+        let Some(last) = self.segments[at].last() else { return Ok(None) };
+        if !is_in_order || !has_room || !is_sound {
+            return Ok(None);
+        }
+        let echo = self.echo_of(zone, last.at).await?;
+        Ok(echo.map(|echo| OpenZone::resume(zone, self.ends[at], (self.sums[at], echo))))
     }
 
+    /// True for a capacity zone with room for more than the header that closes it.
+    pub(super) fn is_half_full(&self, open: &OpenZone) -> bool {
+        let layout = self.scanner.layout;
+        layout.tier_of(open.zone) == Tier::Capacity && 2 < open.room(layout)
+    }
+
+    /// End of what was found in a zone, and end and header checksum of its last segment with
+    /// entries.
+    fn written(&self, zone: Zone) -> (u32, (u32, u32)) {
+        let at = index(u64::from(zone.0));
+        let last = self.segments[at].iter().rfind(|begin| begin.has_entries);
+        (self.ends[at], last.map_or((0, 0), |last| (last.end, last.sum)))
+    }
+
+    /// Lets a zone be written further.
     pub(super) async fn resume(
         &mut self,
         state: &mut State,
-        open: OpenZone,
+        open: &OpenZone,
     ) -> Result<(), OpenError> {
         let layout = self.scanner.layout;
+        let tier = layout.tier_of(open.zone);
         let at = index(u64::from(open.zone.0));
         state.set_usage(layout, open.zone, ZoneUse::Open);
-        let found = (self.segments[at][0].number, open.at, self.sums[at]);
-        state.adopt_zone(layout, open.zone, found);
-        state.zone_mut(open.zone).detours = self.detours.remove(&open.zone).unwrap_or_default();
-        if layout.capacity.geometry.kind == DeviceKind::Zoned {
+        let (written, last) = self.written(open.zone);
+        state.adopt_zone(layout, open.zone, (self.segments[at][0].number, written, last));
+        state.zone_mut(open.zone).trimmed = core::mem::take(&mut self.trimmed[at]);
+        if self.scanner.is_zoned(open.zone) {
             return Ok(());
         }
         let (zone, written) = (layout.zone_id(open.zone), Blocks(u64::from(open.at)));
-        let restored = self.scanner.call(Tier::Capacity, Command::Restore { zone, written }).await;
-        restored.map(drop).map_err(|error| OpenError::Device(Tier::Capacity, error))
+        let restored = self.scanner.call(tier, Command::Restore { zone, written }).await;
+        restored.map(drop).map_err(|error| OpenError::Device(tier, error))
     }
 
     /// Sets the use of a zone, and finishes it on its device if it is not empty.
@@ -80,8 +100,9 @@ impl ScanState<'_> {
         }
         let number = self.segments[at].first().map_or(0, |begin| begin.number);
         state.set_usage(layout, zone, ZoneUse::Sealed);
-        let written = low_u32(index(geometry.zone_capacity.0)).min(self.ends[at]);
-        state.adopt_zone(layout, zone, (number, written, self.sums[at]));
+        let (written, last) = self.written(zone);
+        let written = low_u32(index(geometry.zone_capacity.0)).min(written);
+        state.adopt_zone(layout, zone, (number, written, last));
         state.zone_mut(zone).trimmed = core::mem::take(&mut self.trimmed[at]);
         state.zone_mut(zone).detours = self.detours.remove(&zone).unwrap_or_default();
         match (is_zoned, report.state.is_active()) {

@@ -15,7 +15,7 @@ use crate::{BlockError, Extent, Tier};
 const PAGES_AT_ONCE: usize = 16;
 
 impl Mover {
-    /// Writes the current trim bitmaps of these keys. A bitmap without holes is removed from the
+    /// Writes the current trim bitmaps of these keys, each twice. A bitmap without holes is removed from the
     /// map.
     pub(crate) async fn write_pages(&mut self, keys: &[Key]) -> Result<(), BlockError> {
         for keys in keys.chunks(PAGES_AT_ONCE) {
@@ -30,7 +30,9 @@ impl Mover {
                 }
                 let tenant = self.inner.tenant_of(key.export());
                 let mut state = self.inner.state.borrow_mut();
-                state.publish(&self.inner.layout, tenant, (*key, None), PhysAddr::NONE);
+                for key in [*key, key.copy()] {
+                    state.publish(&self.inner.layout, tenant, (key, None), PhysAddr::NONE);
+                }
             }
             if pages.is_empty() {
                 continue;
@@ -38,12 +40,25 @@ impl Mover {
             // A write into a hole of the older bitmap must be durable before the new bitmap
             // replaces it. Otherwise a power cut could bring back the data from before the hole.
             self.inner.flush_tier(Tier::Buffer).await?;
-            for (key, sequence, page) in pages {
-                let from = self.inner.state.borrow().map.metadata(key);
-                self.push_new(key, sequence, from, &page).await?;
+            // The second copies lie behind all first ones: neighbours are often damaged together.
+            for (key, sequence, page) in &pages {
+                self.push_metadata(*key, *sequence, page).await?;
+            }
+            for (key, sequence, page) in &pages {
+                self.push_metadata(key.copy(), *sequence, page).await?;
             }
         }
         Ok(())
+    }
+
+    async fn push_metadata(
+        &mut self,
+        key: Key,
+        sequence: u64,
+        block: &Buffer,
+    ) -> Result<(), BlockError> {
+        let from = self.inner.state.borrow().map.metadata(key);
+        self.push_new(key, sequence, from, block).await
     }
 
     /// Rewrites the current content of a key with a new sequence, so that no older entry for it
@@ -52,8 +67,8 @@ impl Mover {
         let from = match key.kind() {
             // A start writes a new zone table before anything else.
             EntryKind::Zones | EntryKind::ZonesCopy | EntryKind::Released => return Ok(()),
-            EntryKind::Table | EntryKind::TableCopy | EntryKind::Page => {
-                self.inner.state.borrow().map.metadata(key)
+            EntryKind::Table | EntryKind::TableCopy | EntryKind::Page | EntryKind::PageCopy => {
+                PhysAddr::NONE
             }
             // No client writes yet, so the address cannot change meanwhile.
             EntryKind::Data | EntryKind::Trim | EntryKind::Lost => self.inner.place(key).await?,
@@ -69,9 +84,11 @@ impl Mover {
             EntryKind::Data if from == PhysAddr::NONE => {
                 self.write_pages(&[Key::page_of(key.export(), key.number())]).await
             }
-            EntryKind::Page => {
+            EntryKind::Page | EntryKind::PageCopy => {
+                let key = key.first_copy();
                 self.inner.page_of_trims(key, block.bytes_mut()).await?;
-                self.push_new(key, sequence, from, &block).await
+                self.push_metadata(key, sequence, &block).await?;
+                self.push_metadata(key.copy(), sequence, &block).await
             }
             EntryKind::Data
             | EntryKind::Trim
@@ -93,7 +110,7 @@ impl Mover {
         from: PhysAddr,
     ) -> Result<(), BlockError> {
         match key.kind() {
-            EntryKind::Page => self.write_pages(&[key]).await,
+            EntryKind::Page | EntryKind::PageCopy => self.write_pages(&[key.first_copy()]).await,
             EntryKind::Table | EntryKind::TableCopy => self.write_table().await,
             EntryKind::Zones | EntryKind::ZonesCopy => {
                 // The next zone table replaces all parts, and no zone is reset without it.
@@ -175,8 +192,7 @@ impl Mover {
     ) -> Result<(), BlockError> {
         let mut copies = Vec::new();
         for (key, block) in tables {
-            let from = self.inner.state.borrow().map.metadata(key);
-            self.push_new(key, sequence, from, &block).await?;
+            self.push_metadata(key, sequence, &block).await?;
             let check = block.checksum(self.inner.checksum(), &SEED, 0..BLOCK_BYTES);
             let (entry, block) =
                 (Entry { key: key.copy(), sequence, check }, block.freeze(BLOCK_BYTES));

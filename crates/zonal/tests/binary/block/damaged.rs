@@ -24,12 +24,17 @@ struct Volume {
 
 impl Volume {
     fn new() -> Self {
+        Self::written(160, Block::stop)
+    }
+
+    /// `rounds`: writes and trims. `end`: how the process ends.
+    fn written(rounds: u64, end: fn(Block)) -> Self {
         let place = TestFolder::new();
         let words = [&DEVICES[..], &["--export", "wallaby-17=24MiB"]].concat();
         let block = Block::start(&place, &words);
         let mut client = block.client("wallaby-17");
         let (mut content, mut rng) = (vec![0; SIZE], Rng::new(3));
-        for round in 0..160 {
+        for round in 0..rounds {
             let length = BLOCK << rng.below(7);
             let at = usize::try_from(rng.below(((SIZE - length) / BLOCK) as u64)).unwrap() * BLOCK;
             let part = at..at + length;
@@ -44,8 +49,9 @@ impl Volume {
             client.carry_out(Command::Write, at as u64, &data).unwrap();
             content[part].copy_from_slice(&data);
         }
+        client.carry_out(Command::Flush, 0, &[]).unwrap();
         drop(client);
-        block.stop();
+        end(block);
         let files = ["capacity", "buffer"]
             .map(|name| (name, fs::read(place.folder.path().join(name)).unwrap()))
             .to_vec();
@@ -85,6 +91,55 @@ impl Volume {
 fn headers(bytes: &[u8]) -> Vec<usize> {
     let starts = (0..bytes.len()).step_by(BLOCK);
     starts.filter(|at| bytes[*at..].starts_with(b"ZSHP")).collect()
+}
+
+/// Blocks with an entry of one of these kinds in a header of the device.
+fn blocks_of_kind(bytes: &[u8], kinds: [u8; 2]) -> Vec<usize> {
+    let u16_at = |at: usize| u16::from_le_bytes(bytes[at..at + 2].try_into().unwrap());
+    let mut found = Vec::new();
+    for at in headers(bytes) {
+        let mut next = at + BLOCK * (1 + usize::from(bytes[at + 70]));
+        for n in 0..usize::from(u16_at(at + 64)) {
+            let kind = bytes[at + 160 + 20 * n + 7];
+            if kinds.contains(&kind) {
+                found.push(next);
+            }
+            // Trims and releases have no block.
+            next += if [1, 6].contains(&kind) { 0 } else { BLOCK };
+        }
+    }
+    found
+}
+
+/// Regression: the header that repeats another one lay in another zone, and was reset with it.
+#[test]
+fn one_damaged_header_or_list_of_trims_loses_nothing_after_many_resets_of_zones() {
+    const PAGE: [u8; 2] = [2, 9];
+    for (how, end) in [("a stop", Block::stop as fn(Block)), ("a kill", Block::kill)] {
+        let volume = Volume::written(1600, end);
+        let mut rng = Rng::new(17);
+        for (name, bytes) in &volume.files {
+            let number =
+                |at: usize| u64::from_le_bytes(bytes[at + 32..at + 40].try_into().unwrap());
+            let mut headers = headers(bytes);
+            headers.sort_unstable_by_key(|at| number(*at));
+            if how == "a kill" {
+                // No other header repeats the last one yet.
+                headers.pop();
+            }
+            for _ in 0..16 {
+                let at = headers[usize::try_from(rng.below(headers.len() as u64)).unwrap()];
+                let what = format!("no header at {at} of {name} after {how}");
+                volume.holds_with(&what, name, |bytes| bytes[at..at + BLOCK].fill(0));
+            }
+            let pages = blocks_of_kind(bytes, PAGE);
+            assert!(*name == "buffer" || !pages.is_empty(), "lists of trims after {how}");
+            for at in pages.iter().rev().take(8) {
+                let what = format!("no list of trims at {at} of {name} after {how}");
+                volume.holds_with(&what, name, |bytes| bytes[*at..*at + BLOCK].fill(0));
+            }
+        }
+    }
 }
 
 #[test]
