@@ -53,7 +53,9 @@ impl Inner {
     /// Empties a zone, and resets it.
     pub(crate) async fn compact(&self, mover: &mut Mover, zone: Zone) -> Result<(), BlockError> {
         mover.renew_table_in(zone).await?;
-        mover.move_all(zone).await?;
+        if !mover.move_all(zone).await? {
+            return Ok(());
+        }
         let pages: Vec<_> = self.state.borrow().zone(zone).trimmed.iter().copied().collect();
         if !self.has(Mutation::TrimResurrected) {
             mover.write_pages(&pages).await?;

@@ -72,8 +72,9 @@ impl Inner {
     }
 
     async fn collect(&self, mover: &mut Mover, zone: Zone) -> Result<(), BlockError> {
-        mover.move_all(zone).await?;
-        mover.reset(zone).await?;
+        if mover.move_all(zone).await? {
+            mover.reset(zone).await?;
+        }
         self.state.borrow_mut().passed = 0;
         mover.record_retired_zones().await
     }
@@ -91,7 +92,7 @@ impl State {
     /// while compaction waits for a zone, one block is enough.
     pub(crate) fn collection_victim(&self, inner: &Inner) -> Option<Zone> {
         let sealed = inner.layout.zones(Tier::Capacity);
-        let sealed = sealed.filter(|zone| self.usage(*zone) == ZoneUse::Sealed);
+        let sealed = sealed.filter(|zone| self.may_empty(*zone));
         let is_table_due = self.is_waited_for && self.pays_for_table(inner);
         let rated = sealed.filter_map(|zone| {
             let (ZoneFacts { number, .. }, capacity) =

@@ -27,6 +27,7 @@ use crate::pages::MapLog;
 use crate::recover::{Recovered, is_formatted, recover};
 use crate::refused::Writer;
 use crate::relocate::{Cause, Mover};
+use crate::retry::WAITED_FOR;
 use crate::scan::{First, Scanner};
 use crate::settings::tenants_of;
 use crate::shaper::Inner;
@@ -302,6 +303,7 @@ impl Inner {
             tenants: tenants(&exports),
             exports,
             recovery: Cell::default(),
+            waits_left: Cell::new(WAITED_FOR),
             own,
             state: RefCell::new(state),
             flushers: Default::default(),

@@ -20,10 +20,10 @@ use crate::format::{Key, SEGMENT_BLOCKS};
 use crate::layout::{PhysAddr, Zone};
 use crate::map::{MAP_PAGE_BLOCKS, Merge, Page, PageId, Paged, page_check};
 use crate::mutation::Mutation;
+use crate::retry::WRITE_TRIES;
 use crate::shaper::Inner;
 use crate::state::State;
 use crate::tier::{OpenZone, gone};
-use crate::write::WRITE_TRIES;
 use crate::{BlockError, ExportId, Extent};
 
 /// Maximum number of pages in one write. With the header block of a new zone, the write is no
@@ -481,6 +481,7 @@ impl Inner {
                     let zone = open.zone;
                     log.open = None;
                     self.finish_zone(zone).await;
+                    self.wait_after_refusal(refused).await;
                 }
             }
         }

@@ -12,7 +12,8 @@ pub struct Ports {
     /// Port to the device of the capacity tier: a clone of `buffer` when both tiers are on one
     /// device.
     pub capacity: Port<Command, Completion>,
-    /// Clock of the host. It only seeds the session number in the headers.
+    /// Clock of the host: waits before a failed read or write is tried again, and the session number
+    /// in the headers.
     pub clock: Clock,
     /// Spawner for the block device's tasks. Requires: room for eight.
     pub spawner: Spawner,

@@ -14,7 +14,7 @@
 mod metadata;
 mod zone_read;
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,9 +27,9 @@ use crate::hot_retention::Sender;
 use crate::layout::PhysAddr;
 use crate::mutation::Mutation;
 use crate::refused::Writer;
+use crate::retry::WRITE_TRIES;
 use crate::shaper::Inner;
 use crate::tier::{OpenZone, SubmittedSegment, blocks_of};
-use crate::write::WRITE_TRIES;
 use crate::{BlockError, Tier};
 
 /// Segments of one mover in flight: the device has the next one while the mover gathers another.
@@ -64,6 +64,8 @@ pub(crate) struct Mover {
     /// Segments that the device refused, to be written again.
     refused: VecDeque<InFlightSegment>,
     refused_in_a_row: u32,
+    /// Blocks of the zone being emptied that cannot be read, and stay where they are.
+    unreadable: BTreeSet<PhysAddr>,
 }
 
 #[derive(Default)]
@@ -105,6 +107,7 @@ impl Mover {
             flying,
             refused,
             refused_in_a_row: 0,
+            unreadable: BTreeSet::new(),
         }
     }
 
@@ -166,6 +169,9 @@ impl Mover {
         moved: MovingBlock,
         found: Option<(&Buffer, usize)>,
     ) -> Result<(), BlockError> {
+        if found.is_none() && self.keeps(&moved) {
+            return Ok(());
+        }
         let Entry { key, sequence, check } = moved.entry;
         let fits = |(buffer, at): &(&Buffer, usize)| {
             let part = *at..at + BLOCK_BYTES;
@@ -404,6 +410,7 @@ impl Mover {
         if WRITE_TRIES < self.refused_in_a_row {
             return Err(BlockError::CapacityGone);
         }
+        self.inner.wait_after_refusal(self.refused_in_a_row).await;
         let zone = first.begun.zone;
         self.refused.push_back(first);
         // Later segments of that zone are usually refused, too.

@@ -13,7 +13,7 @@ use crate::layout::Layout;
 use crate::mutation::Mutation;
 use crate::open::Identity;
 use crate::settings::MapPlace;
-use crate::state::State;
+use crate::state::{State, ZoneUse};
 use crate::{
     BlockError, Export, ExportId, Extent, Ports, Recovery, Settings, ShaperStats, TenantStats, Tier,
 };
@@ -38,6 +38,8 @@ pub(crate) struct Inner {
     /// Tenant number of each export.
     pub(crate) tenants: Vec<u16>,
     pub(crate) recovery: Cell<Recovery>,
+    /// Failed reads of single blocks that are still waited for.
+    pub(crate) waits_left: Cell<u32>,
     /// Buffers for internal writes and moves, separate from client reads, so that they never wait
     /// for them.
     pub(crate) own: Buffers,
@@ -68,12 +70,22 @@ pub struct ShaperLoad {
     /// [`Settings::QUEUE_BLOCKS`](crate::Settings::QUEUE_BLOCKS), except for a single larger
     /// request.
     pub queued_blocks: u64,
-    /// Zones of the buffer tier: empty, open, sealed, being emptied, retired.
-    pub buffer_zones: [u32; 5],
+    /// Zones of the buffer tier: empty, open, sealed, being emptied, retired, kept because of
+    /// unreadable blocks.
+    pub buffer_zones: [u32; 6],
     /// Zones of the capacity tier, in the same order.
-    pub capacity_zones: [u32; 5],
+    pub capacity_zones: [u32; 6],
     /// Pinned reads in flight plus internal buffers in use: 0 when idle.
     pub held: u64,
+}
+
+/// What reads that failed during moves led to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadFailures {
+    /// Gauge: zones kept because of blocks that could not be read.
+    pub zones_kept: u32,
+    /// Blocks given up. They return errors until they are written.
+    pub blocks_lost: u64,
 }
 
 impl Shaper {
@@ -146,6 +158,24 @@ impl Shaper {
     #[must_use]
     pub fn halted(&self) -> Option<BlockError> {
         self.inner.state.borrow().halted
+    }
+
+    /// Waits until blocks could not be read when they were moved, or were given up, beyond these.
+    pub async fn read_failures_beyond(&self, known: ReadFailures) -> ReadFailures {
+        loop {
+            let now = {
+                let state = self.inner.state.borrow();
+                let of_tier = |tier| state.count(tier, ZoneUse::Unreadable);
+                ReadFailures {
+                    zones_kept: Tier::ALL.into_iter().map(of_tier).sum(),
+                    blocks_lost: state.stats.blocks_lost,
+                }
+            };
+            if now != known {
+                return now;
+            }
+            self.inner.work.wait().await;
+        }
     }
 
     /// Memory of the map, in bytes.

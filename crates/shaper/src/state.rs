@@ -30,9 +30,12 @@ pub(crate) enum ZoneUse {
     Emptying,
     /// Worn out or broken: never used again.
     Retired,
+    /// Holds blocks that could not be read when the zone was emptied, and nothing else that is
+    /// needed. It waits for them to be overwritten, or for a start that can read them.
+    Unreadable,
 }
 
-const USES: usize = 5;
+const USES: usize = 6;
 
 impl ZoneUse {
     const fn id(self) -> usize {
@@ -42,9 +45,13 @@ impl ZoneUse {
             Self::Sealed => 2,
             Self::Emptying => 3,
             Self::Retired => 4,
+            Self::Unreadable => 5,
         }
     }
 }
+
+/// At most one zone of a tier in this many is kept because of unreadable blocks.
+const KEPT_SHARE: u32 = 16;
 
 /// State of one zone.
 #[derive(Clone, Debug)]
@@ -420,10 +427,27 @@ impl State {
                 + self.count(Tier::Buffer, ZoneUse::Emptying)
     }
 
-    /// The oldest sealed zone of the buffer.
+    /// True for a zone that can be emptied.
+    pub(crate) fn may_empty(&self, zone: Zone) -> bool {
+        match self.usage(zone) {
+            ZoneUse::Sealed => true,
+            // What could not be read was overwritten.
+            ZoneUse::Unreadable => self.zone(zone).live == 0,
+            _ => false,
+        }
+    }
+
+    /// True if the tier can do without this zone. Blocks that cannot be read then stay where they
+    /// are, instead of being given up.
+    pub(crate) fn may_keep(&self, layout: &Layout, zone: Zone) -> bool {
+        let tier = layout.tier_of(zone);
+        self.count(tier, ZoneUse::Unreadable) < layout.place(tier).count / KEPT_SHARE
+    }
+
+    /// The oldest zone of the buffer that can be emptied.
     pub(crate) fn compaction_victim(&self, inner: &Inner) -> Option<Zone> {
         let sealed = inner.layout.zones(Tier::Buffer);
-        let sealed = sealed.filter(|zone| self.usage(*zone) == ZoneUse::Sealed);
+        let sealed = sealed.filter(|zone| self.may_empty(*zone));
         sealed.min_by_key(|zone| (self.zone(*zone).number, *zone))
     }
 

@@ -238,6 +238,8 @@ impl Inner {
         }
         let tier = self.layout.tier_of(zone);
         let place = self.layout.place(tier);
+        // Before the device forgets them.
+        assert!(self.state.borrow().zone(zone).live == 0, "the map names blocks of {zone:?}");
         let mut outcome = self.reset_on_device(zone).await;
         // With a paged map, a start must find empty zones for map pages before it knows which
         // blocks are live.

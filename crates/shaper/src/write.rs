@@ -34,6 +34,7 @@ use crate::hot_retention::Copied;
 use crate::layout::PhysAddr;
 use crate::mutation::Mutation;
 use crate::refused::Writer;
+use crate::retry::WRITE_TRIES;
 use crate::shaper::Inner;
 use crate::state::State;
 use crate::tier::{OpenZone, SubmittedSegment};
@@ -43,9 +44,6 @@ pub(crate) use item::{Item, ItemKind, Ticket};
 
 /// Segments of the log in flight: enough that the device always has the next one.
 const FLYING_MAX: usize = 4;
-
-/// Consecutive refusals of a segment before the device counts as gone.
-pub(crate) const WRITE_TRIES: u32 = 8;
 
 /// The write queue of the buffer device.
 #[derive(Default)]
@@ -169,6 +167,8 @@ impl Inner {
                 }
             }
             if flying.is_empty() {
+                // Only a sealed zone can be emptied, and there may be no other one.
+                self.seal_if_full(&mut open);
                 // The log cannot write now, for an unknown time: the caller must write the entry
                 // elsewhere.
                 let internal = core::mem::take(&mut self.state.borrow_mut().log.internal);
@@ -199,6 +199,8 @@ impl Inner {
                     self.write_again(&mut open, &mut flying).await;
                     if error == DeviceError::DeviceGone || WRITE_TRIES < refused {
                         self.fail(BlockError::BufferGone);
+                    } else {
+                        self.wait_after_refusal(refused).await;
                     }
                 }
             }
@@ -236,10 +238,14 @@ impl Inner {
         }
     }
 
-    fn begin(&self, open: &mut Option<OpenZone>, front: Buffer) -> Option<InFlightSegment> {
+    fn seal_if_full(&self, open: &mut Option<OpenZone>) {
         if let Some(full) = open.take_if(|open| open.room(&self.layout) == 0) {
             self.seal_zone(full.zone);
         }
+    }
+
+    fn begin(&self, open: &mut Option<OpenZone>, front: Buffer) -> Option<InFlightSegment> {
+        self.seal_if_full(open);
         let zone = match open {
             Some(zone) => zone,
             None => {

@@ -141,8 +141,7 @@ impl State {
     /// end has flushed everything.
     fn claim(&self, zone: Zone, is_last: bool) -> ZoneClaim {
         let facts = self.zone(zone);
-        let counts =
-            matches!(self.usage(zone), ZoneUse::Open | ZoneUse::Sealed | ZoneUse::Emptying);
+        let counts = !matches!(self.usage(zone), ZoneUse::Empty | ZoneUse::Retired);
         if !counts || facts.is_released {
             return ZoneClaim::default();
         }

@@ -67,7 +67,7 @@ fn no_history_of_a_block_device_violates_the_oracle() {
 }
 
 /// Seeds that found a bug once, with the bug.
-const WENT_WRONG: [(u64, &str); 6] = [
+const WENT_WRONG: [(u64, &str); 8] = [
     (
         3341,
         "a zone of the buffer that was the map's was worn out, the log had all others, and nothing could be written any more",
@@ -92,6 +92,11 @@ const WENT_WRONG: [(u64, &str); 6] = [
         50_407,
         "an exchanged zone began with the mark of an empty one, and was reset although its segments had been rebuilt",
     ),
+    (
+        17_913,
+        "the last usable zone of the buffer was full, and never sealed: compaction could not empty it",
+    ),
+    (5786, "a crash had left a gap of two headers in a row, and the next start took it for damage"),
 ];
 
 #[test]

@@ -127,6 +127,8 @@ pub(crate) struct Zones {
     /// Zones whose live data is being moved out.
     pub(crate) emptying: u32,
     pub(crate) retired: u32,
+    /// Zones kept because of blocks that could not be read.
+    pub(crate) unreadable: u32,
 }
 
 /// Cost of the last recovery.

@@ -140,7 +140,7 @@ impl Mover {
             // unpublished one. A block that was overwritten meanwhile must not get it.
             let (sequence, is_lost) = {
                 let mut state = self.inner.state.borrow_mut();
-                if !state.still_names(&layout, key, from) {
+                if self.unreadable.contains(&from) || !state.still_names(&layout, key, from) {
                     continue;
                 }
                 (state.lowest_unpublished() - 1, state.map.is_lost(key))
@@ -150,10 +150,15 @@ impl Mover {
                 Some(buffer) if key.kind() == EntryKind::Data && !is_lost => {
                     self.push_new(key, sequence, from, &buffer).await?;
                 }
+                None if !is_lost && self.keeps_orphan(key, sequence, from) => (),
                 _ => self.move_lost(key, sequence, from).await?,
             }
         }
         Ok(())
+    }
+
+    fn keeps_orphan(&mut self, key: Key, sequence: u64, from: PhysAddr) -> bool {
+        self.keeps(&MovingBlock { entry: Entry { key, sequence, check: 0 }, from })
     }
 
     /// Writes the export table if it does not name all retired zones, so that the next start

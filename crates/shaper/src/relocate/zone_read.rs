@@ -6,17 +6,16 @@
 use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index, low_u32};
-use zonal_device::{Answer, Command, Completion, DeviceError};
+use zonal_device::{Command, Completion};
 use zonal_runtime::Call;
 
 use super::{Cause, Mover, MovingBlock};
 use crate::BlockError;
 use crate::export::has_block;
-use crate::format::{Header, SEGMENT_BLOCKS};
+use crate::format::{EntryKind, Header, SEGMENT_BLOCKS};
 use crate::layout::{PhysAddr, Zone};
-use crate::shaper::Inner;
-use crate::state::Detour;
-use crate::tier::gone;
+use crate::retry::WAITED_FOR;
+use crate::state::{Detour, ZoneUse};
 
 /// A zone is dense if at least one block in this many is live. Below that, reading dead blocks
 /// takes longer than separate reads.
@@ -24,9 +23,6 @@ const SPARSE: u32 = 4;
 
 /// Maximum distance of two live blocks that are read together, in blocks.
 const GAP_MAX: u32 = 4;
-
-/// Consecutive timeouts of one block before the device counts as gone.
-const READ_TRIES: u32 = 4;
 
 /// A read-ahead of the zone, in flight.
 struct Ahead {
@@ -38,8 +34,33 @@ struct Ahead {
 type Piece = (Buffer, Vec<(u32, Header)>);
 
 impl Mover {
-    /// Moves all live blocks out of the zone. Afterwards the map names none there.
-    pub(crate) async fn move_all(&mut self, zone: Zone) -> Result<(), BlockError> {
+    /// Moves all live blocks out of the zone. False if some could not be read: then the zone is
+    /// kept with them. Otherwise the map names none there afterwards.
+    pub(crate) async fn move_all(&mut self, zone: Zone) -> Result<bool, BlockError> {
+        self.unreadable.clear();
+        self.inner.waits_left.set(WAITED_FOR);
+        self.move_live(zone).await?;
+        if self.inner.state.borrow().zone(zone).live == 0 {
+            return Ok(true);
+        }
+        self.inner.state.borrow_mut().set_usage(&self.inner.layout, zone, ZoneUse::Unreadable);
+        self.inner.work.notify_all();
+        Ok(false)
+    }
+
+    /// Leaves a block that cannot be read where it is, if the tier can do without its zone: the
+    /// error may pass, and it is the only copy.
+    pub(super) fn keeps(&mut self, moved: &MovingBlock) -> bool {
+        let zone = self.inner.layout.locate(moved.from).0;
+        let keeps = moved.entry.key.kind() == EntryKind::Data
+            && self.inner.state.borrow().may_keep(&self.inner.layout, zone);
+        if keeps {
+            self.unreadable.insert(moved.from);
+        }
+        keeps
+    }
+
+    async fn move_live(&mut self, zone: Zone) -> Result<(), BlockError> {
         if self.cause == Cause::Compaction {
             self.again.begin(&self.inner, zone);
             self.move_segments(zone).await?;
@@ -209,6 +230,7 @@ impl Mover {
         let places = (0..).map(|n| first.plus(n)).zip(with_block);
         let mut is_live = |(from, entry): &(PhysAddr, &crate::format::Entry)| {
             has_block(&self.inner.exports, entry.key)
+                && !self.unreadable.contains(from)
                 && state.still_names(&self.inner.layout, entry.key, *from)
         };
         let live: Vec<MovingBlock> = places
@@ -256,57 +278,5 @@ impl Mover {
             }
         }
         Ok(())
-    }
-}
-
-impl Inner {
-    /// Reads blocks for internal use; `None` when the device cannot read them.
-    ///
-    /// A timeout does not mean that a block is lost. A single block is read again, and after
-    /// `READ_TRIES` timeouts the device counts as gone. For several blocks the caller then reads
-    /// each one alone.
-    pub(crate) async fn read_own(
-        &self,
-        spot: PhysAddr,
-        blocks: u32,
-        mut buffer: Buffer,
-    ) -> Result<Option<Buffer>, BlockError> {
-        let zone = self.layout.locate(spot).0;
-        for _ in 0..READ_TRIES {
-            match self.ask_own(spot, blocks, buffer).await {
-                Err(DeviceError::TimedOut) if blocks == 1 => {
-                    self.state.borrow_mut().stats.read_errors += 1;
-                    buffer = self.own.take(Blocks(1)).await;
-                }
-                answer => return self.answered_own(zone, answer),
-            }
-        }
-        Err(gone(self.layout.tier_of(zone)))
-    }
-
-    pub(crate) fn ask_own(
-        &self,
-        spot: PhysAddr,
-        blocks: u32,
-        buffer: Buffer,
-    ) -> Call<Command, Completion> {
-        let (zone, at) = self.layout.locate(spot);
-        let (lba, blocks) = (self.layout.lba(zone, at), Blocks(u64::from(blocks)));
-        self.port(self.layout.tier_of(zone)).call(Command::Read { lba, blocks, buffer })
-    }
-
-    pub(crate) fn answered_own(
-        &self,
-        zone: Zone,
-        answer: Completion,
-    ) -> Result<Option<Buffer>, BlockError> {
-        match answer {
-            Ok(Answer::Read(buffer)) => Ok(Some(buffer)),
-            Err(DeviceError::DeviceGone) => Err(gone(self.layout.tier_of(zone))),
-            _ => {
-                self.state.borrow_mut().stats.read_errors += 1;
-                Ok(None)
-            }
-        }
     }
 }

@@ -7,3 +7,4 @@ mod compact;
 mod recovery;
 mod refused;
 mod rig;
+mod unreadable;

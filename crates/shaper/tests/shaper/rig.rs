@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use zonal_base::{Blocks, Bytes, Checksum, Contents, Lba, Nanos, PoolClass, Tag, ZoneId};
+use zonal_base::{Blocks, Bytes, Checksum, Contents, Lba, Nanos, PoolClass, Rng, Tag, ZoneId};
 use zonal_device::{Command, Completion, Geometry, ZonedDevice};
 use zonal_emulator::{
     ConventionalDrive, ConventionalProfile, Medium, OnReset, Profile, Tags, ZonedDrive,
@@ -91,6 +91,11 @@ impl Drives {
         // Zone states of a conventional device are lost with the process.
         self.buffer.forget_zones();
         self
+    }
+
+    /// Cuts the power of the capacity device, when nothing is in flight.
+    pub(crate) fn cut_power_of_capacity(&mut self) {
+        self.capacity.cut_power(&mut Rng::new(1));
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -216,6 +221,18 @@ impl Rig {
     pub(crate) fn fail_some_writes_of_capacity(&mut self) {
         for zone in (0..self.drives.capacity.geometry().zone_count).step_by(30) {
             self.drives.capacity.fail_next_write(ZoneId(zone));
+        }
+    }
+
+    /// Reads of some blocks in the middle of these zones of the capacity device fail until its power
+    /// is cut.
+    pub(crate) fn make_unreadable(&mut self, zones: core::ops::Range<u32>) {
+        let geometry = *self.drives.capacity.geometry();
+        for zone in zones.map(ZoneId) {
+            let middle = geometry.zone_start(zone).0 + geometry.zone_capacity.0 / 2;
+            for at in 0..10 {
+                self.drives.capacity.make_unreadable_while_on(Lba(middle + at));
+            }
         }
     }
 

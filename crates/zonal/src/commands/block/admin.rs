@@ -228,8 +228,8 @@ impl Admin {
     }
 }
 
-const fn zones([empty, open, full, emptying, retired]: [u32; 5]) -> Zones {
-    Zones { empty, open, full, emptying, retired }
+const fn zones([empty, open, full, emptying, retired, unreadable]: [u32; 6]) -> Zones {
+    Zones { empty, open, full, emptying, retired, unreadable }
 }
 
 fn answer(

@@ -110,6 +110,7 @@ const TIER: &[Metric<Zones>] = &[
     labelled(MetricKind::Gauge, ZONES, ("use", "full"), |z| z.full.into()),
     labelled(MetricKind::Gauge, ZONES, ("use", "emptying"), |z| z.emptying.into()),
     labelled(MetricKind::Gauge, ZONES, ("use", "retired"), |z| z.retired.into()),
+    labelled(MetricKind::Gauge, ZONES, ("use", "unreadable"), |z| z.unreadable.into()),
 ];
 
 /// All metrics in the OpenMetrics text format.

@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
-use zonal_block::{BlockDevice, BlockSettings, OpenMode};
+use zonal_block::{BlockDevice, BlockSettings, OpenMode, ReadFailures, Shaper};
 use zonal_cli::Failure;
 use zonal_export::{Listener, Server};
 use zonal_host::contained;
@@ -65,6 +65,7 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     let admin_listener = admin_address.listen().and_then(tokio::net::TcpListener::from_std);
     let admin = spawn_local(admin.serve(admin_listener.map_err(Failure::work)?));
 
+    let told = spawn_local(tell_of_read_failures(block.shaper().clone()));
     let (stop, stopping) = watch::channel(());
     let Sockets { local, address, listeners } = sockets;
     let mut serving = JoinSet::new();
@@ -95,8 +96,10 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     stop.send_replace(());
     while serving.join_next().await.is_some() {}
     drop(local);
-    admin.abort();
-    let _ = admin.await;
+    for task in [admin, told] {
+        task.abort();
+        let _ = task.await;
+    }
     drop(server);
     let Ok(block) = Rc::try_unwrap(block) else { unreachable!("whoever looked at it has gone") };
     let lost = block.shaper().failure().or_else(|| block.shaper().halted());
@@ -192,5 +195,22 @@ fn tell_of_recovery(block: &BlockDevice) {
             trims_lost = recovery.trims_lost,
             "a device is damaged: blocks that cannot be read are errors until they are written"
         );
+    }
+}
+
+/// Logs blocks that could not be read when they were moved.
+async fn tell_of_read_failures(shaper: Shaper) {
+    let mut known = ReadFailures::default();
+    loop {
+        let now = shaper.read_failures_beyond(known).await;
+        if known.zones_kept < now.zones_kept {
+            let zones = now.zones_kept;
+            tracing::warn!(zones, "kept for blocks that cannot be read: overwrite or restart");
+        }
+        if known.blocks_lost < now.blocks_lost {
+            let blocks = now.blocks_lost;
+            tracing::error!(blocks, "lost: they are errors until they are written");
+        }
+        known = now;
     }
 }

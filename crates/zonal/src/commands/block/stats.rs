@@ -111,8 +111,12 @@ fn of_devices(stats: &BlockStats) -> [(&'static str, String); 5] {
         None => "no user writes yet".to_owned(),
     };
     let errors = format!(
-        "{} writes, {} reads, {} blocks lost, {} zones retired",
-        devices.write_errors, devices.read_errors, devices.blocks_lost, devices.zones_retired
+        "{} writes, {} reads, {} blocks lost, {} zones kept with unreadable blocks, {} zones retired",
+        devices.write_errors,
+        devices.read_errors,
+        devices.blocks_lost,
+        stats.now.buffer_zones.unreadable + stats.now.capacity_zones.unreadable,
+        devices.zones_retired
     );
     let clients = format!(
         "{} open, {} refused, {} disconnected without NBD_CMD_DISC",

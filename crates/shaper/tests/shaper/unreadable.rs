@@ -1,0 +1,52 @@
+//! Blocks that cannot be read when their zone is emptied.
+
+use zonal_base::{Blocks, Contents, Rng};
+use zonal_shaper::Settings;
+
+use crate::rig::{Drives, Rig, Shape, export};
+
+/// Regression: blocks that could not be read were given up and their zone reset, although the error
+/// passed.
+#[test]
+fn a_zone_with_blocks_that_cannot_be_read_is_kept_until_they_can_be_or_are_overwritten() {
+    const UNREADABLE: usize = 5;
+    let shape = Shape { zone: Blocks(960), buffer_zones: 6, capacity_zones: 64 };
+    let drives = Drives::new(shape, Contents::Bytes);
+    let user = Settings::default().exportable(&drives.layout(), 1).0 * 9 / 10;
+    let mut rig = Rig::open(drives, Settings::default(), export(Blocks(user)));
+    let mut next = 0;
+    rig.write(user, move || {
+        next += 1;
+        next - 1
+    });
+    rig.make_unreadable(10..13);
+    // Clients leave every other block as it is, in every zone.
+    let mut rng = Rng::new(5);
+    rig.write(3 * user, move || rng.below(user / 2) * 2);
+    let kept = |rig: &Rig| rig.shaper.waiting().capacity_zones[UNREADABLE];
+    let stats = rig.stats().0;
+    assert_eq!((kept(&rig), stats.blocks_lost), (3, 0), "{stats:?}");
+
+    let mut drives = rig.kill();
+    drives.cut_power_of_capacity();
+    let mut rig = Rig::open(drives, Settings::default(), export(Blocks(user)));
+    let mut next = 0;
+    rig.read(user, move || {
+        next += 1;
+        next - 1
+    });
+    assert_eq!((kept(&rig), rig.stats().0.blocks_lost), (0, 0));
+
+    rig.make_unreadable(0..64);
+    let mut next = 0;
+    rig.write(2 * user, move || {
+        next += 1;
+        next % user
+    });
+    let mut next = 0;
+    rig.read(user, move || {
+        next += 1;
+        next - 1
+    });
+    assert_eq!(kept(&rig), 0, "what could not be read was overwritten: {:?}", rig.stats().0);
+}
