@@ -2,16 +2,20 @@
 //!
 //! Writes of whole blocks may run concurrently. A write of part of a block reads the block, changes
 //! the part and writes it back, so it would lose any overlapping write that happens in between.
-//! Therefore all writes of a volume take a lock, in the order of their arrival. A lock is granted
-//! when no earlier lock conflicts with it. That is immediately for nearly all writes, and costs a
-//! map entry.
+//! Therefore all writes of a volume take a lock, in the order of their arrival.
+//!
+//! A lock is granted when no earlier lock conflicts with it. Each lock counts those that do, and a
+//! released one is subtracted from its conflicting successors: only they are looked at, and only a
+//! task whose lock is granted is woken. So a client with many partial writes in flight does not
+//! slow down others.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::ops::Range;
+use std::rc::Rc;
 use std::task::{Poll, Waker};
 
+use iset::IntervalMap;
 use zonal_base::Lba;
 
 /// Lock mode.
@@ -26,84 +30,79 @@ pub(crate) enum LockMode {
 /// All range locks of a volume, held or waited for. Bounded by the number of running requests.
 #[derive(Debug, Default)]
 pub(crate) struct RangeLocks {
-    entries: RefCell<BTreeMap<u64, Entry>>,
+    locks: RefCell<IntervalMap<u64, Rc<Lock>>>,
     next: Cell<u64>,
-    /// Number of exclusive locks, held or waited for. While it is zero, no lock conflicts with
-    /// another.
-    alone: Cell<usize>,
 }
 
+/// A lock that is held or waited for.
 #[derive(Debug)]
-struct Entry {
-    blocks: Range<u64>,
+struct Lock {
+    /// Order of arrival.
+    ticket: u64,
     mode: LockMode,
+    /// Earlier locks that conflict with this one.
+    blockers: Cell<usize>,
     /// Waker of the task that waits for this lock.
-    waker: Option<Waker>,
+    waker: RefCell<Option<Waker>>,
 }
 
 /// A range lock. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct RangeLockGuard<'a> {
     locks: &'a RangeLocks,
-    ticket: u64,
-    mode: LockMode,
+    blocks: Range<u64>,
+    lock: Rc<Lock>,
 }
 
-impl Entry {
+impl Lock {
+    /// Requires: both locks have blocks in common.
     fn conflicts_with(&self, other: &Self) -> bool {
-        let overlap = self.blocks.start < other.blocks.end && other.blocks.start < self.blocks.end;
-        overlap && (self.mode == LockMode::Exclusive || other.mode == LockMode::Exclusive)
+        self.mode == LockMode::Exclusive || other.mode == LockMode::Exclusive
     }
 }
 
 impl RangeLocks {
     /// Waits until no earlier lock conflicts. The lock is held until the returned value is dropped.
+    ///
+    /// Requires: the range is not empty.
     pub(crate) async fn acquire(&self, blocks: Range<Lba>, mode: LockMode) -> RangeLockGuard<'_> {
-        let ticket = self.next.replace(self.next.get() + 1);
-        let blocks = blocks.start.0..blocks.end.0;
-        self.entries.borrow_mut().insert(ticket, Entry { blocks, mode, waker: None });
-        if mode == LockMode::Exclusive {
-            self.alone.set(self.alone.get() + 1);
-        }
-        let guard = RangeLockGuard { locks: self, ticket, mode };
+        let guard = self.enter(blocks.start.0..blocks.end.0, mode);
         poll_fn(|cx| {
-            if self.is_granted(ticket) {
+            if guard.lock.blockers.get() == 0 {
                 return Poll::Ready(());
             }
-            let mut entries = self.entries.borrow_mut();
-            let entry = entries.get_mut(&ticket).expect("it leaves with its guard");
-            entry.waker = Some(cx.waker().clone());
+            *guard.lock.waker.borrow_mut() = Some(cx.waker().clone());
             Poll::Pending
         })
         .await;
         guard
     }
 
-    fn is_granted(&self, ticket: u64) -> bool {
-        if self.alone.get() == 0 {
-            return true;
-        }
-        let entries = self.entries.borrow();
-        let own = &entries[&ticket];
-        !entries.range(..ticket).any(|(_, earlier)| earlier.conflicts_with(own))
+    fn enter(&self, blocks: Range<u64>, mode: LockMode) -> RangeLockGuard<'_> {
+        let ticket = self.next.replace(self.next.get() + 1);
+        let lock = Lock { ticket, mode, blockers: Cell::new(0), waker: RefCell::default() };
+        let lock = Rc::new(lock);
+        let mut locks = self.locks.borrow_mut();
+        let earlier = locks.values(blocks.clone());
+        lock.blockers.set(earlier.filter(|earlier| earlier.conflicts_with(&lock)).count());
+        locks.force_insert(blocks.clone(), lock.clone());
+        RangeLockGuard { locks: self, blocks, lock }
     }
 }
 
 impl Drop for RangeLockGuard<'_> {
     fn drop(&mut self) {
-        let alone = &self.locks.alone;
-        let was_crowded = 0 < alone.get();
-        if self.mode == LockMode::Exclusive {
-            alone.set(alone.get() - 1);
-        }
-        let mut entries = self.locks.entries.borrow_mut();
-        entries.remove(&self.ticket);
-        if was_crowded {
-            // All later waiters check again; those with an earlier conflict wait on.
-            for later in entries.range_mut(self.ticket..).map(|(_, entry)| entry) {
-                if let Some(waker) = later.waker.take() {
-                    waker.wake();
-                }
+        let Self { locks, blocks, lock } = self;
+        let mut locks = locks.locks.borrow_mut();
+        locks.remove_where(blocks.clone(), |other| other.ticket == lock.ticket);
+        let later = locks.values(blocks.clone());
+        for later in later.filter(|later| lock.ticket < later.ticket && later.conflicts_with(lock))
+        {
+            later.blockers.set(later.blockers.get() - 1);
+            if later.blockers.get() == 0
+                && let Some(waker) = later.waker.take()
+            {
+                waker.wake();
             }
         }
     }

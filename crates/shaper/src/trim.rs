@@ -8,12 +8,16 @@
 use alloc::vec::Vec;
 
 use zonal_base::Blocks;
+use zonal_runtime::yield_now;
 
 use crate::layout::PhysAddr;
 use crate::map::MAP_PAGE_BLOCKS;
 use crate::state::State;
 use crate::write::{Item, ItemKind};
 use crate::{BlockError, Durability, Extent, Run, Shaper};
+
+/// Blocks of a status query that are looked up before other requests have their turn.
+const STATUS_BLOCKS: u64 = 32 * MAP_PAGE_BLOCKS;
 
 impl Shaper {
     /// Deallocates blocks: they become holes and read as zeros.
@@ -68,6 +72,9 @@ impl Shaper {
                 break;
             }
             first = first + blocks;
+            if first.0.is_multiple_of(STATUS_BLOCKS) {
+                yield_now().await;
+            }
         }
         Ok(runs)
     }

@@ -173,8 +173,10 @@ impl Inner {
                 // elsewhere.
                 let internal = core::mem::take(&mut self.state.borrow_mut().log.internal);
                 internal.into_iter().for_each(|internal| internal.end(false));
-                if self.state.borrow().failure.is_some() {
-                    return;
+                let failure = self.state.borrow().failure;
+                if let Some(error) = failure {
+                    // Writes in flight when it failed may be back in the queue.
+                    return self.fail(error);
                 }
             }
             let Some(first) = flying.front_mut() else {

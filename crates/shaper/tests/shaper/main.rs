@@ -4,7 +4,7 @@
 mod amplification;
 mod bounded;
 mod compact;
+mod failing;
 mod recovery;
 mod refused;
 mod rig;
-mod unreadable;

@@ -4,14 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use zonal_base::{Blocks, Bytes, Checksum, Contents, Lba, Nanos, PoolClass, Rng, Tag, ZoneId};
-use zonal_device::{Command, Completion, Geometry, ZonedDevice};
+use zonal_device::{Command, Completion, DeviceError, Geometry, ZonedDevice};
 use zonal_emulator::{
     ConventionalDrive, ConventionalProfile, Medium, OnReset, Profile, Tags, ZonedDrive,
 };
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_shaper::{
-    Durability, Export, ExportId, Extent, Identity, Layout, OpenError, OpenMode, Opening, Piece,
-    Ports, Settings, Shaper, ShaperStats, TenantStats,
+    BlockError, Durability, Export, ExportId, Extent, Identity, Layout, OpenError, OpenMode,
+    Opening, Piece, Ports, Settings, Shaper, ShaperStats, TenantStats,
 };
 
 use crate::compact::Compact;
@@ -207,6 +207,29 @@ impl Rig {
         }
         run(&self.executor, (&self.ports, &mut self.drives), || running.get() == 0);
         assert_eq!(running.get(), 0, "{:?} {:?}", self.shaper.waiting(), self.shaper.stats());
+    }
+
+    /// Result of a write that is in flight when a flush of the buffer fails, and then fails itself.
+    pub(crate) fn write_beside_failed_flush(&mut self) -> Option<Result<(), BlockError>> {
+        let result = Rc::new(Cell::new(None));
+        let (shaper, buffers, out) =
+            (self.shaper.clone(), self.ports.buffers.clone(), result.clone());
+        self.executor.spawner().spawn(async move {
+            let data = vec![buffers.take(Blocks(1)).await.freeze(zonal_base::BLOCK_BYTES)];
+            out.set(Some(shaper.write(ExportId(0), Lba(0), data, Durability::Answered).await));
+        });
+        self.executor.run(POLLS_MAX);
+        let (write, _) = self.ports.buffer.take().expect("the segment of the write");
+        let shaper = self.shaper.clone();
+        self.executor.spawner().spawn(async move { drop(shaper.flush().await) });
+        self.executor.run(POLLS_MAX);
+        let (flush, command) = self.ports.buffer.take().expect("the flush");
+        assert!(matches!(command, Command::Flush), "{command:?}");
+        self.ports.buffer.complete(flush, Err(DeviceError::Media));
+        self.executor.run(POLLS_MAX);
+        self.ports.buffer.complete(write, Err(DeviceError::Media));
+        run(&self.executor, (&self.ports, &mut self.drives), || result.get().is_some());
+        result.get()
     }
 
     pub(crate) fn stats(&self) -> (ShaperStats, TenantStats) {

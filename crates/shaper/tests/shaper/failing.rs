@@ -1,7 +1,7 @@
-//! Blocks that cannot be read when their zone is emptied.
+//! Reads and writes that a device fails.
 
 use zonal_base::{Blocks, Contents, Rng};
-use zonal_shaper::Settings;
+use zonal_shaper::{BlockError, Settings};
 
 use crate::rig::{Drives, Rig, Shape, export};
 
@@ -49,4 +49,13 @@ fn a_zone_with_blocks_that_cannot_be_read_is_kept_until_they_can_be_or_are_overw
         next - 1
     });
     assert_eq!(kept(&rig), 0, "what could not be read was overwritten: {:?}", rig.stats().0);
+}
+
+/// Regression: the write went back to the queue, and nobody was left to answer it.
+#[test]
+fn a_write_that_fails_after_its_buffer_was_given_up_is_answered() {
+    let shape = Shape { zone: Blocks(960), buffer_zones: 6, capacity_zones: 64 };
+    let drives = Drives::new(shape, Contents::Bytes);
+    let mut rig = Rig::open(drives, Settings::default(), export(Blocks(1000)));
+    assert_eq!(rig.write_beside_failed_flush(), Some(Err(BlockError::BufferGone)));
 }
