@@ -221,7 +221,9 @@ impl Rig {
         self.executor.run(POLLS_MAX);
         let (write, _) = self.ports.buffer.take().expect("the segment of the write");
         let shaper = self.shaper.clone();
-        self.executor.spawner().spawn(async move { drop(shaper.flush().await) });
+        self.executor.spawner().spawn(async move {
+            let _ = shaper.flush().await;
+        });
         self.executor.run(POLLS_MAX);
         let (flush, command) = self.ports.buffer.take().expect("the flush");
         assert!(matches!(command, Command::Flush), "{command:?}");
