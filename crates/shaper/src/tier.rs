@@ -98,8 +98,10 @@ impl Inner {
         Some(zone)
     }
 
-    /// Submits a segment, or without entries the header that closes its zone or a run of moves. Requires: its entries and data fit `room`, which is the zone's now;
-    /// `data` has a block for each entry that takes one; and `front` has two blocks.
+    /// Submits a segment, or without entries the header that closes its zone or a run of moves.
+    ///
+    /// Requires: its entries and data fit `room`, which is the zone's now; `data` has a block for
+    /// each entry that takes one; and `front` has two blocks.
     pub(crate) fn begin_segment(
         &self,
         (writer, open, room): (Writer, &mut OpenZone, SegmentRoom),
