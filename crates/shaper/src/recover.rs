@@ -310,7 +310,7 @@ async fn survey<'a>(
             First::Ours { identity: other, .. } if *other != identity => continue,
             First::Ours { number: 0, .. } => {
                 found.marked.insert(*zone);
-                continue;
+                false
             }
             First::Ours { number, .. } => {
                 zones.push((*number, start));

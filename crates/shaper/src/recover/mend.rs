@@ -7,20 +7,24 @@
 //!    read, and the scan goes on behind it.
 //! 3. If several headers in a row are lost, only the last of their segments is repeated. The others
 //!    leave a gap.
+//! 4. A blank block, or the mark of an empty zone, is what the end of a log looks like. Where
+//!    nothing is expected behind it, the search waits until the chain of the tier misses a segment.
 //!
 //! What cannot be mended is left to `zone_table_check`, which refuses the devices if it was
 //! flushed.
+
+use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, index, low_u32};
 
 use super::ScanState;
 use super::zone_table_check::Claims;
-use crate::OpenError;
 use crate::format::{Echo, Header, SEGMENT_BLOCKS};
 use crate::layout::Zone;
 use crate::open::Identity;
 use crate::scan::{Segment, Stop, WalkStart, is_at};
 use crate::state::Detour;
+use crate::{OpenError, Tier};
 
 /// Blocks per read of a search for the next header.
 const SEARCH_BLOCKS: u32 = 32;
@@ -28,17 +32,28 @@ const SEARCH_BLOCKS: u32 = 32;
 impl ScanState<'_> {
     /// Finds what lies behind unreadable headers. Requires: all zones were scanned.
     pub(super) async fn mend(&mut self, identity: Identity) -> Result<(), OpenError> {
+        let mut passed: Vec<Stop> = Vec::new();
         loop {
             let claims = self.claims().await?;
             self.claimed = claims.as_ref().map(Claims::of_zones).unwrap_or_default();
-            let stops = core::mem::take(&mut self.stops);
+            let broken = match (&claims, self.stops.is_empty()) {
+                (Some(claims), true) => {
+                    Tier::ALL.map(|tier| self.missing_link(tier, claims.next_number).is_some())
+                }
+                _ => [false; 2],
+            };
+            // The table may be another one now, and say more about zones that were passed over.
+            passed.append(&mut self.stops);
+            let is_searched = |stop: &mut Stop| {
+                let tier = self.scanner.layout.tier_of(stop.rest.zone);
+                broken[usize::from(tier.id())] || self.may_hide_more(stop, claims.as_ref())
+            };
+            let stops: Vec<Stop> = passed.extract_if(.., is_searched).collect();
             if stops.is_empty() {
                 return Ok(());
             }
             for stop in stops {
-                if self.may_hide_more(&stop, claims.as_ref())
-                    && let Some(next) = self.next_header(&stop.rest, identity).await?
-                {
+                if let Some(next) = self.next_header(&stop.rest, identity).await? {
                     self.go_on(stop.rest, next, identity).await?;
                 } else if stop.is_damaged {
                     self.note_lost_header(stop.rest.zone);
@@ -51,7 +66,7 @@ impl ScanState<'_> {
     fn may_hide_more(&self, stop: &Stop, claims: Option<&Claims>) -> bool {
         let WalkStart { zone, at, .. } = stop.rest;
         let Some(claims) = claims else { return stop.is_damaged || 0 < at };
-        if stop.is_damaged || self.scanner.is_zoned(zone) {
+        if stop.is_damaged || (self.scanner.is_zoned(zone) && !self.marked.contains(&zone)) {
             return true;
         }
         match claims.expected_end(self, zone) {
@@ -119,6 +134,8 @@ impl ScanState<'_> {
     ) -> Result<(), OpenError> {
         let echo = self.echo_in_front_of(&next).await?;
         let echo = echo.filter(|echo| rest.at <= echo.at && echo.at < next.at);
+        // A mark in its place is damage: of an exchanged zone.
+        self.marked.remove(&rest.zone);
         let lost_to = echo.as_ref().map_or(next.at, |echo| echo.at);
         if rest.at < lost_to {
             self.note_lost_header(rest.zone);
@@ -138,8 +155,6 @@ impl ScanState<'_> {
         let segment = Segment { zone, header, limit, sum, is_rebuilt: true };
         self.scanner.recovery.borrow_mut().headers_rebuilt += 1;
         self.unsound.insert(zone);
-        // A mark in its place is damage: of an exchanged zone.
-        self.marked.remove(&zone);
         let rebuilt = Detour::Rebuilt(segment.header.clone());
         self.detours.entry(zone).or_default().insert(segment.header.at, rebuilt);
         let on = WalkStart { at: segment.end(), previous: sum, ..rest };

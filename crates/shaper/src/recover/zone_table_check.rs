@@ -168,7 +168,7 @@ impl ScanState<'_> {
 
     /// Follows the chain of a tier's segments from the last flushed one back to the table. Returns
     /// the first missing segment.
-    fn missing_link(&self, tier: Tier, next_number: u64) -> Option<u64> {
+    pub(super) fn missing_link(&self, tier: Tier, next_number: u64) -> Option<u64> {
         let links = &self.links[usize::from(tier.id())];
         let mut number = self.durable[usize::from(tier.id())];
         while next_number <= number {

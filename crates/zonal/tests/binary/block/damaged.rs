@@ -127,8 +127,11 @@ fn one_damaged_header_or_list_of_trims_loses_nothing_after_many_resets_of_zones(
                 // No other header repeats the last one yet.
                 headers.pop();
             }
-            for _ in 0..16 {
-                let at = headers[usize::try_from(rng.below(headers.len() as u64)).unwrap()];
+            let zone = if *name == "buffer" { 2 << 20 } else { 4 << 20 };
+            let firsts = headers.iter().copied().filter(|at| at % zone == 0);
+            let any =
+                (0..16).map(|_| headers[usize::try_from(rng.below(headers.len() as u64)).unwrap()]);
+            for at in firsts.collect::<Vec<_>>().into_iter().rev().take(8).chain(any) {
                 let what = format!("no header at {at} of {name} after {how}");
                 volume.holds_with(&what, name, |bytes| bytes[at..at + BLOCK].fill(0));
             }
