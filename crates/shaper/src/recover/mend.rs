@@ -7,8 +7,10 @@
 //!    read, and the scan goes on behind it.
 //! 3. If several headers in a row are lost, only the last of their segments is repeated. The others
 //!    leave a gap.
-//! 4. A blank block, or the mark of an empty zone, is what the end of a log looks like. Where
-//!    nothing is expected behind it, the search waits until the chain of the tier misses a segment.
+//! 4. A blank block, or the mark of an empty zone, is what the end of a log looks like. On the
+//!    capacity tier, where nothing is expected behind it, the search waits until the chain of the
+//!    tier misses a segment, or a header names a zone table that was not found. After a crash the
+//!    buffer is always searched: only headers in its last zone may know what was flushed to it.
 //!
 //! What cannot be mended is left to `zone_table_check`, which refuses the devices if it was
 //! flushed.
@@ -37,9 +39,10 @@ impl ScanState<'_> {
             let claims = self.claims().await?;
             self.claimed = claims.as_ref().map(Claims::of_zones).unwrap_or_default();
             let broken = match (&claims, self.stops.is_empty()) {
-                (Some(claims), true) => {
-                    Tier::ALL.map(|tier| self.missing_link(tier, claims.next_number).is_some())
-                }
+                (Some(claims), true) => Tier::ALL.map(|tier| {
+                    claims.oldest < self.epoch_named
+                        || self.missing_link(tier, claims.next_number).is_some()
+                }),
                 _ => [false; 2],
             };
             // The table may be another one now, and say more about zones that were passed over.
@@ -53,7 +56,8 @@ impl ScanState<'_> {
                 return Ok(());
             }
             for stop in stops {
-                if let Some(next) = self.next_header(&stop.rest, identity).await? {
+                let next = self.next_header(&stop.rest, identity).await?;
+                if let Some(next) = next.filter(|next| self.may_count(next, claims.as_ref())) {
                     self.go_on(stop.rest, next, identity).await?;
                 } else if stop.is_damaged {
                     self.note_lost_header(stop.rest.zone);
@@ -74,8 +78,15 @@ impl ScanState<'_> {
             Some(end) if claims.is_last => at < end,
             Some(_) => true,
             // Its content is not expected, or is younger than the table.
+            None if self.scanner.layout.tier_of(zone) == Tier::Buffer => !claims.is_last,
             None => !claims.is_last && claims.next_number <= self.last_number_in(zone),
         }
+    }
+
+    /// True unless the header is left from an earlier use of its zone: a device without zones
+    /// remembers no reset.
+    fn may_count(&self, header: &Header, claims: Option<&Claims>) -> bool {
+        claims.is_none_or(|claims| claims.first_number(self, header.zone) <= header.number)
     }
 
     /// Number of the last segment found in a zone; 0 if there is none.

@@ -32,7 +32,7 @@ pub(crate) struct Claims {
     pub(super) is_last: bool,
     /// Lowest and highest epoch of its parts: after a crash a part of a new table may lie beside
     /// older ones.
-    oldest: u64,
+    pub(super) oldest: u64,
     youngest: u64,
 }
 
@@ -40,6 +40,14 @@ impl Claims {
     /// What each zone must hold.
     pub(super) fn of_zones(&self) -> Vec<ZoneClaim> {
         self.claims.clone()
+    }
+
+    /// Lowest number of a segment that can count in a zone: its first one, or if the table does not
+    /// name the zone, the first after the table.
+    pub(super) fn first_number(&self, found: &ScanState<'_>, zone: Zone) -> u64 {
+        let claim = &self.claims[index(u64::from(zone.0))];
+        let is_named = claim.incarnation != 0 && !found.is_released(self, zone, claim);
+        if is_named { claim.incarnation } else { self.next_number }
     }
 
     /// End of what must be found in a zone, in blocks; `None` if nothing is expected there.

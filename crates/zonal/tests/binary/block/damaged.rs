@@ -254,3 +254,19 @@ fn a_first_start_that_is_killed_leaves_blank_devices() {
         block.stop();
     }
 }
+
+/// Regression: a blank first block passed for an empty zone, and all that had been flushed to the
+/// zone was gone in silence: nothing outside it told of it.
+#[test]
+fn after_a_crash_the_first_header_of_the_zone_being_written_can_be_lost() {
+    const ZONE: usize = 2 << 20;
+    let volume = Volume::written(40, Block::kill);
+    let (name, bytes) = &volume.files[1];
+    let firsts: Vec<usize> = headers(bytes).into_iter().filter(|at| at % ZONE == 0).collect();
+    assert!(2 <= firsts.len(), "{firsts:?}");
+    for at in firsts {
+        volume.holds_with(&format!("no header at {at} of {name}"), name, |bytes| {
+            bytes[at..at + BLOCK].fill(0);
+        });
+    }
+}
