@@ -169,10 +169,10 @@ impl Mover {
         moved: MovingBlock,
         found: Option<(&Buffer, usize)>,
     ) -> Result<(), BlockError> {
-        if found.is_none() && self.keeps(&moved) {
+        let Entry { key, sequence, check } = moved.entry;
+        if found.is_none() && self.keeps(key, moved.from) {
             return Ok(());
         }
-        let Entry { key, sequence, check } = moved.entry;
         let fits = |(buffer, at): &(&Buffer, usize)| {
             let part = *at..at + BLOCK_BYTES;
             key.kind() == EntryKind::Lost

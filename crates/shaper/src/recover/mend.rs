@@ -78,6 +78,7 @@ impl ScanState<'_> {
             Some(end) if claims.is_last => at < end,
             Some(_) => true,
             // Its content is not expected, or is younger than the table.
+            // After a crash only headers in the log's last zone may know what was flushed to it.
             None if self.scanner.layout.tier_of(zone) == Tier::Buffer => !claims.is_last,
             None => !claims.is_last && claims.next_number <= self.last_number_in(zone),
         }

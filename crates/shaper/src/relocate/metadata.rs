@@ -15,8 +15,8 @@ use crate::{BlockError, Extent, Tier};
 const PAGES_AT_ONCE: usize = 16;
 
 impl Mover {
-    /// Writes the current trim bitmaps of these keys, each twice. A bitmap without holes is removed from the
-    /// map.
+    /// Writes the current trim bitmaps of these keys, each twice. A bitmap without holes is removed
+    /// from the map.
     pub(crate) async fn write_pages(&mut self, keys: &[Key]) -> Result<(), BlockError> {
         for keys in keys.chunks(PAGES_AT_ONCE) {
             let mut pages = Vec::with_capacity(keys.len());
@@ -150,15 +150,11 @@ impl Mover {
                 Some(buffer) if key.kind() == EntryKind::Data && !is_lost => {
                     self.push_new(key, sequence, from, &buffer).await?;
                 }
-                None if !is_lost && self.keeps_orphan(key, sequence, from) => (),
+                None if !is_lost && self.keeps(key, from) => (),
                 _ => self.move_lost(key, sequence, from).await?,
             }
         }
         Ok(())
-    }
-
-    fn keeps_orphan(&mut self, key: Key, sequence: u64, from: PhysAddr) -> bool {
-        self.keeps(&MovingBlock { entry: Entry { key, sequence, check: 0 }, from })
     }
 
     /// Writes the export table if it does not name all retired zones, so that the next start

@@ -12,7 +12,7 @@ use zonal_runtime::Call;
 use super::{Cause, Mover, MovingBlock};
 use crate::BlockError;
 use crate::export::has_block;
-use crate::format::{EntryKind, Header, SEGMENT_BLOCKS};
+use crate::format::{EntryKind, Header, Key, SEGMENT_BLOCKS};
 use crate::layout::{PhysAddr, Zone};
 use crate::retry::WAITED_FOR;
 use crate::state::{Detour, ZoneUse};
@@ -50,12 +50,12 @@ impl Mover {
 
     /// Leaves a block that cannot be read where it is, if the tier can do without its zone: the
     /// error may pass, and it is the only copy.
-    pub(super) fn keeps(&mut self, moved: &MovingBlock) -> bool {
-        let zone = self.inner.layout.locate(moved.from).0;
-        let keeps = moved.entry.key.kind() == EntryKind::Data
+    pub(super) fn keeps(&mut self, key: Key, from: PhysAddr) -> bool {
+        let zone = self.inner.layout.locate(from).0;
+        let keeps = key.kind() == EntryKind::Data
             && self.inner.state.borrow().may_keep(&self.inner.layout, zone);
         if keeps {
-            self.unreadable.insert(moved.from);
+            self.unreadable.insert(from);
         }
         keeps
     }

@@ -205,11 +205,11 @@ async fn tell_of_read_failures(shaper: Shaper) {
         let now = shaper.read_failures_beyond(known).await;
         if known.zones_kept < now.zones_kept {
             let zones = now.zones_kept;
-            tracing::warn!(zones, "kept for blocks that cannot be read: overwrite or restart");
+            tracing::warn!(zones, "zones are kept because blocks in them cannot be read");
         }
         if known.blocks_lost < now.blocks_lost {
             let blocks = now.blocks_lost;
-            tracing::error!(blocks, "lost: they are errors until they are written");
+            tracing::error!(blocks, "blocks are lost: they are errors until they are written");
         }
         known = now;
     }
