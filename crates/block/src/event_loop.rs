@@ -141,7 +141,8 @@ impl EventLoop {
     fn check_devices(&mut self) {
         for (path, device) in &mut self.devices {
             match device.trouble() {
-                None => {}
+                // The engine tells when a device takes no writes, and goes on with reads.
+                None | Some(DeviceFault::ReadOnly) => {}
                 Some(DeviceFault::Failing) if self.has_told => {}
                 Some(trouble @ DeviceFault::Failing) => {
                     tracing::error!(path = %path.display(), "device fault: {trouble}");

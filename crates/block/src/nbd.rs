@@ -30,7 +30,7 @@ const fn durability(ack: WriteAck) -> Durability {
 
 const fn error(error: BlockError) -> VolumeError {
     match error {
-        BlockError::NoSpace => VolumeError::NoSpace,
+        BlockError::NoSpace | BlockError::ReadOnly(_) => VolumeError::NoSpace,
         BlockError::OutOfRange
         | BlockError::Misaligned
         | BlockError::Unreadable

@@ -42,15 +42,17 @@ const FAILURES_MAX: u64 = 16;
 /// ... when at least one answer in this many is a failure. A drive with some bad blocks is worth keeping.
 const FAILURES_PART: u64 = 10;
 
-/// Fault verdict: the reason for which the host should isolate the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Fault verdict: the reason for which the host should isolate the device. The worst one is last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeviceFault {
-    /// The device answers no command.
-    Silent,
-    /// The device is late again and again.
-    Slow,
+    /// The device takes no writes; it can be read.
+    ReadOnly,
     /// Too many commands of the device fail with media errors.
     Failing,
+    /// The device is late again and again.
+    Slow,
+    /// The device answers no command.
+    Silent,
     /// The device itself answered that it is gone.
     Gone,
 }
@@ -58,9 +60,10 @@ pub enum DeviceFault {
 impl fmt::Display for DeviceFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Silent => "it answers nothing",
-            Self::Slow => "it takes too long, time and again",
+            Self::ReadOnly => "it takes no writes",
             Self::Failing => "too many commands fail",
+            Self::Slow => "it takes too long, time and again",
+            Self::Silent => "it answers nothing",
             Self::Gone => "it is gone",
         })
     }
@@ -332,7 +335,8 @@ impl FaultHistory {
                 period.failures += 1;
                 self.judge_failures();
             }
-            Err(DeviceError::DeviceGone) => self.trouble = Some(DeviceFault::Gone),
+            Err(DeviceError::DeviceReadOnly) => self.note(DeviceFault::ReadOnly),
+            Err(DeviceError::DeviceGone) => self.note(DeviceFault::Gone),
             _ => (),
         }
     }
@@ -341,22 +345,27 @@ impl FaultHistory {
         let sum = |of: fn(&Period) -> u64| self.periods.iter().map(of).sum::<u64>();
         let (answers, failures) = (sum(|period| period.answers), sum(|period| period.failures));
         if FAILURES_MAX <= failures && answers <= failures * FAILURES_PART {
-            self.trouble.get_or_insert(DeviceFault::Failing);
+            self.note(DeviceFault::Failing);
         }
+    }
+
+    /// Keeps the worst fault.
+    fn note(&mut self, fault: DeviceFault) {
+        self.trouble = self.trouble.max(Some(fault));
     }
 
     fn note_late(&mut self, now: Nanos, patience: Nanos) {
         self.period(now, patience).is_late = true;
         let late = self.periods.iter().filter(|period| period.is_late).count();
         if LATE_PERIODS_MAX <= late {
-            self.trouble.get_or_insert(DeviceFault::Slow);
+            self.note(DeviceFault::Slow);
         }
     }
 
     /// Requires: a read has been in flight for at least `most`.
     fn look_for_silence(&mut self, now: Nanos, most: Nanos) {
         if most <= now.since(self.heard_at) {
-            self.trouble.get_or_insert(DeviceFault::Silent);
+            self.note(DeviceFault::Silent);
         }
     }
 }

@@ -27,6 +27,9 @@ pub enum DeviceError {
     /// I/O timeout: the device did not answer before the deadline, and the command was given up. The blocks may be
     /// good.
     TimedOut,
+    /// The whole device takes no writes: it has no capacity left (81h), it is write protected (20h), or many writes in
+    /// a row failed. Its data can be read, and later writes may succeed.
+    DeviceReadOnly,
     /// The device does not answer as a device should: isolate it and go on without it.
     DeviceGone,
     /// The device does not implement this command.
@@ -48,6 +51,7 @@ impl fmt::Display for DeviceError {
             Self::InvalidField => "malformed command",
             Self::Media => "media error",
             Self::TimedOut => "the device did not answer in time",
+            Self::DeviceReadOnly => "the device takes no writes",
             Self::DeviceGone => "the device does not answer any more",
             Self::Unsupported => "the device has no such command",
         })

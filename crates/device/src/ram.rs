@@ -55,6 +55,7 @@ pub struct RamDevice {
     /// Time at which the last write in flight of a zone is answered. The next write is not answered earlier.
     writes_due: BTreeMap<ZoneId, Nanos>,
     failing_writes: BTreeSet<ZoneId>,
+    takes_no_writes: bool,
     is_gone: bool,
 }
 
@@ -95,6 +96,7 @@ impl RamDevice {
             submitted_count: 0,
             writes_due: BTreeMap::new(),
             failing_writes: BTreeSet::new(),
+            takes_no_writes: false,
             is_gone: false,
         }
     }
@@ -112,6 +114,11 @@ impl RamDevice {
     /// Fault: the zone's next write to complete fails with `Media`, and none of its blocks land.
     pub fn fail_next_write(&mut self, zone: ZoneId) {
         self.failing_writes.insert(zone);
+    }
+
+    /// Fault: from now on every write fails with `DeviceReadOnly`, or no longer.
+    pub fn take_no_writes(&mut self, is_on: bool) {
+        self.takes_no_writes = is_on;
     }
 
     /// Fault: the zone becomes read-only. Its data stay readable, and its writes in flight fail.
@@ -225,10 +232,15 @@ impl RamDevice {
                 self.medium.read(lba, &mut buffer.bytes_mut()[..bytes])?;
                 Ok(Answer::Read(buffer))
             }
-            Operation::Write { zone, .. } if self.failing_writes.remove(&zone) => {
+            Operation::Write { zone, .. }
+                if self.takes_no_writes || self.failing_writes.remove(&zone) =>
+            {
                 self.table.abort_writes(zone);
                 self.refuse_writes_in_flight(zone, DeviceError::InvalidWrite);
-                Err(DeviceError::Media)
+                Err(match self.takes_no_writes {
+                    true => DeviceError::DeviceReadOnly,
+                    false => DeviceError::Media,
+                })
             }
             Operation::Write { zone, lba, blocks, data } => {
                 self.medium.write(lba, data.iter().map(Payload::as_bytes));

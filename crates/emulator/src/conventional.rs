@@ -379,8 +379,8 @@ impl ConventionalDrive {
     }
 
     fn land(&mut self, lba: Lba, blocks: Blocks, data: &[Payload]) -> Result<(), DeviceError> {
-        if self.faults.takes_write_error(self.table.geometry().zone_of(lba)) {
-            return Err(DeviceError::Media);
+        if let Some(error) = self.faults.write_error(self.table.geometry().zone_of(lba)) {
+            return Err(error);
         }
         self.medium.write(lba, data)?;
         self.unreadable.forget(lba, blocks);

@@ -8,6 +8,7 @@
 //! | block unreadable while the drive is on | every other block | the same, and no longer than until the power is cut |
 //! | flipped bit | the success status of the read | the block's content, silently |
 //! | write error | the earlier data of the zone | the write, and those behind it in the zone |
+//! | drive takes no writes | all data | the writes, and those behind them in their zones |
 //! | zone read-only | its data | its space, and its writes in flight |
 //! | zone offline | other zones | its data and its space |
 //! | lost command | everything; its effect never happens | its answer: the host's I/O timeout must end the wait |
@@ -37,6 +38,7 @@ use crate::zoned::{Operation, ZonedDrive, state_at_power_on};
 pub(crate) struct Faults {
     failing_writes: BTreeSet<ZoneId>,
     losses: u32,
+    pub(crate) takes_no_writes: bool,
     pub(crate) is_gone: bool,
 }
 
@@ -49,8 +51,13 @@ impl Faults {
         self.losses += 1;
     }
 
-    pub(crate) fn takes_write_error(&mut self, zone: ZoneId) -> bool {
-        !self.failing_writes.is_empty() && self.failing_writes.remove(&zone)
+    /// How a write of the zone that completes now fails.
+    pub(crate) fn write_error(&mut self, zone: ZoneId) -> Option<DeviceError> {
+        if self.takes_no_writes {
+            return Some(DeviceError::DeviceReadOnly);
+        }
+        let fails = !self.failing_writes.is_empty() && self.failing_writes.remove(&zone);
+        fails.then_some(DeviceError::Media)
     }
 
     pub(crate) fn takes_loss(&mut self) -> bool {
@@ -79,6 +86,11 @@ impl ZonedDrive {
     /// Fault: the zone's next write to complete fails, and none of its blocks land.
     pub fn fail_next_write(&mut self, zone: ZoneId) {
         self.faults.fail_next_write(zone);
+    }
+
+    /// Fault: from now on every write fails with `DeviceReadOnly`, or no longer.
+    pub fn take_no_writes(&mut self, is_on: bool) {
+        self.faults.takes_no_writes = is_on;
     }
 
     /// Fault: the zone becomes read-only. Its data stay readable, and its writes in flight fail.

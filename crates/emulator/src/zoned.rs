@@ -374,9 +374,9 @@ impl ZonedDrive {
         blocks: Blocks,
         data: &[Payload],
     ) -> Completion {
-        let written = match self.faults.takes_write_error(zone) {
-            true => Err(DeviceError::Media),
-            false => self.medium.write(lba, data),
+        let written = match self.faults.write_error(zone) {
+            Some(error) => Err(error),
+            None => self.medium.write(lba, data),
         };
         if let Err(error) = written {
             self.table.abort_writes(zone);

@@ -244,6 +244,21 @@ async fn a_device_that_is_late_or_fails_is_isolated_and_comes_back() {
 }
 
 #[tokio::test]
+async fn a_full_device_is_isolated_at_its_first_write_and_comes_back() {
+    let bench = Bench::start().await;
+    bench.fill().await;
+    bench.has_trouble("full");
+    for number in 0..OBJECTS {
+        let _ = bench.client().remove(&object(number)).await;
+    }
+    bench.read_until_isolated().await;
+    bench.is_well();
+    bench.joins_again().await;
+    bench.fill().await;
+    bench.node.stop().await;
+}
+
+#[tokio::test]
 async fn what_was_removed_while_its_device_was_away_does_not_come_back() {
     let bench = Bench::start().await;
     bench.fill().await;

@@ -134,8 +134,13 @@ impl Emulated {
         let mut way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
         if way.is_none() {
             let health = || Health::new(path.into(), loss.clone());
-            let medium =
-                FileMedium::new(file.try_clone()?, self.layout, self.kept.clone(), health());
+            let medium = FileMedium::new(
+                file.try_clone()?,
+                self.layout,
+                self.kept.clone(),
+                health(),
+                self.trouble.clone(),
+            );
             let disk = (file.try_clone()?, health());
             *way =
                 Some(DriveThread::start((self.model.clone(), medium), disk, self.trouble.clone())?);

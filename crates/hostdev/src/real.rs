@@ -12,7 +12,7 @@ use zonal_device::{
 use crate::EngineKind;
 use crate::drive::position;
 use crate::engine::{Engine, Finished};
-use crate::health::Health;
+use crate::health::{Direction, Health};
 use crate::in_flight::{Flushes, InFlight};
 use crate::transfer::{Memory, Transfer};
 use crate::write_order::WriteOrder;
@@ -179,7 +179,7 @@ impl RealDevice {
         match self.in_flight.get(slot) {
             Pending::Read { ticket } => {
                 self.in_flight.end(slot);
-                let outcome = self.health.classify(outcome);
+                let outcome = self.health.classify(Direction::Read, outcome);
                 let Memory::Read(buffer) = transfer.memory else {
                     unreachable!("a read comes back as a read")
                 };
@@ -187,7 +187,7 @@ impl RealDevice {
             }
             Pending::Anywhere { ticket, lba } => {
                 self.in_flight.end(slot);
-                let outcome = self.health.classify(outcome);
+                let outcome = self.health.classify(Direction::Write, outcome);
                 self.ready.push_back((ticket, outcome.map(|()| Answer::Written(lba))));
             }
             // The slot stays taken: earlier writes of the zone may have to complete first.
@@ -206,7 +206,7 @@ impl RealDevice {
     }
 
     fn finish_write(&mut self, slot: u32, zone: ZoneId, outcome: Result<(), Errno>) {
-        let outcome = self.health.classify(outcome);
+        let outcome = self.health.classify(Direction::Write, outcome);
         if outcome.is_err() {
             self.table.require_report(zone);
         }

@@ -56,7 +56,7 @@ impl WriteOrder {
         if has_failed && writes.iter().all(|write| write.outcome.is_some()) {
             released.failed = writes.drain(..).map(|write| (write.id, write.error())).collect();
             for (_, error) in released.failed.iter_mut().skip(1) {
-                if *error != DeviceError::DeviceGone {
+                if !matches!(error, DeviceError::DeviceGone | DeviceError::DeviceReadOnly) {
                     *error = DeviceError::InvalidWrite;
                 }
             }

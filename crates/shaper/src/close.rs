@@ -34,6 +34,7 @@ impl Shaper {
     pub async fn close(&self) -> Result<(), BlockError> {
         self.flush().await?;
         let inner = &self.inner;
+        inner.holds_writes.set(false);
         inner.note_closing(Closing::Asked);
         loop {
             {

@@ -102,11 +102,6 @@ impl Inner {
     /// Stops moves from the buffer to the capacity tier. Writes continue until the buffer is full.
     pub(crate) fn halt(&self, error: BlockError) {
         self.state.borrow_mut().halted.get_or_insert(error);
-        self.work.notify_all();
-        self.queued.notify_all();
-        self.queue_room.notify_all();
-        self.unpinned.notify_all();
-        self.map_changed.notify_all();
-        self.map_room.notify_all();
+        self.wake_all();
     }
 }

@@ -5,6 +5,7 @@ use core::fmt;
 
 use zonal_base::{Blocks, Lba, Payload};
 
+use crate::Tier;
 use crate::format::{EntryKind, Key, PAGE_SPAN};
 
 /// A volume: an address space of its own that begins at block 0.
@@ -88,6 +89,9 @@ pub enum BlockError {
     Misaligned,
     /// These blocks are permanently unreadable. Writing or trimming them makes them good again.
     Unreadable,
+    /// The device of this tier takes no writes, for instance because a thin pool is full. Reads go
+    /// on, and writes as soon as it takes them.
+    ReadOnly(Tier),
     /// Too many zones of the capacity tier are worn out for the stored data: trim, or copy the data
     /// elsewhere. Reads go on.
     NoSpace,
@@ -107,6 +111,8 @@ impl fmt::Display for BlockError {
             Self::OutOfRange => "beyond the end of the export",
             Self::Misaligned => "not whole blocks of 4 KiB",
             Self::Unreadable => "the device cannot read these blocks any more",
+            Self::ReadOnly(Tier::Buffer) => "the buffer device takes no writes",
+            Self::ReadOnly(Tier::Capacity) => "the capacity device takes no writes",
             Self::NoSpace => "no zone is left to write to: too many are worn out",
             Self::BufferGone => "the buffer device failed",
             Self::CapacityGone => "the capacity device failed",

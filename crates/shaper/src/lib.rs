@@ -55,6 +55,7 @@ mod open;
 mod pages;
 mod ports;
 mod read;
+mod read_only;
 mod recover;
 mod refused;
 mod relocate;

@@ -9,6 +9,7 @@
 
 mod error;
 
+use error::failed;
 pub use error::{Damage, OpenError};
 
 use alloc::collections::BTreeSet;
@@ -304,6 +305,7 @@ impl Inner {
             exports,
             recovery: Cell::default(),
             waits_left: Cell::new(WAITED_FOR),
+            holds_writes: Cell::new(false),
             own,
             state: RefCell::new(state),
             flushers: Default::default(),
@@ -339,6 +341,7 @@ impl Inner {
 
     /// Starts compaction and garbage collection. They may continue zones that are already open.
     fn start_movers(self: &Rc<Self>, collection: Mover, compaction: Mover) {
+        self.holds_writes.set(true);
         let spawner = &self.ports.spawner;
         spawner.spawn(self.clone().run_compaction(compaction));
         spawner.spawn(self.clone().run_garbage_collection(collection));
@@ -391,7 +394,7 @@ impl Inner {
         let room = open.segment_room(&self.layout, 0);
         let writer = (Writer::Collection, &mut open, room);
         let mut begun = self.begin_segment(writer, Vec::new(), Vec::new(), front);
-        let answer = (&mut begun.call).await;
+        let answer = self.written(&mut begun.write, 0).await;
         self.end_segment(&begun, &answer);
         self.abandon(open.zone).await;
     }
@@ -414,7 +417,8 @@ impl Inner {
         let mut state = self.state.borrow_mut();
         state.is_repairing = false;
         state.durable = Tier::ALL.map(|tier| state.last_settled(tier));
-        Ok(())
+        // The log may have failed without a caller that waited for it.
+        state.failure.map_or(Ok(()), |error| Err(failed(error)))
     }
 
     /// Resets zones without live data, because later steps may need the room, and writes a zone
@@ -454,14 +458,6 @@ impl Inner {
         let is_dead =
             |zone: &Zone| state.usage(*zone) == ZoneUse::Sealed && state.zone(*zone).live == 0;
         zones.filter(is_dead).collect()
-    }
-}
-
-fn failed(error: BlockError) -> OpenError {
-    match error {
-        BlockError::BufferGone => OpenError::Device(Tier::Buffer, DeviceError::DeviceGone),
-        BlockError::NoSpace => OpenError::Device(Tier::Capacity, DeviceError::ZoneFull),
-        _ => OpenError::Device(Tier::Capacity, DeviceError::DeviceGone),
     }
 }
 

@@ -14,16 +14,16 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Payload, index, low_u32};
-use zonal_device::{Command, DeviceError};
+use zonal_device::DeviceError;
 
 use crate::format::{Key, SEGMENT_BLOCKS};
 use crate::layout::{PhysAddr, Zone};
 use crate::map::{MAP_PAGE_BLOCKS, Merge, Page, PageId, Paged, page_check};
 use crate::mutation::Mutation;
-use crate::retry::WRITE_TRIES;
+use crate::read_only::ZoneWrite;
 use crate::shaper::Inner;
 use crate::state::State;
-use crate::tier::{OpenZone, gone};
+use crate::tier::OpenZone;
 use crate::{BlockError, ExportId, Extent};
 
 /// Maximum number of pages in one write. With the header block of a new zone, the write is no
@@ -294,11 +294,12 @@ impl Inner {
         Ok(())
     }
 
-    /// Appends pages to the open zone, behind a mark if the zone is new. Requires: they fit.
+    /// Appends pages to the open zone, behind a mark if the zone is new. `refused`: how often in a
+    /// row this was refused before. Requires: they fit.
     async fn write_pages_of_map(
         &self,
         open: &mut OpenZone,
-        data: Payload,
+        (data, refused): (Payload, u32),
     ) -> Result<(), DeviceError> {
         let mut pieces = Vec::with_capacity(2);
         if open.at == 0 {
@@ -312,9 +313,10 @@ impl Inner {
         }
         let blocks = (pieces.len() + data.len() / BLOCK_BYTES) as u64;
         pieces.push(data);
-        let lba = self.layout.lba(open.zone, Blocks(u64::from(open.at)));
         let tier = self.layout.tier_of(open.zone);
-        self.port(tier).call(Command::Write { lba, data: pieces }).await?;
+        let at = Blocks(u64::from(open.at));
+        let mut write = ZoneWrite::submit(self, (open.zone, at), pieces);
+        self.written(&mut write, refused).await?;
         open.at += low_u32(index(blocks));
         let mut state = self.state.borrow_mut();
         state.note_written(tier, blocks);
@@ -461,7 +463,7 @@ impl Inner {
             if is_early {
                 self.switch(&merges[these.clone()], &checks[these.clone()], first);
             }
-            match self.write_pages_of_map(open, part).await {
+            match self.write_pages_of_map(open, (part, refused)).await {
                 Ok(()) => {
                     refused = 0;
                     if !is_early {
@@ -469,13 +471,11 @@ impl Inner {
                     }
                     done = these.end;
                 }
-                Err(DeviceError::DeviceGone) => {
-                    return Err(gone(self.layout.tier_of(open.zone)));
-                }
-                Err(_) => {
+                Err(error) => {
                     refused += 1;
-                    if WRITE_TRIES < refused {
-                        return Err(gone(self.layout.tier_of(open.zone)));
+                    let tier = self.layout.tier_of(open.zone);
+                    if let Some(verdict) = self.verdict(tier, error, refused) {
+                        return Err(verdict);
                     }
                     self.state.borrow_mut().stats.write_errors += 1;
                     let zone = open.zone;

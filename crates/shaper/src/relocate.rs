@@ -12,6 +12,7 @@
 //! 5. Blocks under a damaged header are found through the map instead (`metadata`).
 
 mod metadata;
+mod publish;
 mod zone_read;
 
 use alloc::collections::{BTreeSet, VecDeque};
@@ -20,14 +21,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Contents, Payload};
-use zonal_device::DeviceError;
+use zonal_device::{Completion, DeviceError};
 
 use crate::format::{DATA_BLOCKS, Entry, EntryKind, FRONT_BLOCKS, Key, SEED, SEGMENT_BLOCKS};
 use crate::hot_retention::Sender;
 use crate::layout::PhysAddr;
-use crate::mutation::Mutation;
 use crate::refused::Writer;
-use crate::retry::WRITE_TRIES;
 use crate::shaper::Inner;
 use crate::tier::{OpenZone, SubmittedSegment, blocks_of};
 use crate::{BlockError, Tier};
@@ -327,16 +326,14 @@ impl Mover {
             self.note_room();
             let (moved, data) = (Vec::new(), Payload::default());
             let mut flying = InFlightSegment { begun, stream: 0, moved, data };
-            let answer = (&mut flying.begun.call).await;
-            self.inner.end_segment(&flying.begun, &answer);
+            let answer = self.answer(&mut flying).await;
             match answer {
                 Ok(_) => {
                     self.refused_in_a_row = 0;
                     self.inner.publish_moved(&flying, self.cause);
                     return Ok(());
                 }
-                Err(DeviceError::DeviceGone) => return Err(BlockError::CapacityGone),
-                Err(_) => self.give_zone_up(flying).await?,
+                Err(error) => self.give_zone_up(flying, error).await?,
             }
         }
     }
@@ -357,7 +354,7 @@ impl Mover {
                     // The zone is full once its last write completes. Only then is its active-zone
                     // slot free.
                     let zone = self.streams[stream].open.as_ref().map(|open| open.zone);
-                    while self.flying.iter().any(|flying| Some(flying.begun.zone) == zone) {
+                    while self.flying.iter().any(|flying| Some(flying.begun.zone()) == zone) {
                         self.settle().await?;
                     }
                     if let Some(full) = self.streams[stream].open.take() {
@@ -391,34 +388,43 @@ impl Mover {
     /// Waits for the oldest segment in flight.
     async fn settle(&mut self) -> Result<(), BlockError> {
         let Some(mut first) = self.flying.pop_front() else { return Ok(()) };
-        let answer = (&mut first.begun.call).await;
-        self.inner.end_segment(&first.begun, &answer);
+        let answer = self.answer(&mut first).await;
         match answer {
             Ok(_) => {
                 self.refused_in_a_row = 0;
                 self.inner.publish_moved(&first, self.cause);
                 Ok(())
             }
-            Err(DeviceError::DeviceGone) => Err(BlockError::CapacityGone),
-            Err(_) => self.give_zone_up(first).await,
+            Err(error) => self.give_zone_up(first, error).await,
         }
     }
 
+    /// Waits for the answer of a segment, and records it.
+    async fn answer(&self, flying: &mut InFlightSegment) -> Completion {
+        let answer = self.inner.written(&mut flying.begun.write, self.refused_in_a_row).await;
+        self.inner.end_segment(&flying.begun, &answer);
+        answer
+    }
+
     /// Handles a refused segment: its zone is closed.
-    async fn give_zone_up(&mut self, first: InFlightSegment) -> Result<(), BlockError> {
+    async fn give_zone_up(
+        &mut self,
+        first: InFlightSegment,
+        error: DeviceError,
+    ) -> Result<(), BlockError> {
         self.refused_in_a_row += 1;
-        if WRITE_TRIES < self.refused_in_a_row {
-            return Err(BlockError::CapacityGone);
+        if let Some(verdict) = self.inner.verdict(Tier::Capacity, error, self.refused_in_a_row) {
+            return Err(verdict);
         }
         self.inner.wait_after_refusal(self.refused_in_a_row).await;
-        let zone = first.begun.zone;
+        let zone = first.begun.zone();
         self.refused.push_back(first);
         // Later segments of that zone are usually refused, too.
         let (behind, others): (VecDeque<_>, VecDeque<_>) =
-            self.flying.drain(..).partition(|flying| flying.begun.zone == zone);
+            self.flying.drain(..).partition(|flying| flying.begun.zone() == zone);
         self.flying = others;
         for mut flying in behind {
-            let answer = (&mut flying.begun.call).await;
+            let answer = (&mut flying.begun.write.call).await;
             self.inner.end_segment(&flying.begun, &answer);
             match answer {
                 Ok(_) => self.inner.publish_moved(&flying, self.cause),
@@ -430,59 +436,6 @@ impl Mover {
         }
         self.inner.abandon(zone).await;
         Ok(())
-    }
-}
-
-impl Inner {
-    /// Publishes a moved segment: the map names the new addresses, unless a client overwrote the
-    /// block meanwhile.
-    fn publish_moved(&self, flying: &InFlightSegment, cause: Cause) {
-        let mut state = self.state.borrow_mut();
-        if flying.moved.is_empty() {
-            // A header alone fills the last block of a zone or carries a release. It is counted for
-            // the tenant with the stream's number, the stream's first tenant.
-            let stats = &mut state.tenant_stats[flying.stream];
-            stats.metadata_bytes += flying.begun.front_bytes();
-            stats.capacity_written_bytes += flying.begun.front_bytes();
-        }
-        for (n, MovingBlock { entry, from }) in (0..).zip(&flying.moved) {
-            let Entry { key, .. } = *entry;
-            let tenant = self.tenant_of_key(key);
-            let stats = state.tenant_mut(tenant);
-            let block = BLOCK_BYTES as u64;
-            // The front is counted for the tenant of its first block.
-            let front = if n == 0 { flying.begun.front_bytes() } else { 0 };
-            stats.metadata_bytes += front;
-            stats.capacity_written_bytes += front + block;
-            match (key.kind(), cause) {
-                (kind, _) if kind.is_page() => stats.map_bytes += block,
-                (kind, _) if kind.is_metadata() => stats.metadata_bytes += block,
-                (_, Cause::Compaction) => stats.compacted_bytes += block,
-                (_, Cause::Collection) => stats.collected_bytes += block,
-            }
-            // A metadata block may have been moved while a new version was written: the newer one
-            // wins.
-            let is_new = key.kind().is_metadata() && state.map.renew(key, entry.sequence);
-            let is_hidden_moved = self.has(Mutation::HiddenMoved)
-                && state.map.paged().is_some_and(|p| p.is_named(*from));
-            let is_current = state.still_names(&self.layout, key, *from) || is_hidden_moved;
-            let to = flying.begun.data.plus(n);
-            if is_current {
-                state.publish(&self.layout, tenant, (key, Some(*from)), to);
-            } else if is_new || (self.has(Mutation::CompactionStale) && cause == Cause::Compaction)
-            {
-                state.publish(&self.layout, tenant, (key, None), to);
-            }
-        }
-        self.ask_for_merge(&state);
-    }
-
-    pub(crate) fn tenant_of_key(&self, key: Key) -> u16 {
-        let of_export = key.kind().is_page() || key.kind() == EntryKind::Trim;
-        match of_export || key.kind().is_users() {
-            true => self.tenant_of(key.export()),
-            false => 0,
-        }
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Inner {
     pub(crate) recovery: Cell<Recovery>,
     /// Failed reads of single blocks that are still waited for.
     pub(crate) waits_left: Cell<u32>,
+    /// True between the start and the shutdown: writes wait for a device that takes none.
+    pub(crate) holds_writes: Cell<bool>,
     /// Buffers for internal writes and moves, separate from client reads, so that they never wait
     /// for them.
     pub(crate) own: Buffers,
@@ -266,6 +268,11 @@ impl Inner {
         for ticket in lost {
             ticket.fail(error);
         }
+        self.wake_all();
+    }
+
+    /// Wakes every task and every client that waits: something basic has changed.
+    pub(crate) fn wake_all(&self) {
         self.queue_room.notify_all();
         self.work.notify_all();
         self.queued.notify_all();

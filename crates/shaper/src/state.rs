@@ -140,6 +140,8 @@ pub(crate) struct State {
     /// overwritten data.
     pub(crate) mapped: Vec<i64>,
     pub(crate) stats: ShaperStats,
+    /// By tier: writes that are repeated until the device takes them (`read_only`).
+    pub(crate) held_writes: [u32; 2],
     pub(crate) failure: Option<BlockError>,
     /// Error that stopped all moves from the buffer to the capacity tier.
     pub(crate) halted: Option<BlockError>,
@@ -204,6 +206,7 @@ impl State {
             tenant_stats: alloc::vec![TenantStats::default(); tenant_count],
             mapped: alloc::vec![0; tenant_count],
             stats: ShaperStats::default(),
+            held_writes: [0; 2],
             failure: None,
             halted: None,
             is_waited_for: false,

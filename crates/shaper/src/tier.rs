@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Payload, low_u32};
 use zonal_device::{Answer, Command, Completion, DeviceError, DeviceKind, ZoneAction, ZoneState};
-use zonal_runtime::Call;
 
 use crate::format::{Echo, Entry, Header, SegmentRoom, Shape};
 use crate::layout::{Layout, PhysAddr, Zone};
 use crate::mutation::Mutation;
+use crate::read_only::ZoneWrite;
 use crate::refused::Writer;
 use crate::shaper::Inner;
 use crate::state::ZoneUse;
@@ -30,8 +30,7 @@ pub(crate) struct OpenZone {
 
 /// A submitted segment.
 pub(crate) struct SubmittedSegment {
-    pub(crate) call: Call<Command, Completion>,
-    pub(crate) zone: Zone,
+    pub(crate) write: ZoneWrite,
     /// Address of its first data block, behind the header.
     pub(crate) data: PhysAddr,
     number: u64,
@@ -51,6 +50,10 @@ pub(crate) struct SubmittedSegment {
 }
 
 impl SubmittedSegment {
+    pub(crate) const fn zone(&self) -> Zone {
+        self.write.zone
+    }
+
     /// Bytes of its header and of the echo's own block.
     pub(crate) const fn front_bytes(&self) -> u64 {
         self.front.bytes().0
@@ -151,17 +154,15 @@ impl Inner {
         let previous = core::mem::replace(&mut open.previous, sum);
         open.last = Some(Echo::of(header));
         let at = Blocks(u64::from(open.at));
-        let lba = self.layout.lba(open.zone, at);
         let mut pieces = blocks_of(&front.freeze(front_bytes));
         pieces.extend(data);
         open.at += blocks;
-        let call = self.port(tier).call(Command::Write { lba, data: pieces });
+        let write = ZoneWrite::submit(self, (open.zone, at), pieces);
         // A header may fill the last block of the zone. The address behind it is then not used.
         let data = self.layout.spot(open.zone, at).plus(front_blocks);
         let front = Blocks(u64::from(front_blocks));
         SubmittedSegment {
-            call,
-            zone: open.zone,
+            write,
             data,
             number,
             writer,
@@ -177,16 +178,17 @@ impl Inner {
 
     /// Records the completion of a segment.
     pub(crate) fn end_segment(&self, begun: &SubmittedSegment, answer: &Completion) {
-        let tier = self.layout.tier_of(begun.zone);
+        let zone = begun.zone();
+        let tier = self.layout.tier_of(zone);
         let mut state = self.state.borrow_mut();
         if answer.is_err() {
             state.stats.write_errors += 1;
             if begun.has_entries {
-                state.note_refused(tier, begun.zone, (begun.number, begun.writer));
+                state.note_refused(tier, zone, (begun.number, begun.writer));
             }
             return;
         }
-        let facts = state.zone_mut(begun.zone);
+        let facts = state.zone_mut(zone);
         facts.written = begun.end;
         if begun.has_entries {
             facts.last = (begun.end, begun.sum);
@@ -195,7 +197,7 @@ impl Inner {
             facts.repeated = (begun.end - begun.blocks, begun.previous);
             state.note_repeated(tier, repeated);
         }
-        state.unflushed_zones[usize::from(tier.id())].insert(begun.zone);
+        state.unflushed_zones[usize::from(tier.id())].insert(zone);
         state.note_written(tier, u64::from(begun.blocks));
         state.stats.buffer_segments += u64::from(tier == Tier::Buffer);
         let is_due = self.settings.flush_every.0 <= state.unflushed[usize::from(tier.id())];
@@ -298,9 +300,9 @@ impl Inner {
     pub(crate) async fn mark_empty(&self, zone: Zone) -> Result<(), DeviceError> {
         let mut front = self.own.take(Blocks(1)).await;
         self.mark(zone).encode(None, self.checksum(), &mut front.bytes_mut()[..BLOCK_BYTES]);
-        let lba = self.layout.lba(zone, Blocks(0));
         let data = vec![front.freeze(BLOCK_BYTES)];
-        self.port(self.layout.tier_of(zone)).call(Command::Write { lba, data }).await?;
+        let mut write = ZoneWrite::submit(self, (zone, Blocks(0)), data);
+        self.written(&mut write, 0).await?;
         self.reset_on_device(zone).await
     }
 

@@ -14,6 +14,7 @@
 
 mod internal_entry;
 mod item;
+mod queue;
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -23,41 +24,26 @@ use core::pin::Pin;
 use core::task::Poll;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, Payload, index, low_u32};
-use zonal_device::{Completion, DeviceError, whole_blocks};
+use zonal_device::{Completion, whole_blocks};
 use zonal_runtime::Event;
 
 use crate::format::{
-    DATA_BLOCKS, ENTRIES_MAX, Entry, EntryKind, FRONT_BLOCKS, Key, PAGE_SPAN, SEED, SegmentRoom,
-    TRIM_BLOCKS,
+    DATA_BLOCKS, Entry, EntryKind, FRONT_BLOCKS, Key, PAGE_SPAN, SEED, SegmentRoom, TRIM_BLOCKS,
 };
 use crate::hot_retention::Copied;
 use crate::layout::PhysAddr;
 use crate::mutation::Mutation;
 use crate::refused::Writer;
-use crate::retry::WRITE_TRIES;
 use crate::shaper::Inner;
 use crate::state::State;
 use crate::tier::{OpenZone, SubmittedSegment};
 use crate::{BlockError, Durability, ExportId, Extent, Shaper, Tier};
 use internal_entry::InternalEntry;
 pub(crate) use item::{Item, ItemKind, Ticket};
+pub(crate) use queue::WriteQueue;
 
 /// Segments of the log in flight: enough that the device always has the next one.
 const FLYING_MAX: usize = 4;
-
-/// The write queue of the buffer device.
-#[derive(Default)]
-pub(crate) struct WriteQueue {
-    pub(crate) queue: VecDeque<Item>,
-    /// Room taken in the queue, in blocks, by queued items, items in flight and admitted requests.
-    pub(crate) queued_blocks: u64,
-    /// First sequence of each segment in flight.
-    flying: VecDeque<u64>,
-    /// Requests with parts in refused segments, until they are complete.
-    retried: Vec<Rc<Ticket>>,
-    /// Internal entries for the next segment.
-    internal: VecDeque<InternalEntry>,
-}
 
 /// A segment of the log in flight.
 struct InFlightSegment {
@@ -108,8 +94,16 @@ impl Shaper {
             if let Some(error) = state.failure {
                 return Some(Err(error));
             }
+            if let Some(error) = state.refusal(true) {
+                return Some(Err(error));
+            }
             if state.admit(inner, blocks.0) {
                 return Some(Ok(()));
+            }
+            if state.is_throttled(inner)
+                && let Some(error) = state.refusal(false)
+            {
+                return Some(Err(error));
             }
             if !counted && state.is_throttled(inner) {
                 counted = true;
@@ -185,9 +179,16 @@ impl Inner {
                 self.queued.wait().await;
                 continue;
             };
-            let Some(answer) = answer_or(&mut first.begun.call, &self.queued).await else {
+            let Some(mut answer) = answer_or(&mut first.begun.write.call, &self.queued).await
+            else {
                 continue;
             };
+            if self.holds(&answer, refused) {
+                let clients = flying.iter().flat_map(|flying| &flying.parts);
+                clients.for_each(|(item, _)| item.refuse());
+                let first = flying.front_mut().expect("it was just looked at");
+                answer = self.hold(&mut first.begun.write, answer).await;
+            }
             let first = flying.pop_front().expect("it was just looked at");
             self.end_segment(&first.begun, &answer);
             match answer {
@@ -199,10 +200,9 @@ impl Inner {
                     refused += 1;
                     flying.push_front(first);
                     self.write_again(&mut open, &mut flying).await;
-                    if error == DeviceError::DeviceGone || WRITE_TRIES < refused {
-                        self.fail(BlockError::BufferGone);
-                    } else {
-                        self.wait_after_refusal(refused).await;
+                    match self.verdict(Tier::Buffer, error, refused) {
+                        Some(verdict) => self.fail(verdict),
+                        None => self.wait_after_refusal(refused).await,
                     }
                 }
             }
@@ -229,14 +229,19 @@ impl Inner {
         has_zone && (flying == 0 || (is_full && flying < FLYING_MAX))
     }
 
-    /// Fails the block device when moves have halted and the buffer is full.
+    /// Fails the block device when moves have halted and the buffer is full, and only the waiting
+    /// writes when a device takes no writes for a while.
     fn give_up_if_full(&self) {
         let state = self.state.borrow();
         let is_full = state.empty_count(Tier::Buffer) == 0 || state.map.is_full();
-        let is_stuck = is_full && !state.log.queue.is_empty();
-        if let Some(error) = state.halted.filter(|_| is_stuck) {
-            drop(state);
-            self.fail(error);
+        if !is_full || state.log.queue.is_empty() {
+            return;
+        }
+        let halted = state.halted;
+        drop(state);
+        match halted {
+            Some(error) => self.fail(error),
+            None => self.refuse_waiting(false),
         }
     }
 
@@ -401,7 +406,7 @@ impl Inner {
                         }
                     }
                     let pages = first.0 / PAGE_SPAN..=(first.0 + blocks.0 - 1) / PAGE_SPAN;
-                    let trimmed = &mut state.zone_mut(flying.begun.zone).trimmed;
+                    let trimmed = &mut state.zone_mut(flying.begun.zone()).trimmed;
                     trimmed.extend(pages.map(|page| Key::new(EntryKind::Page, export, page)));
                 }
             }
@@ -429,7 +434,7 @@ impl Inner {
             parts.extend(these);
             internal.into_iter().for_each(|(internal, _)| internal.end(false));
             if 0 < at {
-                let answer = (&mut begun.call).await;
+                let answer = (&mut begun.write.call).await;
                 self.end_segment(&begun, &answer);
             }
         }
@@ -453,46 +458,6 @@ async fn answer_or(
         Pin::new(&mut queued).poll(cx).map(|()| None)
     })
     .await
-}
-
-impl WriteQueue {
-    /// Entries that wait for a segment, counted up to what one can hold.
-    fn waiting_entries(&self) -> usize {
-        let mut count = self.internal.len();
-        for item in &self.queue {
-            if ENTRIES_MAX <= count {
-                break;
-            }
-            count += match item.what {
-                ItemKind::Hole => 1,
-                ItemKind::Data(_) | ItemKind::Again(_) => index(item.extent.blocks.0),
-            };
-        }
-        count
-    }
-
-    pub(crate) fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.flying.is_empty() && self.internal.is_empty()
-    }
-
-    pub(crate) fn lowest_unpublished(&self) -> Option<u64> {
-        self.flying.front().copied()
-    }
-
-    /// Returns the items of refused segments to the head of the queue, in order.
-    fn put_back(&mut self, items: impl DoubleEndedIterator<Item = Item>) {
-        self.flying.clear();
-        for item in items.rev() {
-            self.retried.push(item.ticket.clone());
-            self.queue.push_front(item);
-        }
-    }
-
-    /// Clears the queue after a failure. Returns the tickets to fail.
-    pub(crate) fn give_up(&mut self) -> Vec<Rc<Ticket>> {
-        self.queued_blocks = 0;
-        self.queue.drain(..).map(|item| item.ticket).collect()
-    }
 }
 
 fn blocks_of(payload: &Payload) -> Blocks {

@@ -30,6 +30,8 @@ pub(crate) enum Fault {
     /// As `Unreadable`, until the next power cut.
     UnreadableWhileOn(Lba),
     FailNextWrite(ZoneId),
+    /// The drive takes no writes from now on, or takes them again.
+    TakesNoWrites(bool),
     ReadOnly(ZoneId),
     Offline(ZoneId),
     /// The next command is never completed.
@@ -122,6 +124,7 @@ impl Drive {
                 Fault::FlipBit(lba, bit) => ram.flip_bit(lba, bit),
                 Fault::Unreadable(lba) => ram.make_unreadable(lba),
                 Fault::FailNextWrite(zone) => ram.fail_next_write(zone),
+                Fault::TakesNoWrites(is_on) => ram.take_no_writes(is_on),
                 Fault::ReadOnly(zone) => ram.make_read_only(zone),
                 Fault::Offline(zone) => ram.take_offline(zone),
                 Fault::UnreadableWhileOn(_)
@@ -136,6 +139,7 @@ impl Drive {
                 Fault::Unreadable(lba) => drive.make_unreadable(lba),
                 Fault::UnreadableWhileOn(lba) => drive.make_unreadable_while_on(lba),
                 Fault::FailNextWrite(zone) => drive.fail_next_write(zone),
+                Fault::TakesNoWrites(is_on) => drive.take_no_writes(is_on),
                 Fault::ReadOnly(zone) => drive.make_read_only(zone),
                 Fault::Offline(zone) => drive.take_offline(zone),
                 Fault::LoseCommand => {
@@ -151,6 +155,7 @@ impl Drive {
                 Fault::Unreadable(lba) => drive.make_unreadable(lba),
                 Fault::UnreadableWhileOn(lba) => drive.make_unreadable_while_on(lba),
                 Fault::FailNextWrite(zone) => drive.fail_next_write(zone),
+                Fault::TakesNoWrites(is_on) => drive.take_no_writes(is_on),
                 Fault::LoseCommand => {
                     drive.lose_next_command();
                     self.losses += 1;

@@ -250,6 +250,8 @@ impl fmt::Display for Fault {
                 write!(f, "make block {} unreadable until the power is cut", lba.0)
             }
             Self::FailNextWrite(zone) => write!(f, "fail the next write of zone {}", zone.0),
+            Self::TakesNoWrites(true) => f.write_str("let the device take no writes"),
+            Self::TakesNoWrites(false) => f.write_str("let the device take writes again"),
             Self::ReadOnly(zone) => write!(f, "make zone {} read-only", zone.0),
             Self::Offline(zone) => write!(f, "take zone {} offline", zone.0),
             Self::LoseCommand => f.write_str("lose the next command"),

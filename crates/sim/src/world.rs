@@ -309,6 +309,7 @@ impl World {
             | DeviceError::ZoneOffline
             | DeviceError::Media
             | DeviceError::TimedOut
+            | DeviceError::DeviceReadOnly
             | DeviceError::DeviceGone => false,
         };
         if is_illegal {

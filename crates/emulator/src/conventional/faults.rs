@@ -27,6 +27,11 @@ impl ConventionalDrive {
         self.faults.fail_next_write(zone);
     }
 
+    /// Fault: from now on every write fails with `DeviceReadOnly`, or no longer.
+    pub fn take_no_writes(&mut self, is_on: bool) {
+        self.faults.takes_no_writes = is_on;
+    }
+
     /// Fault: the drive accepts the next command, but never carries it out and never answers. The command's place in
     /// the queue and its buffers are gone until the power is cut.
     pub fn lose_next_command(&mut self) {

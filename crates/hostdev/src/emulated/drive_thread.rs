@@ -185,8 +185,10 @@ impl<D: ZonedDevice> DriveThread<D> {
         while let Some((ticket, completion)) = self.drive.poll(self.told) {
             let done = self.in_flight.remove(&ticket).expect("the model answers what it was given");
             match self.trouble.mode() {
-                FaultMode::Well if self.held.is_empty() => self.hand_back(done, completion),
-                FaultMode::Well | FaultMode::Hangs => {
+                FaultMode::Well | FaultMode::Full if self.held.is_empty() => {
+                    self.hand_back(done, completion)
+                }
+                FaultMode::Well | FaultMode::Full | FaultMode::Hangs => {
                     self.held.push_back((self.told, done, completion))
                 }
                 FaultMode::Slow(by) => self.held.push_back((self.told + by, done, completion)),

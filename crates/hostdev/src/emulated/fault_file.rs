@@ -5,6 +5,7 @@
 //! - `hangs`: no command completes until the file is removed or changed.
 //! - `slow 2s`: every command completes that much later, in whole seconds.
 //! - `fails-reads`: every read fails with a media error.
+//! - `full`: every write fails as on a thin pool without room.
 //! - `gone`: every command completes as on a drive that was pulled out.
 //! - `breaks-contract`: violations that no drive may commit and that the engine asserts against.
 //!   Writes complete twice, and reports name zones that the drive does not have.
@@ -31,6 +32,8 @@ pub(crate) enum FaultMode {
     Slow(Nanos),
     /// Every read fails with `Media`.
     FailsReads,
+    /// Every write fails for want of space.
+    Full,
     /// Every command completes with `DeviceGone`.
     Gone,
     /// Writes complete twice, and reports name zones that the drive does not have.
@@ -53,6 +56,7 @@ impl FaultFile {
         match text.trim().split_once(' ').unwrap_or((text.trim(), "")) {
             ("hangs", _) => FaultMode::Hangs,
             ("fails-reads", _) => FaultMode::FailsReads,
+            ("full", _) => FaultMode::Full,
             ("gone", _) => FaultMode::Gone,
             ("breaks-contract", _) => FaultMode::BreaksContract,
             ("slow", by) => {

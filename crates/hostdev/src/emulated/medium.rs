@@ -8,7 +8,8 @@ use zonal_device::DeviceError;
 use zonal_emulator::{Medium, ZoneImage};
 
 use super::backing::{BackingLayout, read_all, write_all};
-use crate::health::Health;
+use super::fault_file::{FaultFile, FaultMode};
+use crate::health::{Direction, Health};
 
 /// Backing file as the medium of the model. I/O goes through the page cache: otherwise a model of a
 /// drive that is faster than the disk below could not keep the drive's times. Only a flush makes
@@ -20,6 +21,7 @@ pub(super) struct FileMedium {
     /// State of the zones, as in the file's zone table.
     kept: Vec<ZoneImage>,
     health: Health,
+    trouble: FaultFile,
 }
 
 impl FileMedium {
@@ -28,8 +30,9 @@ impl FileMedium {
         layout: BackingLayout,
         kept: Vec<ZoneImage>,
         health: Health,
+        trouble: FaultFile,
     ) -> Self {
-        Self { file, layout, kept, health }
+        Self { file, layout, kept, health, trouble }
     }
 
     pub(super) fn kept(&self) -> &[ZoneImage] {
@@ -46,6 +49,9 @@ impl FileMedium {
     }
 
     fn try_write(&mut self, lba: Lba, data: &[Payload]) -> Result<(), Errno> {
+        if self.trouble.mode() == FaultMode::Full {
+            return Err(Errno::NOSPC);
+        }
         let mut at = self.layout.position(lba);
         for piece in data {
             write_all(&self.file, piece.as_bytes(), at)?;
@@ -81,7 +87,7 @@ impl FileMedium {
 impl Medium for FileMedium {
     fn write(&mut self, lba: Lba, data: &[Payload]) -> Result<(), DeviceError> {
         let outcome = self.try_write(lba, data);
-        self.health.classify(outcome)
+        self.health.classify(Direction::Write, outcome)
     }
 
     fn read(&mut self, lba: Lba, blocks: Blocks, out: &mut Buffer) -> Result<(), DeviceError> {
@@ -92,7 +98,7 @@ impl Medium for FileMedium {
         let (front, rest) = out.split_at_mut(index(there.bytes().0));
         rest.fill(0);
         let outcome = read_all(&self.file, front, self.layout.position(lba));
-        self.health.classify(outcome)
+        self.health.classify(Direction::Read, outcome)
     }
 
     fn truncate(&mut self, zone: ZoneId, written: Blocks) {

@@ -26,7 +26,7 @@ use super::zone_write_queue::{Write, ZoneWriteQueue};
 use crate::EngineKind;
 use crate::drive::position;
 use crate::engine::{Engine, Finished};
-use crate::health::Health;
+use crate::health::{Direction, Health};
 use crate::in_flight::{Flushes, InFlight};
 use crate::transfer::{Memory, Transfer};
 
@@ -260,7 +260,7 @@ impl ZonedBlockDevice {
         outcome: Result<(), Errno>,
     ) {
         let judged = match outcome {
-            Ok(()) => self.health.classify(Ok(())),
+            Ok(()) => self.health.classify(Direction::Read, Ok(())),
             Err(errno) => {
                 // The zone may be offline, which must not count as a fault of the whole drive.
                 let zone = self.on_drive(zone);
@@ -298,7 +298,7 @@ impl ZonedBlockDevice {
         while let Some(write) = lane.landed_at(start + self.table.look(zone).written) {
             let Write { ticket, lba, blocks, .. } = write;
             self.table.end_write(zone, blocks);
-            let judged = self.health.classify(Ok(()));
+            let judged = self.health.classify(Direction::Write, Ok(()));
             self.ready.push_back((ticket, judged.map(|()| Answer::Written(lba))));
         }
         let lost = lane.lost();
@@ -321,7 +321,7 @@ impl ZonedBlockDevice {
         self.table.abort_writes(zone);
         let Some(lane) = self.lanes.get_mut(&zone) else { return };
         let behind = match error {
-            DeviceError::DeviceGone => DeviceError::DeviceGone,
+            DeviceError::DeviceGone | DeviceError::DeviceReadOnly => error,
             _ => DeviceError::InvalidWrite,
         };
         let errors = std::iter::once(error).chain(std::iter::repeat(behind));
@@ -364,7 +364,7 @@ impl ZonedBlockDevice {
                 }
                 let error = match is_offline {
                     true => DeviceError::ZoneOffline,
-                    false => self.failed(errno),
+                    false => self.failed(Direction::Read, errno),
                 };
                 self.ready.push_back((ticket, Err(error)));
             }
@@ -376,7 +376,7 @@ impl ZonedBlockDevice {
         (first, count): (ZoneId, u32),
         zones: Result<Vec<KernelZone>, Errno>,
     ) -> Completion {
-        for told in zones.map_err(|errno| self.failed(errno))? {
+        for told in zones.map_err(|errno| self.failed(Direction::Read, errno))? {
             let zone = self.in_share(told.zone);
             if self.is_idle(zone) && !self.touched.contains(&zone) {
                 self.table.correct(self.report_of(told));
@@ -437,11 +437,11 @@ impl ZonedBlockDevice {
 
     /// Diagnoses a failed write or zone command. `before`: blocks written before it.
     fn classify(&mut self, errno: Errno, before: Blocks, now: Option<&ZoneReport>) -> DeviceError {
-        diagnosis::of(errno, before, now).unwrap_or_else(|| self.failed(errno))
+        diagnosis::of(errno, before, now).unwrap_or_else(|| self.failed(Direction::Write, errno))
     }
 
-    fn failed(&mut self, errno: Errno) -> DeviceError {
-        self.health.classify(Err(errno)).err().unwrap_or(DeviceError::Media)
+    fn failed(&mut self, direction: Direction, errno: Errno) -> DeviceError {
+        self.health.classify(direction, Err(errno)).err().unwrap_or(DeviceError::Media)
     }
 }
 

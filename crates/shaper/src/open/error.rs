@@ -6,7 +6,7 @@ use core::fmt;
 use zonal_base::{Bytes, ZoneId};
 use zonal_device::DeviceError;
 
-use crate::{SettingsError, Tier};
+use crate::{BlockError, SettingsError, Tier};
 
 /// Why the devices could not be opened. Except for [`OpenMode::Format`](crate::OpenMode::Format), a
 /// failed opening loses no data. It may already have finished zones, written map pages or begun
@@ -76,6 +76,16 @@ impl fmt::Display for Damage {
     }
 }
 
+/// A write of the start failed.
+pub(super) const fn failed(error: BlockError) -> OpenError {
+    match error {
+        BlockError::BufferGone => OpenError::Device(Tier::Buffer, DeviceError::DeviceGone),
+        BlockError::NoSpace => OpenError::Device(Tier::Capacity, DeviceError::ZoneFull),
+        BlockError::ReadOnly(tier) => OpenError::Device(tier, DeviceError::DeviceReadOnly),
+        _ => OpenError::Device(Tier::Capacity, DeviceError::DeviceGone),
+    }
+}
+
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |tier: &Tier| match tier {
@@ -137,6 +147,10 @@ impl fmt::Display for OpenError {
                 write!(f, "the export {export:?} belongs to another tenant already")
             }
             Self::Settings(error) => error.fmt(f),
+            Self::Device(tier, DeviceError::DeviceReadOnly) => {
+                let name = name(tier);
+                write!(f, "the {name} takes no writes: if it is full or write protected, change that")
+            }
             Self::Device(tier, error) => {
                 write!(f, "the {} failed: {error}: look at the drive, or use another", name(tier))
             }

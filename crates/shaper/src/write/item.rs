@@ -8,7 +8,7 @@ use zonal_base::{Blocks, Payload, index};
 use zonal_runtime::Event;
 
 use crate::hot_retention::Copied;
-use crate::{BlockError, Extent};
+use crate::{BlockError, Extent, Tier};
 
 /// A part of a write or a trim.
 pub(crate) struct Item {
@@ -49,6 +49,13 @@ impl Item {
     pub(crate) fn share(&mut self, ticket: &Rc<Ticket>) {
         ticket.parts_left.set(ticket.parts_left.get() + 1);
         self.ticket = ticket.clone();
+    }
+
+    /// Fails the client's request, because its segment waits for a device that takes no writes.
+    pub(super) fn refuse(&self) {
+        if !matches!(self.what, ItemKind::Again(_)) {
+            self.ticket.fail(BlockError::ReadOnly(Tier::Buffer));
+        }
     }
 
     /// Completes the item, and wakes the request after its last part.

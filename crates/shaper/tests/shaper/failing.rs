@@ -1,7 +1,7 @@
 //! Reads and writes that a device fails.
 
-use zonal_base::{Blocks, Contents, Rng};
-use zonal_shaper::{BlockError, Settings};
+use zonal_base::{Blocks, Contents, Nanos, Rng};
+use zonal_shaper::{BlockError, Settings, Tier};
 
 use crate::rig::{Drives, Rig, Shape, export};
 
@@ -58,4 +58,49 @@ fn a_write_that_fails_after_its_buffer_was_given_up_is_answered() {
     let drives = Drives::new(shape, Contents::Bytes);
     let mut rig = Rig::open(drives, Settings::default(), export(Blocks(1000)));
     assert_eq!(rig.write_beside_failed_flush(), Some(Err(BlockError::BufferGone)));
+}
+
+const SHAPE: Shape = Shape { zone: Blocks(960), buffer_zones: 6, capacity_zones: 64 };
+
+fn each_block(blocks: u64) -> impl FnMut() -> u64 {
+    let mut next = 0;
+    move || {
+        next += 1;
+        (next - 1) % blocks
+    }
+}
+
+/// Regression: the writes were repeated in one zone after the other, and then the device was lost.
+#[test]
+fn a_device_that_takes_no_writes_costs_no_zone_and_writes_go_on_afterwards() {
+    const RETIRED: usize = 4;
+    for tier in Tier::ALL {
+        let drives = Drives::new(SHAPE, Contents::Bytes);
+        let user = Settings::default().exportable(&drives.layout(), 1).0 * 9 / 10;
+        let mut rig = Rig::open(drives, Settings::default(), export(Blocks(user)));
+        rig.write(user, each_block(user));
+        rig.take_no_writes(tier, true);
+        let mut taken = 0;
+        while rig.write_one(taken % user).is_ok() {
+            taken += 1;
+        }
+        assert_eq!(taken == 0, tier == Tier::Buffer, "{taken}");
+        assert_eq!(rig.write_one(0), Err(BlockError::ReadOnly(tier)));
+        assert_eq!(rig.shaper.read_only(), Some(tier));
+        let errors = rig.stats().0.write_errors;
+        rig.wait(Nanos::secs(60));
+        rig.read(user, each_block(user));
+        assert_eq!(rig.stats().0.write_errors, errors, "the segments wait, and none is given up");
+
+        rig.take_no_writes(tier, false);
+        rig.wait(Nanos::secs(2));
+        assert_eq!(rig.shaper.read_only(), None);
+        rig.write(2 * user, each_block(user));
+        let waiting = rig.shaper.waiting();
+        let retired = [waiting.buffer_zones[RETIRED], waiting.capacity_zones[RETIRED]];
+        assert_eq!((retired, rig.shaper.failure(), rig.shaper.halted()), ([0; 2], None, None));
+
+        let mut rig = Rig::open(rig.kill(), Settings::default(), export(Blocks(user)));
+        rig.read(user, each_block(user));
+    }
 }

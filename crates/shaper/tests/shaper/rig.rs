@@ -11,7 +11,7 @@ use zonal_emulator::{
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_shaper::{
     BlockError, Durability, Export, ExportId, Extent, Identity, Layout, OpenError, OpenMode,
-    Opening, Piece, Ports, Settings, Shaper, ShaperStats, TenantStats,
+    Opening, Piece, Ports, Settings, Shaper, ShaperStats, TenantStats, Tier,
 };
 
 use crate::compact::Compact;
@@ -247,6 +247,41 @@ impl Rig {
         for zone in (0..self.drives.capacity.geometry().zone_count).step_by(30) {
             self.drives.capacity.fail_next_write(ZoneId(zone));
         }
+    }
+
+    /// The device takes no writes from now on, or takes them again.
+    pub(crate) fn take_no_writes(&mut self, tier: Tier, is_on: bool) {
+        match tier {
+            Tier::Buffer => self.drives.buffer.take_no_writes(is_on),
+            Tier::Capacity => self.drives.capacity.take_no_writes(is_on),
+        }
+    }
+
+    /// Lets virtual time pass.
+    pub(crate) fn wait(&mut self, time: Nanos) {
+        let (clock, is_over) = (self.ports.clock.clone(), Rc::new(Cell::new(false)));
+        let (until, over) = (self.drives.now + time, is_over.clone());
+        self.executor.spawner().spawn(async move {
+            clock.sleep_until(until).await;
+            over.set(true);
+        });
+        run(&self.executor, (&self.ports, &mut self.drives), || is_over.get());
+    }
+
+    /// Result of a write of one block.
+    pub(crate) fn write_one(&mut self, block: u64) -> Result<(), BlockError> {
+        let result = Rc::new(Cell::new(None));
+        let (shaper, buffers, out) =
+            (self.shaper.clone(), self.ports.buffers.clone(), result.clone());
+        self.executor.spawner().spawn(async move {
+            let mut buffer = buffers.take(Blocks(1)).await;
+            let tag = Tag { source: block, block: Blocks(block) };
+            buffer.bytes_mut()[..16].copy_from_slice(&tag.encode());
+            let data = vec![buffer.freeze(zonal_base::BLOCK_BYTES)];
+            out.set(Some(shaper.write(ExportId(0), Lba(block), data, Durability::Durable).await));
+        });
+        run(&self.executor, (&self.ports, &mut self.drives), || result.get().is_some());
+        result.get().expect("every write is answered")
     }
 
     /// Reads of some blocks in the middle of these zones of the capacity device fail until its power

@@ -36,7 +36,9 @@ impl Actor {
             }
             Op::Fault(device, fault) => {
                 let mut oracle = self.oracle.borrow_mut();
-                oracle.may_fail |= !matches!(fault, Fault::FailNextWrite(_));
+                oracle.may_refuse |= matches!(fault, Fault::TakesNoWrites(_));
+                oracle.may_fail |=
+                    !matches!(fault, Fault::FailNextWrite(_) | Fault::TakesNoWrites(_));
                 oracle.flips += u32::from(matches!(fault, Fault::FlipBit(..)));
                 drop(oracle);
                 self.faults.borrow_mut().push((device, fault));

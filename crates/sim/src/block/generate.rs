@@ -27,6 +27,9 @@ const MAP_ZONES: u32 = 6;
 /// Latest crash of a life after its start, in nanoseconds.
 const CRASH_WITHIN: u64 = 400_000_000;
 
+/// Longest time for which a device takes no writes: several tries of the engine.
+const FULL_WITHIN: u64 = 3_000_000_000;
+
 impl BlockHistory {
     /// Generates the history of a seed.
     #[must_use]
@@ -48,6 +51,9 @@ impl BlockHistory {
                     life.shutdown = setting.damaged(&mut apart);
                 }
             }
+        }
+        if apart.one_in(4) {
+            lives.iter_mut().for_each(|life| setting.fill_device(&mut apart, life));
         }
         Self { seed, setting, lives }
     }
@@ -139,6 +145,27 @@ impl Setting {
             _ => Shutdown::Crash([crash(rng), crash(rng)], Nanos(rng.below(CRASH_WITHIN))),
         };
         Life { chance: rng.next_u64(), steps, shutdown }
+    }
+
+    /// In half of the lives, a device takes no writes for a while, sometimes until the end, and
+    /// then another one or the same again.
+    fn fill_device(&self, rng: &mut Rng, life: &mut Life) {
+        if rng.one_in(2) {
+            return;
+        }
+        let actor = life.steps.last().map_or(0, |step| step.actor + 1);
+        let (mut at, first) = (Nanos(rng.below(CRASH_WITHIN)), draw(rng, self.devices.len()));
+        for device in [first, draw(rng, self.devices.len())] {
+            let mut step = |is_on, at| {
+                let deed = Op::Fault(device, Fault::TakesNoWrites(is_on));
+                life.steps.push(Step { actor, at, deed });
+            };
+            step(true, at);
+            at += Nanos(rng.below(FULL_WITHIN));
+            if !rng.one_in(4) {
+                step(false, at);
+            }
+        }
     }
 
     fn damaged(&self, rng: &mut Rng) -> Shutdown {

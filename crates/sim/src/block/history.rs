@@ -89,6 +89,8 @@ pub(crate) enum Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     FailNextWrite(ZoneId),
+    /// The device takes no writes from now on, or takes them again.
+    TakesNoWrites(bool),
     ReadOnly(ZoneId),
     Offline(ZoneId),
     /// Makes a block of a zone unreadable, if it is written.

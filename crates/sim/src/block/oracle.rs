@@ -21,6 +21,8 @@ pub(super) struct Oracle {
     pub(super) wrong: Option<Wrong>,
     /// Reads and writes may fail.
     pub(super) may_fail: bool,
+    /// Writes may fail because a device takes none. Reads go on.
+    pub(super) may_refuse: bool,
     /// Number of flipped bits. Client reads verify no checksum.
     pub(super) flips: u32,
 }
@@ -120,7 +122,16 @@ impl Oracle {
     pub(super) fn new(exports: &[Export]) -> Self {
         let blank = |export: &Export| vec![Cell::blank(); index(export.blocks.0)];
         let cells = exports.iter().map(blank).collect();
-        Self { cells, instant: 0, reads: 0, acts: 0, wrong: None, may_fail: false, flips: 0 }
+        Self {
+            cells,
+            instant: 0,
+            reads: 0,
+            acts: 0,
+            wrong: None,
+            may_fail: false,
+            may_refuse: false,
+            flips: 0,
+        }
     }
 
     /// Acknowledged data may be lost, and older data may appear.
@@ -193,7 +204,8 @@ impl Oracle {
     }
 
     pub(super) fn failed(&mut self, what: &str, error: BlockError) {
-        if !self.may_fail {
+        let is_refusal = self.may_refuse && matches!(error, BlockError::ReadOnly(_));
+        if !self.may_fail && !is_refusal {
             self.go_wrong(ViolationKind::Unreadable, format!("a {what} failed: {error}"));
         }
     }

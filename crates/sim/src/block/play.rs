@@ -18,7 +18,7 @@ use super::history::{BlockHistory, Life, Rot, Shutdown, Step};
 use super::oracle::Oracle;
 use super::world::{HostedDevice, Suffered, World};
 use crate::assertion;
-use crate::drive::Drive;
+use crate::drive::{self, Drive};
 use crate::trace::Trace;
 use crate::violation::{Violation, ViolationKind, Wrong};
 
@@ -126,7 +126,10 @@ impl<'a> Play<'a> {
         let mut rng = Rng::new(life.chance);
         let history = (self.report.history, self.trace.clone());
         let mut world = World::new(self.now.clone(), drives.len(), history);
-        world.suffered = Suffered { gone: false, ..self.suffered };
+        world.suffered = Suffered { gone: false, full: [false; 2], ..self.suffered };
+        for drive in drives.iter_mut() {
+            drive.inflict(drive::Fault::TakesNoWrites(false), true);
+        }
         let mut devices: Vec<HostedDevice<'_>> =
             drives.iter_mut().map(DeadlineDevice::new).collect();
         let lived = self.live_in(&mut world, &mut devices, life);
@@ -151,7 +154,9 @@ impl<'a> Play<'a> {
             let at_rest = drive.crash(self.now.get(), &mut rng, crash);
             self.now.set(at_rest.max(self.now.get()));
         }
-        if life.shutdown.is_graceful() && !self.suffered.gone {
+        // A device that takes no writes cannot be closed: the end is as after a crash.
+        let is_closed = !self.suffered.gone && self.suffered.full == [false; 2];
+        if life.shutdown.is_graceful() && is_closed {
             self.rest(drives, life.shutdown);
         }
         let worst = match crashes[..drives.len()].contains(&Crash::Power) {
@@ -351,6 +356,10 @@ impl<'a> Play<'a> {
         drives: &mut [HostedDevice<'_>],
         shaper: &Shaper,
     ) -> Result<(), Wrong> {
+        if world.suffered.full != [false; 2] {
+            self.read_all(world, drives, shaper)?;
+            return close(world, drives, shaper);
+        }
         settle(world, drives, shaper)?;
         self.read_all(world, drives, shaper)?;
         // Reads change a paged map.

@@ -47,6 +47,8 @@ pub(super) struct Suffered {
     pub(super) flipped: bool,
     /// A device was damaged at rest.
     pub(super) damaged: bool,
+    /// By device: it takes no writes.
+    pub(super) full: [bool; 2],
     /// A device was lost in this life.
     pub(super) gone: bool,
 }
@@ -211,6 +213,10 @@ impl World {
             Fault::FailNextWrite(zone) => {
                 drive.inflict(drive::Fault::FailNextWrite(zone), false);
             }
+            Fault::TakesNoWrites(is_on) => {
+                drive.inflict(drive::Fault::TakesNoWrites(is_on), false);
+                self.suffered.full[number] = is_on;
+            }
             Fault::ReadOnly(zone) => {
                 drive.inflict(drive::Fault::ReadOnly(zone), false);
                 self.suffered.worn = true;
@@ -248,6 +254,7 @@ impl World {
                 | DeviceError::ZoneOffline
                 | DeviceError::Media
                 | DeviceError::TimedOut
+                | DeviceError::DeviceReadOnly
                 | DeviceError::DeviceGone
         );
         if is_fault || self.suffered.refusals {

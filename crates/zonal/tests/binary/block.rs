@@ -2,6 +2,7 @@
 
 mod crash;
 mod damaged;
+mod full;
 mod linux;
 mod lost;
 mod real;

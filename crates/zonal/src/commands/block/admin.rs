@@ -24,6 +24,7 @@ use zonal_export::Server;
 use zonal_host::contained;
 
 use super::metrics;
+use super::serve::takes_no_writes;
 use crate::admin_access::{AccessDenied, AccessLevel, AdminAccess};
 use crate::block_stats::{
     self, BlockDeviceStats, BlockStats, Connections, CurrentValues, Devices, Export, Recovery,
@@ -173,6 +174,7 @@ impl Admin {
             },
             failure: shaper.failure().map(|error| error.to_string()),
             halted: shaper.halted().map(|error| error.to_string()),
+            read_only: shaper.read_only().map(|tier| tier.name().to_owned()),
         }
     }
 
@@ -180,10 +182,10 @@ impl Admin {
     fn trouble(&self) -> Option<String> {
         let shaper = self.block.shaper();
         let failed = shaper.failure().map(|error| format!("writes fail: {error}"));
-        failed.or_else(|| {
-            let halted = shaper.halted()?;
-            Some(format!("compaction stopped, writes continue until the buffer is full: {halted}"))
-        })
+        let halted = shaper.halted().map(|error| {
+            format!("compaction stopped, writes continue until the buffer is full: {error}")
+        });
+        failed.or(halted).or_else(|| shaper.read_only().map(takes_no_writes))
     }
 
     fn exports(&self) -> Vec<Export> {

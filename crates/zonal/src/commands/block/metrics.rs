@@ -53,6 +53,8 @@ const TENANT: &[Metric<Tenant>] = &[
 
 const DEVICE_BYTES: (&str, &str) =
     ("zonal_block_device_written_bytes_total", "Bytes written to the tier's device");
+const READ_ONLY: (&str, &str) =
+    ("zonal_block_read_only", "1 while the tier's device takes no writes");
 const RESETS: (&str, &str) = ("zonal_block_zones_reset_total", "Zones of the tier reset");
 const BUFFER: (&str, &str) = ("tier", "buffer");
 const CAPACITY: (&str, &str) = ("tier", "capacity");
@@ -61,6 +63,8 @@ const CAPACITY: (&str, &str) = ("tier", "capacity");
 const WHOLE: &[Metric<BlockStats>] = &[
     gauge("zonal_block_failed", "1 when writes fail", |s| s.failure.is_some().into()),
     gauge("zonal_block_halted", "1 when compaction has stopped", |s| s.halted.is_some().into()),
+    labelled(MetricKind::Gauge, READ_ONLY, BUFFER, |s| is_read_only(s, BUFFER)),
+    labelled(MetricKind::Gauge, READ_ONLY, CAPACITY, |s| is_read_only(s, CAPACITY)),
     labelled(MetricKind::Counter, DEVICE_BYTES, BUFFER, |s| s.devices.buffer_written_bytes),
     labelled(MetricKind::Counter, DEVICE_BYTES, CAPACITY, |s| s.devices.capacity_written_bytes),
     counter("zonal_block_map_pages_written_bytes_total", "L2P map pages written", |s| {
@@ -112,6 +116,10 @@ const TIER: &[Metric<Zones>] = &[
     labelled(MetricKind::Gauge, ZONES, ("use", "retired"), |z| z.retired.into()),
     labelled(MetricKind::Gauge, ZONES, ("use", "unreadable"), |z| z.unreadable.into()),
 ];
+
+fn is_read_only(stats: &BlockStats, (_, tier): (&str, &str)) -> u64 {
+    stats.read_only.as_deref().is_some_and(|named| named == tier).into()
+}
 
 /// All metrics in the OpenMetrics text format.
 pub(super) fn text(stats: &BlockStats) -> Result<String, fmt::Error> {

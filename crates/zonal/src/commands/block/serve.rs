@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
-use zonal_block::{BlockDevice, BlockSettings, OpenMode, ReadFailures, Shaper};
+use zonal_block::{BlockDevice, BlockError, BlockSettings, OpenMode, ReadFailures, Shaper, Tier};
 use zonal_cli::Failure;
 use zonal_export::{Listener, Server};
 use zonal_host::contained;
@@ -66,6 +66,7 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     let admin = spawn_local(admin.serve(admin_listener.map_err(Failure::work)?));
 
     let told = spawn_local(tell_of_read_failures(block.shaper().clone()));
+    let told_of_writes = spawn_local(tell_of_refused_writes(block.shaper().clone()));
     let (stop, stopping) = watch::channel(());
     let Sockets { local, address, listeners } = sockets;
     let mut serving = JoinSet::new();
@@ -96,14 +97,17 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     stop.send_replace(());
     while serving.join_next().await.is_some() {}
     drop(local);
-    for task in [admin, told] {
+    for task in [admin, told, told_of_writes] {
         task.abort();
         let _ = task.await;
     }
     drop(server);
     let Ok(block) = Rc::try_unwrap(block) else { unreachable!("whoever looked at it has gone") };
-    let lost = block.shaper().failure().or_else(|| block.shaper().halted());
-    block.stop().await.map_err(|error| Failure::work(format!("the last flush failed: {error}")))?;
+    let shaper = block.shaper();
+    let lost = shaper.failure().or_else(|| shaper.halted());
+    let lost = lost.or_else(|| shaper.read_only().map(BlockError::ReadOnly));
+    let closed = block.stop().await;
+    closed.map_err(|error| Failure::work(format!("the devices could not be closed: {error}")))?;
     tracing::info!("stopped");
     // A supervisor must not take this for a clean end.
     lost.map_or(Ok(()), |error| Err(Failure::work(format!("{error} while it was served"))))
@@ -196,6 +200,29 @@ fn tell_of_recovery(block: &BlockDevice) {
             "a device is damaged: blocks that cannot be read are errors until they are written"
         );
     }
+}
+
+/// Logs devices that take no writes, and that take them again.
+async fn tell_of_refused_writes(shaper: Shaper) {
+    let mut known = None;
+    loop {
+        let now = shaper.read_only_changed(known).await;
+        match now {
+            Some(tier) => tracing::error!("{}", takes_no_writes(tier)),
+            None => tracing::info!("the devices take writes again"),
+        }
+        known = now;
+    }
+}
+
+/// What a device that takes no writes means for clients.
+pub(super) fn takes_no_writes(tier: Tier) -> String {
+    let effect = match tier {
+        Tier::Buffer => "writes fail with ENOSPC until it does",
+        Tier::Capacity => "writes fail with ENOSPC as soon as the buffer has no room",
+    };
+    let name = tier.name();
+    format!("the {name} device takes no writes; is it full? {effect}; reads go on")
 }
 
 /// Logs blocks that could not be read when they were moved.

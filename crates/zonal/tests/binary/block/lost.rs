@@ -9,7 +9,7 @@ use crate::harness::{PATIENCE, metric, noise};
 use crate::nbd::{Command, Nbd};
 
 /// Modelled drives that are offline while the files ask for it.
-const WORDS: [&str; 6] = [
+pub(super) const WORDS: [&str; 6] = [
     "--capacity",
     "emulator:p5800x-optane?size=1GiB&zone=64MiB&backing=capacity&trouble=capacity-trouble",
     "--buffer",
@@ -22,23 +22,23 @@ const MIB: u64 = 1 << 20;
 
 /// MiB written before the fault: two and a half of the four buffer zones. Compaction then empties
 /// the first.
-const WELL: u64 = 160;
+pub(super) const WELL: u64 = 160;
 
 /// EIO in the NBD protocol.
 const FAILED: u32 = 5;
 
-fn content(mib: u64, round: u64) -> Vec<u8> {
+pub(super) fn content(mib: u64, round: u64) -> Vec<u8> {
     noise(1 << 20, mib << 8 | round)
 }
 
 #[track_caller]
-fn write(client: &mut Nbd, mib: u64, round: u64) {
+pub(super) fn write(client: &mut Nbd, mib: u64, round: u64) {
     client.carry_out(Command::Write, mib * MIB, &content(mib, round)).unwrap();
 }
 
 /// NBD error of a request; 0: success.
 #[track_caller]
-fn error_of(client: &mut Nbd, command: Command, mib: u64, data: &[u8]) -> u32 {
+pub(super) fn error_of(client: &mut Nbd, command: Command, mib: u64, data: &[u8]) -> u32 {
     let length = if command == Command::Read { 4096 } else { u32::try_from(data.len()).unwrap() };
     client.ask(command, 1, (mib * MIB, length), data).unwrap();
     let error = client.outcome().unwrap();
@@ -49,7 +49,7 @@ fn error_of(client: &mut Nbd, command: Command, mib: u64, data: &[u8]) -> u32 {
 }
 
 /// Starts, writes, and waits until the first buffer zone has been compacted to the capacity device.
-fn start(place: &TestFolder) -> (Block, Nbd) {
+pub(super) fn start(place: &TestFolder) -> (Block, Nbd) {
     let block = Block::start(place, &WORDS);
     let mut client = block.client("disk");
     (0..WELL).for_each(|mib| write(&mut client, mib, 0));
@@ -62,7 +62,7 @@ fn start(place: &TestFolder) -> (Block, Nbd) {
 }
 
 #[track_caller]
-fn check(client: &mut Nbd, mib: u64, rounds: &[u64]) {
+pub(super) fn check(client: &mut Nbd, mib: u64, rounds: &[u64]) {
     let found = client.read(mib * MIB, 1 << 20).unwrap();
     let expected: Vec<Vec<u8>> = rounds.iter().map(|round| content(mib, *round)).collect();
     for (n, block) in found.chunks(4096).enumerate() {
