@@ -48,7 +48,13 @@ fn call(inner: &Inner, (zone, at): (Zone, Blocks), data: &[Payload]) -> Call<Com
 }
 
 impl Shaper {
-    /// The tier whose device takes no writes now, if any. They are tried again every second.
+    /// True while the tier's device takes no writes. They are tried again every second.
+    #[must_use]
+    pub fn is_read_only(&self, tier: Tier) -> bool {
+        self.inner.state.borrow().is_read_only(tier)
+    }
+
+    /// The tier whose device takes no writes now, if any: the buffer, if both take none.
     #[must_use]
     pub fn read_only(&self) -> Option<Tier> {
         self.inner.state.borrow().read_only()
@@ -64,7 +70,7 @@ impl Shaper {
 }
 
 impl State {
-    pub(crate) fn is_read_only(&self, tier: Tier) -> bool {
+    fn is_read_only(&self, tier: Tier) -> bool {
         0 < self.held_writes[usize::from(tier.id())]
     }
 
@@ -106,7 +112,7 @@ impl Inner {
     pub(crate) async fn hold(&self, write: &mut ZoneWrite, mut answer: Completion) -> Completion {
         let tier = self.layout.tier_of(write.zone);
         self.state.borrow_mut().held_writes[usize::from(tier.id())] += 1;
-        self.refuse_waiting(tier == Tier::Capacity);
+        self.refuse_waiting(true);
         self.wake_all();
         while self.holds(&answer, WRITE_TRIES) && self.state.borrow().failure.is_none() {
             self.sleep(TRY_EVERY).await;
@@ -149,7 +155,8 @@ impl Inner {
         }
     }
 
-    /// Fails the clients' writes that wait, if a device takes no writes.
+    /// Fails the clients' writes that wait, if a device takes no writes. `has_room`: the buffer may
+    /// have room for them.
     pub(crate) fn refuse_waiting(&self, has_room: bool) {
         let mut state = self.state.borrow_mut();
         let Some(error) = state.refusal(has_room) else { return };

@@ -127,6 +127,8 @@ pub(crate) struct ScanState<'a> {
     limits: Vec<u32>,
     /// By zone: what the zone table says; empty before it was read.
     claimed: Vec<ZoneClaim>,
+    /// Segments below this number are older than the zone table.
+    claimed_below: u64,
     /// Zones in which a header was lost.
     unsound: BTreeSet<Zone>,
     /// By zone: positions at which the header on the device does not count.
@@ -360,6 +362,7 @@ impl<'a> ScanState<'a> {
             stops: Vec::new(),
             limits: alloc::vec![0; zones],
             claimed: Vec::new(),
+            claimed_below: 0,
             unsound: BTreeSet::new(),
             detours: BTreeMap::new(),
             tables: BTreeMap::new(),

@@ -67,7 +67,7 @@ fn no_history_of_a_block_device_violates_the_oracle() {
 }
 
 /// Seeds that found a bug once, with the bug.
-const WENT_WRONG: [(u64, &str); 8] = [
+const WENT_WRONG: [(u64, &str); 10] = [
     (
         3341,
         "a zone of the buffer that was the map's was worn out, the log had all others, and nothing could be written any more",
@@ -97,6 +97,11 @@ const WENT_WRONG: [(u64, &str); 8] = [
         "the last usable zone of the buffer was full, and never sealed: compaction could not empty it",
     ),
     (5786, "a crash had left a gap of two headers in a row, and the next start took it for damage"),
+    (
+        25_558,
+        "a power cut lost the first segments of a zone that was written again, and a torn one behind those of its earlier use was believed",
+    ),
+    (72_411, "the same, and the blocks of the torn segment became errors"),
 ];
 
 #[test]

@@ -24,9 +24,9 @@ pub(crate) struct BlockStats {
     /// Why compaction to the capacity device has stopped; `null` while it runs. Writes continue
     /// until the buffer is full.
     pub(crate) halted: Option<String>,
-    /// The tier whose device takes no writes now, `buffer` or `capacity`; `null` if both do. It is
-    /// tried again every second.
-    pub(crate) read_only: Option<String>,
+    /// The tiers whose devices take no writes now: `buffer`, `capacity`. They are tried again every
+    /// second.
+    pub(crate) read_only: Vec<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

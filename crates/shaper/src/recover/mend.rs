@@ -38,6 +38,7 @@ impl ScanState<'_> {
         loop {
             let claims = self.claims().await?;
             self.claimed = claims.as_ref().map(Claims::of_zones).unwrap_or_default();
+            self.claimed_below = claims.as_ref().map_or(0, |claims| claims.next_number);
             let broken = match (&claims, self.stops.is_empty()) {
                 (Some(claims), true) => Tier::ALL.map(|tier| {
                     claims.oldest < self.epoch_named

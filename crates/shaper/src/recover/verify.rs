@@ -27,11 +27,16 @@ impl ScanState<'_> {
     }
 
     /// True if the zone table says that the segment was flushed.
+    ///
+    /// A segment younger than the table may lie in a claimed place: if a power cut lost the first
+    /// segments of a zone that was written again, those of its earlier use are still there.
     fn is_claimed(&self, segment: &Segment) -> bool {
         let zone = index(u64::from(segment.zone.0));
         let first = self.segments[zone].first().map_or(0, |begin| begin.number);
-        let claim = self.claimed.get(zone);
-        claim.is_some_and(|claim| claim.incarnation == first && segment.end() <= claim.end)
+        let is_older = segment.header.number < self.claimed_below;
+        self.claimed.get(zone).is_some_and(|claim| {
+            is_older && claim.incarnation == first && segment.end() <= claim.end
+        })
     }
 
     pub(super) fn believe(&mut self, segment: &Segment) {

@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use zonal_base::Blocks;
-use zonal_block::{BlockDevice, BlockSettings, BlockVolume};
+use zonal_block::{BlockDevice, BlockSettings, BlockVolume, Tier};
 use zonal_export::Server;
 use zonal_host::contained;
 
@@ -174,7 +174,11 @@ impl Admin {
             },
             failure: shaper.failure().map(|error| error.to_string()),
             halted: shaper.halted().map(|error| error.to_string()),
-            read_only: shaper.read_only().map(|tier| tier.name().to_owned()),
+            read_only: [Tier::Buffer, Tier::Capacity]
+                .into_iter()
+                .filter(|tier| shaper.is_read_only(*tier))
+                .map(|tier| tier.name().to_owned())
+                .collect(),
         }
     }
 

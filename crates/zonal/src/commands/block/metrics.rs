@@ -118,7 +118,7 @@ const TIER: &[Metric<Zones>] = &[
 ];
 
 fn is_read_only(stats: &BlockStats, (_, tier): (&str, &str)) -> u64 {
-    stats.read_only.as_deref().is_some_and(|named| named == tier).into()
+    stats.read_only.iter().any(|named| named == tier).into()
 }
 
 /// All metrics in the OpenMetrics text format.

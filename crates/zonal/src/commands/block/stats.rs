@@ -42,7 +42,7 @@ fn text(stats: &BlockStats) -> String {
         let goes_on = "writes continue until the buffer is full";
         rows.push(("failure", format!("compaction stopped, {goes_on}: {halted}")));
     }
-    if let Some(tier) = &stats.read_only {
+    for tier in &stats.read_only {
         rows.push(("read-only", format!("the {tier} device takes no writes")));
     }
     let mut text = String::new();
