@@ -3,11 +3,11 @@
 /// Counters of one tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TenantStats {
-    /// Bytes that clients wrote. Denominator of write amplification.
+    /// Bytes of clients' acknowledged writes. Denominator of write amplification.
     pub user_written_bytes: u64,
     /// Bytes that clients read, zeros included.
     pub user_read_bytes: u64,
-    /// Bytes that clients trimmed or wrote as zeros.
+    /// Bytes that clients trimmed or wrote as zeros, acknowledged.
     pub user_trimmed_bytes: u64,
     /// Bytes of client data written to the buffer tier.
     pub buffer_written_bytes: u64,

@@ -27,13 +27,13 @@ impl Shaper {
     pub async fn trim(&self, extent: Extent, durability: Durability) -> Result<(), BlockError> {
         self.check(extent)?;
         let tenant = self.inner.tenant_of(extent.export);
-        let bytes = extent.blocks.bytes().0;
-        self.inner.state.borrow_mut().tenant_mut(tenant).user_trimmed_bytes += bytes;
         // A trim takes no data block, but one block of queue room, so that waiting trims are
         // bounded.
         self.enter_queue(Blocks(1)).await?;
         let ticket = self.inner.enqueue([Item::new(extent, ItemKind::Hole)], Blocks(1));
         ticket.done().await?;
+        let bytes = extent.blocks.bytes().0;
+        self.inner.state.borrow_mut().tenant_mut(tenant).user_trimmed_bytes += bytes;
         self.make_durable(durability).await
     }
 

@@ -73,7 +73,6 @@ impl Shaper {
         let blocks = whole_blocks(&data).map_err(|_| BlockError::Misaligned)?;
         self.check(Extent { export, first, blocks })?;
         let tenant = self.inner.tenant_of(export);
-        self.inner.state.borrow_mut().tenant_mut(tenant).user_written_bytes += blocks.bytes().0;
         self.enter_queue(blocks).await?;
         let mut at = first;
         let items = data.into_iter().map(|piece| {
@@ -83,6 +82,7 @@ impl Shaper {
         });
         let ticket = self.inner.enqueue(items, blocks);
         ticket.done().await?;
+        self.inner.state.borrow_mut().tenant_mut(tenant).user_written_bytes += blocks.bytes().0;
         self.make_durable(durability).await
     }
 

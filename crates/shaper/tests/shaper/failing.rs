@@ -85,7 +85,10 @@ fn a_device_that_takes_no_writes_costs_no_zone_and_writes_go_on_afterwards() {
             taken += 1;
         }
         assert_eq!(taken == 0, tier == Tier::Buffer, "{taken}");
+        let counted = |rig: &Rig| rig.stats().1.user_written_bytes;
+        assert_eq!(counted(&rig), Blocks(user + taken).bytes().0);
         assert_eq!(rig.write_one(0), Err(BlockError::ReadOnly(tier)));
+        assert_eq!(counted(&rig), Blocks(user + taken).bytes().0, "only what was acknowledged");
         assert_eq!(rig.shaper.read_only(), Some(tier));
         let errors = rig.stats().0.write_errors;
         rig.wait(Nanos::secs(60));
