@@ -4,8 +4,8 @@
 //! real time.
 //! Read in this order: `export`, `layout`, `settings`, `format`, `map`, `state`, `shaper`; then the
 //! paths: `write`, `flush`, `read`, `trim`, `pages`, `throttle`, `compact`, `hot_retention`,
-//! `garbage_collection`, `relocate`, `retry`, `refused`, `zone_table`, `tier`, `close`; then `open`,
-//! `scan`, `candidates`, `recover`.
+//! `garbage_collection`, `relocate`, `retry`, `refused`, `read_only`, `zone_table`, `tier`, `close`;
+//! then `open`, `scan`, `candidates`, `recover`.
 //!
 //! The *buffer* tier is a log that takes all writes. One device write (a segment) carries many user
 //! writes, and they are acknowledged when the device completes it. Compaction takes the oldest zone

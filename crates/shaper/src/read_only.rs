@@ -13,7 +13,7 @@
 use alloc::vec::Vec;
 
 use zonal_base::{Blocks, Payload};
-use zonal_device::{Answer, Command, Completion, DeviceError};
+use zonal_device::{Command, Completion, DeviceError};
 use zonal_runtime::Call;
 
 use crate::layout::Zone;
@@ -37,12 +37,16 @@ pub(crate) struct ZoneWrite {
 impl ZoneWrite {
     /// Submits a write to the zone at this position.
     pub(crate) fn submit(inner: &Inner, (zone, at): (Zone, Blocks), data: Vec<Payload>) -> Self {
-        let call = call(inner, (zone, at), &data);
+        let call = submit(inner, (zone, at), &data);
         Self { zone, at, data, call }
     }
 }
 
-fn call(inner: &Inner, (zone, at): (Zone, Blocks), data: &[Payload]) -> Call<Command, Completion> {
+fn submit(
+    inner: &Inner,
+    (zone, at): (Zone, Blocks),
+    data: &[Payload],
+) -> Call<Command, Completion> {
     let lba = inner.layout.lba(zone, at);
     inner.port(inner.layout.tier_of(zone)).call(Command::Write { lba, data: data.to_vec() })
 }
@@ -117,24 +121,16 @@ impl Inner {
         while self.holds(&answer, WRITE_TRIES) && self.state.borrow().failure.is_none() {
             self.sleep(TRY_EVERY).await;
             // Not if a part of it was written.
-            if self.written_of(write.zone).await != Some(write.at) {
+            let report = self.report(write.zone).await;
+            if report.is_none_or(|report| report.written != write.at) {
                 break;
             }
-            write.call = call(self, (write.zone, write.at), &write.data);
+            write.call = submit(self, (write.zone, write.at), &write.data);
             answer = (&mut write.call).await;
         }
         self.state.borrow_mut().held_writes[usize::from(tier.id())] -= 1;
         self.wake_all();
         answer
-    }
-
-    async fn written_of(&self, zone: Zone) -> Option<Blocks> {
-        let port = self.port(self.layout.tier_of(zone));
-        let report = Command::Report { first: self.layout.zone_id(zone), count: 1 };
-        match port.call(report).await {
-            Ok(Answer::Report(zones)) => zones.first().map(|report| report.written),
-            _ => None,
-        }
     }
 
     /// Why a refused write is not tried in another zone; `None` if it is.

@@ -19,7 +19,8 @@ const READ_WAITS: [u64; 3] = [5, 50, 500];
 /// Blocks of one zone that are waited for. If more cannot be read, the error does not pass so soon.
 pub(crate) const WAITED_FOR: u32 = 4;
 
-/// Consecutive refusals of a segment before the device counts as gone.
+/// Consecutive refusals of a segment, each in another zone, after which the device counts as one
+/// that takes no writes.
 pub(crate) const WRITE_TRIES: u32 = 8;
 
 /// Wait after the first refusal of a segment, in milliseconds; twice as long after each other one.

@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Payload, low_u32};
-use zonal_device::{Answer, Command, Completion, DeviceError, DeviceKind, ZoneAction, ZoneState};
+use zonal_device::{Answer, Command, Completion, DeviceError, DeviceKind, ZoneAction, ZoneReport};
 
 use crate::format::{Echo, Entry, Header, SegmentRoom, Shape};
 use crate::layout::{Layout, PhysAddr, Zone};
@@ -223,14 +223,19 @@ impl Inner {
 
     /// Finishes the zone on the device if it is active, to free its active-zone slot.
     pub(crate) async fn finish_zone(&self, zone: Zone) {
-        let port = self.port(self.layout.tier_of(zone));
-        let zone_id = self.layout.zone_id(zone);
-        let state = match port.call(Command::Report { first: zone_id, count: 1 }).await {
-            Ok(Answer::Report(zones)) => zones.first().map(|report| report.state),
+        if self.report(zone).await.is_some_and(|report| report.state.is_active()) {
+            let zone_id = self.layout.zone_id(zone);
+            let finish = Command::Manage { zone: zone_id, action: ZoneAction::Finish };
+            let _ = self.port(self.layout.tier_of(zone)).call(finish).await;
+        }
+    }
+
+    /// The zone as the device reports it.
+    pub(crate) async fn report(&self, zone: Zone) -> Option<ZoneReport> {
+        let report = Command::Report { first: self.layout.zone_id(zone), count: 1 };
+        match self.port(self.layout.tier_of(zone)).call(report).await {
+            Ok(Answer::Report(zones)) => zones.first().copied(),
             _ => None,
-        };
-        if state.is_some_and(ZoneState::is_active) {
-            let _ = port.call(Command::Manage { zone: zone_id, action: ZoneAction::Finish }).await;
         }
     }
 

@@ -6,7 +6,8 @@
 //!    writes. While a segment is in flight, others follow only when they are full.
 //! 3. When the device completes the write, the map names the new addresses and the client is
 //!    acknowledged, both in log order.
-//! 4. A segment that the device refuses is written again to another zone, with all that follow it.
+//! 4. A segment that the device refuses is written again to another zone, with all that follow it. A
+//!    device that takes no writes at all is waited for instead (`read_only`).
 //!
 //! Zone releases and second copies of tables share segments with client writes, because a header of
 //! their own would cost a block each (`internal_entry`). Their caller learns that the entry is
