@@ -70,6 +70,7 @@ fn settings(args: &Args) -> Result<BlockSettings, String> {
             name: "disk".into(),
             tenant: "disk".into(),
             blocks: Blocks(args.size.0 / BLOCK_BYTES as u64),
+            is_verified: true,
         }],
         spare_percent: 10,
         memory: MEMORY,

@@ -247,7 +247,12 @@ fn engine_settings(settings: &BlockSettings) -> Settings {
 fn whole(settings: &Settings, layout: &Layout) -> Export {
     let offered = settings.exportable(layout, 1);
     let blocks = Blocks(offered.0 / MIB_BLOCKS.0 * MIB_BLOCKS.0);
-    Export { name: DEFAULT_EXPORT.to_owned(), tenant: DEFAULT_EXPORT.to_owned(), blocks }
+    Export {
+        name: DEFAULT_EXPORT.to_owned(),
+        tenant: DEFAULT_EXPORT.to_owned(),
+        blocks,
+        is_verified: true,
+    }
 }
 
 const MIB_BLOCKS: Blocks = Blocks(256);

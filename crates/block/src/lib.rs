@@ -16,6 +16,6 @@ pub use error::StartError;
 pub use nbd::exports;
 pub use volume::BlockVolume;
 pub use zonal_shaper::{
-    BlockError, Durability, Export, ExportId, MapMemory, OpenError, OpenMode, Piece, ReadFailures,
-    Run, Shaper, Tier,
+    BlockError, CorruptBlock, Durability, Export, ExportId, MapMemory, OpenError, OpenMode, Piece,
+    ReadFailures, Run, Shaper, Tier,
 };

@@ -34,6 +34,7 @@ const fn error(error: BlockError) -> VolumeError {
         BlockError::OutOfRange
         | BlockError::Misaligned
         | BlockError::Unreadable
+        | BlockError::Corrupt
         | BlockError::BufferGone
         | BlockError::CapacityGone
         | BlockError::Closing => VolumeError::Failed,

@@ -10,8 +10,7 @@ use core::ops::Range;
 
 use zonal_base::{index, low_u32};
 
-use crate::layout::PhysAddr;
-use crate::map::{MAP_PAGE_BLOCKS, PageId, Paged};
+use crate::map::{MapEntry, PAGE_BLOCKS_MIN, PageId, Paged};
 
 /// Minimum number of entries in a turn.
 const TURN_MIN: usize = 1024;
@@ -20,14 +19,14 @@ const TURN_MIN: usize = 1024;
 #[derive(Clone, Copy)]
 pub(crate) struct Candidate {
     pub(crate) sequence: u64,
-    pub(crate) spot: PhysAddr,
+    pub(crate) entry: MapEntry,
     number: u16,
 }
 
 pub(crate) enum Candidates {
-    /// By export: newest sequence and address of each block. Grows as blocks are found.
-    Flat(Vec<(Vec<u64>, Vec<PhysAddr>)>),
-    /// By export: number of entries for each page.
+    /// By export: newest sequence and map entry of each block. Grows as blocks are found.
+    Flat(Vec<(Vec<u64>, Vec<MapEntry>)>),
+    /// By export: number of entries for each [`PAGE_BLOCKS_MIN`] blocks.
     Counted(Vec<Vec<u32>>),
     /// First page of the turn, and the entries of each of its pages, sorted by block number.
     Window(PageId, Vec<Vec<Candidate>>),
@@ -40,23 +39,23 @@ impl Candidates {
         if exports.len() <= export {
             exports.resize_with(export + 1, Vec::new);
         }
-        let pages = first / MAP_PAGE_BLOCKS..=(first + blocks.max(1) - 1) / MAP_PAGE_BLOCKS;
+        let parts = first / PAGE_BLOCKS_MIN..=(first + blocks.max(1) - 1) / PAGE_BLOCKS_MIN;
         let counts = &mut exports[export];
-        if counts.len() <= index(*pages.end()) {
-            counts.resize(index(*pages.end()) + 1, 0);
+        if counts.len() <= index(*parts.end()) {
+            counts.resize(index(*parts.end()) + 1, 0);
         }
-        for page in pages {
-            let most = low_u32(index(blocks.min(MAP_PAGE_BLOCKS)));
-            counts[index(page)] = (counts[index(page)] + most).min(low_u32(index(MAP_PAGE_BLOCKS)));
+        for part in parts {
+            let most = low_u32(index(blocks.min(PAGE_BLOCKS_MIN)));
+            counts[index(part)] = (counts[index(part)] + most).min(low_u32(index(PAGE_BLOCKS_MIN)));
         }
     }
 
-    /// Sequence and address of a block, mutable. `None` if the block belongs to another turn.
+    /// Sequence and map entry of a block, mutable. `None` if the block belongs to another turn.
     pub(crate) fn at(
         &mut self,
         paged: Option<&Paged>,
         (export, number): (usize, u64),
-    ) -> Option<(&mut u64, &mut PhysAddr)> {
+    ) -> Option<(&mut u64, &mut MapEntry)> {
         match self {
             Self::Counted(_) => None,
             Self::Flat(exports) => {
@@ -64,49 +63,50 @@ impl Candidates {
                 if exports.len() <= export {
                     exports.resize_with(export + 1, Default::default);
                 }
-                let (sequences, spots) = &mut exports[export];
-                if spots.len() <= at {
+                let (sequences, entries) = &mut exports[export];
+                if entries.len() <= at {
                     sequences.resize(at + 1, 0);
-                    spots.resize(at + 1, PhysAddr::NONE);
+                    entries.resize(at + 1, MapEntry::HOLE);
                 }
-                Some((&mut sequences[at], &mut spots[at]))
+                Some((&mut sequences[at], &mut entries[at]))
             }
             Self::Window(first, pages) => {
                 let (page, n) = paged?.find_page(export, number)?;
                 let seen = pages.get_mut(index(u64::from(page.0.checked_sub(first.0)?)))?;
                 let at = seen.binary_search_by_key(&n, |seen| seen.number);
                 let at = at.unwrap_or_else(|at| {
-                    seen.insert(at, Candidate { sequence: 0, spot: PhysAddr::NONE, number: n });
+                    seen.insert(at, Candidate { sequence: 0, entry: MapEntry::HOLE, number: n });
                     at
                 });
-                let Candidate { sequence, spot, .. } = &mut seen[at];
-                Some((sequence, spot))
+                let Candidate { sequence, entry, .. } = &mut seen[at];
+                Some((sequence, entry))
             }
         }
     }
 }
 
 impl Candidates {
-    /// Calls `hear` with number, sequence and address of each known block in a range.
+    /// Calls `hear` with number, sequence and map entry of each known block in a range.
     pub(crate) fn each(
         &mut self,
         paged: Option<&Paged>,
         (export, numbers): (usize, Range<u64>),
-        mut hear: impl FnMut(u64, (&mut u64, &mut PhysAddr)),
+        mut hear: impl FnMut(u64, (&mut u64, &mut MapEntry)),
     ) {
         match self {
             Self::Counted(_) => (),
             Self::Flat(exports) => {
-                let Some((sequences, spots)) = exports.get_mut(export) else { return };
-                let seen = sequences.iter_mut().zip(spots).skip(index(numbers.start));
+                let Some((sequences, entries)) = exports.get_mut(export) else { return };
+                let seen = sequences.iter_mut().zip(entries).skip(index(numbers.start));
                 for (n, seen) in numbers.zip(seen) {
                     hear(n, seen);
                 }
             }
             Self::Window(first, pages) => {
                 let Some(paged) = paged else { return };
-                let begin = numbers.start / MAP_PAGE_BLOCKS * MAP_PAGE_BLOCKS;
-                for start in (begin..numbers.end).step_by(index(MAP_PAGE_BLOCKS)) {
+                let step = paged.page_blocks(export);
+                let begin = numbers.start / step * step;
+                for start in (begin..numbers.end).step_by(index(step)) {
                     let seen = in_window(paged, *first, (export, start));
                     let seen = seen.and_then(|at| pages.get_mut(at));
                     for seen in seen.into_iter().flatten() {
@@ -114,7 +114,7 @@ impl Candidates {
                         if !numbers.contains(&n) {
                             continue;
                         }
-                        hear(n, (&mut seen.sequence, &mut seen.spot));
+                        hear(n, (&mut seen.sequence, &mut seen.entry));
                     }
                 }
             }
@@ -131,7 +131,7 @@ impl Candidates {
             Self::Counted(_) => false,
             Self::Flat(exports) => exports.get(export).is_some_and(|(_, seen)| !seen.is_empty()),
             Self::Window(first, pages) => paged.is_some_and(|paged| {
-                let mut starts = numbers.step_by(index(MAP_PAGE_BLOCKS));
+                let mut starts = numbers.step_by(index(paged.page_blocks(export)));
                 starts.any(|start| {
                     let at = in_window(paged, *first, (export, start));
                     at.and_then(|at| pages.get(at)).is_some_and(|seen| !seen.is_empty())
@@ -153,9 +153,10 @@ pub(crate) fn turns(paged: &Paged, counted: &[Vec<u32>]) -> Vec<(PageId, u32)> {
     let (mut turns, mut taken) = (vec![], room);
     for page in (0..paged.page_count()).map(PageId) {
         let (export, first) = paged.first_of(page);
-        let counts =
-            counted.get(export).and_then(|pages| pages.get(index(first / MAP_PAGE_BLOCKS)));
-        let count = index(u64::from(counts.copied().unwrap_or(0)));
+        let parts = first / PAGE_BLOCKS_MIN..(first + paged.page_blocks(export)) / PAGE_BLOCKS_MIN;
+        let counts = counted.get(export).map_or(&[][..], Vec::as_slice);
+        let counts = parts.filter_map(|part| counts.get(index(part)));
+        let count = counts.map(|count| index(u64::from(*count))).sum::<usize>();
         if turns.is_empty() || room < taken + count {
             turns.push((page, 0));
             taken = 0;

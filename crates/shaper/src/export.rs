@@ -1,12 +1,13 @@
 //! Exports (volumes), block addresses, and the errors of requests.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use zonal_base::{Blocks, Lba, Payload};
 
-use crate::Tier;
 use crate::format::{EntryKind, Key, PAGE_SPAN};
+use crate::{OpenError, Tier};
 
 /// A volume: an address space of its own that begins at block 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,9 @@ pub struct Export {
     /// Size in blocks, which is also the quota. It may grow from one opening to the next, and never
     /// shrinks.
     pub blocks: Blocks,
+    /// True if each read verifies the checksums of its blocks. Not stored on flash: exports that an
+    /// opening does not name are verified.
+    pub is_verified: bool,
 }
 
 /// Index of an export in [`Shaper::exports`](crate::Shaper::exports). It is stored on flash and
@@ -39,6 +43,31 @@ pub(crate) fn has_block(exports: &[Export], key: Key) -> bool {
         EntryKind::TableCopy => key == Key::TABLE.copy(),
         EntryKind::Zones | EntryKind::ZonesCopy | EntryKind::Released => true,
     }
+}
+
+/// Exports on the devices, changed as requested, and behind them the new ones.
+pub(crate) fn merge(old: &[Export], wanted: &[Export]) -> Result<Vec<Export>, OpenError> {
+    let mut exports = old.to_vec();
+    for export in wanted {
+        match exports.iter_mut().find(|known| known.name == export.name) {
+            None => exports.push(export.clone()),
+            Some(known) if known.tenant != export.tenant => {
+                return Err(OpenError::OtherTenant(export.name.clone()));
+            }
+            Some(known) if export.blocks < known.blocks => {
+                return Err(OpenError::Shrunk(export.name.clone()));
+            }
+            Some(known) => {
+                (known.blocks, known.is_verified) = (export.blocks, export.is_verified);
+            }
+        }
+    }
+    Ok(exports)
+}
+
+/// True if merged exports have the table of the old ones. Verification is not in it.
+pub(crate) fn is_same_table(old: &[Export], merged: &[Export]) -> bool {
+    old.len() == merged.len() && old.iter().zip(merged).all(|(old, new)| old.blocks == new.blocks)
 }
 
 /// A contiguous range of blocks of one export.
@@ -89,6 +118,9 @@ pub enum BlockError {
     Misaligned,
     /// These blocks are permanently unreadable. Writing or trimming them makes them good again.
     Unreadable,
+    /// The device returned something other than what was written to these blocks. Writing or
+    /// trimming them makes them good again.
+    Corrupt,
     /// The device of this tier takes no writes, for instance because a thin pool is full. Reads go
     /// on, and writes as soon as it takes them.
     ReadOnly(Tier),
@@ -111,6 +143,7 @@ impl fmt::Display for BlockError {
             Self::OutOfRange => "beyond the end of the export",
             Self::Misaligned => "not whole blocks of 4 KiB",
             Self::Unreadable => "the device cannot read these blocks any more",
+            Self::Corrupt => "the content of these blocks does not fit its checksum",
             Self::ReadOnly(Tier::Buffer) => "the buffer device takes no writes",
             Self::ReadOnly(Tier::Capacity) => "the capacity device takes no writes",
             Self::NoSpace => "no zone is left to write to: too many are worn out",

@@ -302,7 +302,7 @@ pub(crate) fn decode_table(block: &[u8]) -> Option<(Vec<Export>, BTreeSet<Zone>)
         rest = after;
         let blocks = Blocks(u64::from_le_bytes(*blocks));
         let (name, tenant) = (text(&mut rest)?, text(&mut rest)?);
-        Some(Export { name, tenant, blocks })
+        Some(Export { name, tenant, blocks, is_verified: true })
     };
     let exports = (0..u16_at(block, 2)).map(export).collect::<Option<_>>()?;
     let (count, zones) = rest.split_first_chunk()?;

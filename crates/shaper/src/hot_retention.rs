@@ -26,6 +26,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, Payload, index, low_u32};
 
 use crate::format::{DATA_BLOCKS, Entry, EntryKind, Header, Key, SEGMENT_BLOCKS};
 use crate::layout::{Layout, PhysAddr, Zone};
+use crate::map::MapEntry;
 use crate::mutation::Mutation;
 use crate::relocate::MovingBlock;
 use crate::shaper::Inner;
@@ -248,23 +249,28 @@ impl Inner {
 
     /// Publishes a written copy, unless a client overwrote the block meanwhile.
     pub(crate) fn publish_again(&self, state: &mut State, moved: &MovingBlock, to: PhysAddr) {
-        let MovingBlock { entry: Entry { key, .. }, from } = *moved;
+        let MovingBlock { entry: Entry { key, check, .. }, from } = *moved;
         let tenant = self.tenant_of_key(key);
         state.tenant_mut(tenant).retained_bytes += BLOCK_BYTES as u64;
         let heat = state.rounds.heat(from) / 2;
         state.rounds.set(to, heat);
         if state.still_names(&self.layout, key, from) {
-            state.publish(&self.layout, tenant, (key, Some(from)), to);
+            state.publish(&self.layout, tenant, (key, Some(from)), MapEntry { spot: to, check });
         } else if self.has(Mutation::RoundStale) {
-            state.publish(&self.layout, tenant, (key, None), to);
+            state.publish(&self.layout, tenant, (key, None), MapEntry { spot: to, check });
         }
     }
 }
 
 impl State {
     /// Publishes a written client block. It inherits the heat of the version it replaces.
-    pub(crate) fn publish_written(&mut self, layout: &Layout, tenant: u16, key: Key, to: PhysAddr) {
-        let was = self.publish(layout, tenant, (key, None), to);
+    pub(crate) fn publish_written(
+        &mut self,
+        layout: &Layout,
+        tenant: u16,
+        (key, entry): (Key, MapEntry),
+    ) {
+        let was = self.publish(layout, tenant, (key, None), entry);
         let heat = match self.rounds.place(was) {
             Some(_) => (self.rounds.heat(was) + 1).min(HEAT_MAX),
             None if was != PhysAddr::NONE && self.is_young(layout, layout.locate(was).0) => {
@@ -272,7 +278,7 @@ impl State {
             }
             None => 0,
         };
-        self.rounds.set(to, heat);
+        self.rounds.set(entry.spot, heat);
     }
 
     fn is_young(&self, layout: &Layout, zone: Zone) -> bool {

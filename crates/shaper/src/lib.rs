@@ -43,6 +43,7 @@ extern crate alloc;
 mod candidates;
 mod close;
 mod compact;
+mod corrupt;
 mod export;
 mod flush;
 mod format;
@@ -71,6 +72,7 @@ mod trim;
 mod write;
 mod zone_table;
 
+pub use corrupt::CorruptBlock;
 pub use export::{BlockError, Durability, Export, ExportId, Extent, Piece, Run};
 pub use format::bears_mark;
 pub use layout::{Layout, Tier, ZoneRange};

@@ -1,9 +1,10 @@
-//! L2P map: the physical address of each block of each export.
+//! L2P map: the physical address and the checksum of each block of each export.
 //!
-//! The flat map takes 4 bytes for each block of an export, in memory that is touched when the block
-//! is first written. 1 TiB of written blocks takes 1 GiB. Where that is too much, the map is paged
-//! (`paged`) and most of it lies on flash.
+//! The flat map takes 8 bytes for each block of an export, or 4 if the export is not verified, in
+//! memory that is touched when the block is first written. 1 TiB of written blocks takes 2 GiB.
+//! Where that is too much, the map is paged (`paged`) and most of it lies on flash.
 
+mod entry;
 mod paged;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,10 @@ use alloc::vec::Vec;
 
 use zonal_base::index;
 
-pub(crate) use paged::{MAP_PAGE_BLOCKS, Merge, Page, PageId, Paged, Switched, page_check};
+pub(crate) use entry::{EntryForm, MapEntry};
+pub(crate) use paged::{
+    Merge, PAGE_BLOCKS_MIN, Page, PageId, Paged, Switched, page_check, page_count,
+};
 
 use crate::format::{EntryKind, Key};
 use crate::layout::{Layout, PhysAddr};
@@ -32,10 +36,17 @@ pub(crate) struct Map {
     lost: BTreeSet<Key>,
 }
 
-/// Addresses of data blocks.
+/// Entries of data blocks.
 enum Places {
-    Flat(Vec<Vec<PhysAddr>>),
+    Flat(Vec<FlatExport>),
     Paged(Paged),
+}
+
+/// Entries of one export, by block number.
+struct FlatExport {
+    spots: Vec<PhysAddr>,
+    /// Empty if the export is not verified.
+    checks: Vec<u32>,
 }
 
 /// Map entry of a block before a change.
@@ -58,9 +69,8 @@ impl PreviousEntry {
 impl Map {
     /// Flat if that fits the configured memory, otherwise paged.
     pub(crate) fn new(layout: &Layout, settings: &Settings, exports: &[Export]) -> Self {
-        let blank = |export: &Export| vec![PhysAddr::NONE; index(export.blocks.0)];
         let places = match settings.paged_memory(layout, exports) {
-            None => Places::Flat(exports.iter().map(blank).collect()),
+            None => Places::Flat(exports.iter().map(FlatExport::new).collect()),
             Some(memory) => Places::Paged(Paged::new(layout, exports, memory)),
         };
         Self {
@@ -90,12 +100,12 @@ impl Map {
         self.metadata.get(&key).copied().unwrap_or_default()
     }
 
-    /// Address of a data block, or the map page that must be read to know it. `held`: pages already
+    /// Entry of a data block, or the map page that must be read to know it. `held`: pages already
     /// read. Requires: the key belongs to one of these exports.
-    pub(crate) fn look(&mut self, key: Key, held: &[Rc<Page>]) -> Result<PhysAddr, PageId> {
+    pub(crate) fn look(&mut self, key: Key, held: &[Rc<Page>]) -> Result<MapEntry, PageId> {
         let (export, number) = (usize::from(key.export().0), key.number());
         match &mut self.places {
-            Places::Flat(exports) => Ok(exports[export][index(number)]),
+            Places::Flat(exports) => Ok(exports[export].entry(index(number))),
             Places::Paged(paged) => paged.look(export, number, held),
         }
     }
@@ -109,16 +119,16 @@ impl Map {
         }
         let (export, number) = (usize::from(key.export().0), key.number());
         match &mut self.places {
-            Places::Flat(exports) => (exports[export][index(number)] == from, PhysAddr::NONE),
+            Places::Flat(exports) => (exports[export].spots[index(number)] == from, PhysAddr::NONE),
             Places::Paged(paged) => paged.still_names(export, number, from),
         }
     }
 
-    /// Sets the address of a key. `known`: its previous address, if the caller knows it.
+    /// Sets the entry of a key. `known`: its previous address, if the caller knows it.
     pub(crate) fn set(
         &mut self,
         key: Key,
-        spot: PhysAddr,
+        entry: MapEntry,
         known: Option<PhysAddr>,
     ) -> PreviousEntry {
         match key.kind() {
@@ -132,16 +142,15 @@ impl Map {
                 let (export, number) = (usize::from(key.export().0), key.number());
                 match &mut self.places {
                     Places::Flat(exports) => {
-                        let place = &mut exports[export][index(number)];
-                        PreviousEntry::known(core::mem::replace(place, spot))
+                        PreviousEntry::known(exports[export].replace(index(number), entry))
                     }
-                    Places::Paged(paged) => paged.set((export, number), spot, known),
+                    Places::Paged(paged) => paged.set((export, number), entry, known),
                 }
             }
-            _ if spot == PhysAddr::NONE => {
+            _ if entry.is_hole() => {
                 PreviousEntry::known(self.metadata.remove(&key).unwrap_or_default())
             }
-            _ => PreviousEntry::known(self.metadata.insert(key, spot).unwrap_or_default()),
+            _ => PreviousEntry::known(self.metadata.insert(key, entry.spot).unwrap_or_default()),
         }
     }
 
@@ -163,23 +172,23 @@ impl Map {
         !self.lost.is_empty() && self.lost.contains(&key)
     }
 
-    /// All keys with an address between two addresses, as far as memory knows. Scans the whole map,
+    /// Entries with an address between two addresses, as far as memory knows. Scans the whole map,
     /// so it is only for damaged zones.
-    pub(crate) fn within(&self, from: PhysAddr, to: PhysAddr) -> Vec<(Key, PhysAddr)> {
+    pub(crate) fn within(&self, from: PhysAddr, to: PhysAddr) -> Vec<(Key, MapEntry)> {
         let is_within = |spot: &PhysAddr| from <= *spot && *spot < to;
         let mut found: Vec<_> = self
             .metadata
             .iter()
             .filter(|(_, spot)| is_within(spot))
-            .map(|(key, spot)| (*key, *spot))
+            .map(|(key, spot)| (*key, MapEntry { spot: *spot, check: 0 }))
             .collect();
         if let Places::Flat(exports) = &self.places {
-            for (export, spots) in (0..).map(ExportId).zip(exports) {
-                let numbered = (0..).zip(spots).filter(|(_, spot)| is_within(spot));
-                found.extend(numbered.map(|(number, spot)| (Key::data(export, number), *spot)));
+            for (export, entries) in (0..).map(ExportId).zip(exports) {
+                let within = entries.spots.iter().enumerate().filter(|(_, spot)| is_within(spot));
+                found.extend(within.map(|(n, _)| (Key::data(export, n as u64), entries.entry(n))));
             }
         }
-        found.sort_by_key(|(_, spot)| *spot);
+        found.sort_by_key(|(_, entry)| entry.spot);
         found
     }
 
@@ -190,13 +199,35 @@ impl Map {
 
     pub(crate) fn memory_bytes(&self) -> u64 {
         let data = match &self.places {
-            Places::Flat(exports) => {
-                exports.iter().map(Vec::len).sum::<usize>() * size_of::<PhysAddr>()
-            }
+            Places::Flat(exports) => exports.iter().map(FlatExport::memory_bytes).sum(),
             Places::Paged(paged) => paged.memory_bytes(),
         };
         let metadata = self.metadata.len() * 2 * size_of::<(Key, PhysAddr, Key, u64)>();
         (data + metadata + self.lost.len() * 2 * size_of::<Key>()) as u64
+    }
+}
+
+impl FlatExport {
+    fn new(export: &Export) -> Self {
+        let blocks = index(export.blocks.0);
+        let checked = if export.is_verified { blocks } else { 0 };
+        Self { spots: vec![PhysAddr::NONE; blocks], checks: vec![0; checked] }
+    }
+
+    fn entry(&self, at: usize) -> MapEntry {
+        MapEntry { spot: self.spots[at], check: self.checks.get(at).copied().unwrap_or(0) }
+    }
+
+    /// Returns the previous address.
+    fn replace(&mut self, at: usize, entry: MapEntry) -> PhysAddr {
+        if let Some(check) = self.checks.get_mut(at) {
+            *check = entry.check;
+        }
+        core::mem::replace(&mut self.spots[at], entry.spot)
+    }
+
+    const fn memory_bytes(&self) -> usize {
+        self.spots.len() * size_of::<PhysAddr>() + self.checks.len() * size_of::<u32>()
     }
 }
 

@@ -35,6 +35,8 @@ pub enum Mutation {
     ZoneStaysInTable,
     /// Recovery accepts segments that were not flushed without verifying them.
     TornTaken,
+    /// Reads do not verify checksums.
+    ReadUnchecked,
 }
 
 impl Settings {

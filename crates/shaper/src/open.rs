@@ -247,24 +247,6 @@ async fn resume(
     Ok(Shaper { inner })
 }
 
-/// Exports on the devices, changed as requested, and behind them the new ones.
-pub(crate) fn merge(old: &[Export], wanted: &[Export]) -> Result<Vec<Export>, OpenError> {
-    let mut exports = old.to_vec();
-    for export in wanted {
-        match exports.iter_mut().find(|known| known.name == export.name) {
-            None => exports.push(export.clone()),
-            Some(known) if known.tenant != export.tenant => {
-                return Err(OpenError::OtherTenant(export.name.clone()));
-            }
-            Some(known) if export.blocks < known.blocks => {
-                return Err(OpenError::Shrunk(export.name.clone()));
-            }
-            Some(known) => known.blocks = export.blocks,
-        }
-    }
-    Ok(exports)
-}
-
 pub(crate) fn count_of(exports: &[Export]) -> usize {
     index(u64::from(tenants_of(exports)))
 }

@@ -13,12 +13,12 @@
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Payload, index, low_u32};
+use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, Payload, index, low_u32};
 use zonal_device::DeviceError;
 
 use crate::format::{Key, SEGMENT_BLOCKS};
 use crate::layout::{PhysAddr, Zone};
-use crate::map::{MAP_PAGE_BLOCKS, Merge, Page, PageId, Paged, page_check};
+use crate::map::{EntryForm, MapEntry, Merge, Page, PageId, Paged, page_check};
 use crate::mutation::Mutation;
 use crate::read_only::ZoneWrite;
 use crate::shaper::Inner;
@@ -76,13 +76,13 @@ impl Batch {
 }
 
 impl Inner {
-    /// Address of a block. Reads a map page if necessary.
-    pub(crate) async fn place(self: &Rc<Self>, key: Key) -> Result<PhysAddr, BlockError> {
+    /// Map entry of a block. Reads a map page if necessary.
+    pub(crate) async fn entry(self: &Rc<Self>, key: Key) -> Result<MapEntry, BlockError> {
         let mut held = Vec::new();
         loop {
             let looked = self.state.borrow_mut().map.look(key, &held);
             match looked {
-                Ok(spot) => return Ok(spot),
+                Ok(entry) => return Ok(entry),
                 Err(page) => {
                     let buffer = self.own.take(Blocks(1)).await;
                     held = Vec::from_iter(self.read_page(page, buffer).await?);
@@ -91,23 +91,23 @@ impl Inner {
         }
     }
 
-    /// Calls `each` with the addresses of all blocks of the extent, in order and as of one instant.
-    /// Reads the map pages that this needs first. Returns the result of `each`.
-    pub(crate) async fn places<T>(
+    /// Calls `each` with the map entries of all blocks of the extent, in order and as of one
+    /// instant. Reads the map pages that this needs first. Returns the result of `each`.
+    pub(crate) async fn entries<T>(
         self: &Rc<Self>,
         extent: Extent,
-        mut each: impl FnMut(&State, &[PhysAddr]) -> T,
+        mut each: impl FnMut(&State, &[MapEntry]) -> T,
     ) -> Result<T, BlockError> {
         let mut held: Vec<Rc<Page>> = Vec::new();
         loop {
             let missing = {
                 let mut state = self.state.borrow_mut();
-                let mut spots = Vec::with_capacity(index(extent.blocks.0));
+                let mut entries = Vec::with_capacity(index(extent.blocks.0));
                 let numbers = extent.first.0..extent.first.0 + extent.blocks.0;
                 let mut looked =
                     numbers.map(|n| state.map.look(Key::data(extent.export, n), &held));
-                match looked.try_for_each(|spot| spot.map(|spot| spots.push(spot))) {
-                    Ok(()) => return Ok(each(&state, &spots)),
+                match looked.try_for_each(|entry| entry.map(|entry| entries.push(entry))) {
+                    Ok(()) => return Ok(each(&state, &entries)),
                     Err(page) => page,
                 }
             };
@@ -333,16 +333,17 @@ impl Inner {
     }
 
     /// Adds a page built by recovery to the batch, and counts its blocks as live.
-    pub(crate) fn adopt_page(&self, batch: &mut Batch, page: PageId, spots: &[PhysAddr]) {
+    pub(crate) fn adopt_page(&self, batch: &mut Batch, page: PageId, entries: &[MapEntry]) {
         let mut state = self.state.borrow_mut();
         let (export, _) = state.map.paged().expect("it has pages").first_of(page);
-        for spot in spots.iter().filter(|spot| **spot != PhysAddr::NONE) {
-            state.adopt_spot(&self.layout, self.tenants[export], *spot);
+        for entry in entries.iter().filter(|entry| !entry.is_hole()) {
+            state.adopt_spot(&self.layout, self.tenants[export], entry.spot);
         }
+        let form = EntryForm::of(&self.exports[export]);
         batch.push(Merge::of_nothing(page), |out| {
             out.fill(0);
-            for (out, spot) in out.chunks_exact_mut(size_of::<PhysAddr>()).zip(spots) {
-                out.copy_from_slice(&spot.0.to_le_bytes());
+            for (out, entry) in out.chunks_exact_mut(form.bytes()).zip(entries) {
+                form.encode(*entry, out);
             }
         });
     }
@@ -353,23 +354,16 @@ impl Inner {
         self: &Rc<Self>,
         from: PhysAddr,
         to: PhysAddr,
-    ) -> Result<Vec<(Key, PhysAddr)>, BlockError> {
+    ) -> Result<Vec<(Key, MapEntry)>, BlockError> {
         let mut found = self.state.borrow().map.within(from, to);
         let pages = self.state.borrow().map.paged().map_or(0, Paged::page_count);
         for page in (0..pages).map(PageId) {
-            let (export, first) = {
-                let state = self.state.borrow();
-                state.map.paged().expect("it has pages").first_of(page)
-            };
-            let export = ExportId(u16::try_from(export).expect("few exports"));
-            let size = self.exports[usize::from(export.0)].blocks.0;
-            let last = size.min(first + MAP_PAGE_BLOCKS);
-            let extent =
-                Extent { export, first: zonal_base::Lba(first), blocks: Blocks(last - first) };
-            let within = self.places(extent, |_, spots| {
-                let numbered = (first..).zip(spots.iter().copied());
-                let within = numbered.filter(|(_, spot)| from <= *spot && *spot < to);
-                within.map(|(n, spot)| (Key::data(export, n), spot)).collect::<Vec<_>>()
+            let extent = self.extent_of(page);
+            let (export, first) = (extent.export, extent.first.0);
+            let within = self.entries(extent, |_, entries| {
+                let numbered = (first..).zip(entries.iter().copied());
+                let within = numbered.filter(|(_, entry)| from <= entry.spot && entry.spot < to);
+                within.map(|(n, entry)| (Key::data(export, n), entry)).collect::<Vec<_>>()
             });
             match within.await {
                 // The entries of this page stay unknown until the next start rebuilds it.
@@ -377,8 +371,18 @@ impl Inner {
                 within => found.extend(within?),
             }
         }
-        found.sort_by_key(|(_, spot)| *spot);
+        found.sort_by_key(|(_, entry)| entry.spot);
         Ok(found)
+    }
+
+    /// The blocks of a map page.
+    pub(crate) fn extent_of(&self, page: PageId) -> Extent {
+        let state = self.state.borrow();
+        let paged = state.map.paged().expect("it has pages");
+        let (export, first) = paged.first_of(page);
+        let blocks = paged.page_blocks(export).min(self.exports[export].blocks.0 - first);
+        let export = ExportId(u16::try_from(export).expect("few exports"));
+        Extent { export, first: Lba(first), blocks: Blocks(blocks) }
     }
 
     pub(crate) async fn batch(&self) -> Batch {

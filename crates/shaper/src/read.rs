@@ -1,22 +1,22 @@
-//! Read path: looks up the map and reads both tiers. Client reads do not verify block checksums;
-//! moves and recovery do.
+//! Read path: looks up the map, reads both tiers, and verifies the checksum of each block.
 //!
 //! 1. Look up the blocks, and read map pages that are not in memory. Consecutive blocks in one zone
 //!    become one read, holes become zeros.
-//! 2. Pin the zones, read, unpin. A single read is returned without a copy; several are gathered
-//!    into one buffer.
+//! 2. Pin the zones, read, unpin.
+//! 3. Verify, unless the export has that turned off. A single read is returned without a copy;
+//!    several are gathered into one buffer.
 
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-use zonal_base::{Blocks, Buffer, Payload, index, low_u32};
+use zonal_base::{Blocks, Buffer, Payload, index};
 use zonal_device::{Answer, Command, Completion, DeviceError};
 use zonal_runtime::Call;
 
 use crate::format::Key;
-use crate::layout::PhysAddr;
-use crate::map::{Page, PageId};
+use crate::map::{MapEntry, Page, PageId};
+use crate::mutation::Mutation;
 use crate::shaper::Inner;
 use crate::tier::{Pin, gone};
 use crate::{BlockError, Extent, Piece, Settings, Shaper};
@@ -28,18 +28,18 @@ const SCATTERED_MAX: usize = 16;
 /// page is better.
 const REMEMBERED_MAX: u64 = 8;
 
-/// Consecutive blocks on a device, or a hole.
-#[derive(Clone, Copy)]
-struct Stretch {
-    spot: PhysAddr,
-    blocks: u64,
+/// Blocks of an export that are consecutive on a device, with their map entries.
+struct Stretch<'a> {
+    extent: Extent,
+    entries: &'a [MapEntry],
 }
 
 struct InFlightRead {
     call: Call<Command, Completion>,
     /// Offset of its data in the request's buffer, in bytes.
     at: usize,
-    stretch: Stretch,
+    extent: Extent,
+    entries: Vec<MapEntry>,
     _pin: Pin,
 }
 
@@ -69,45 +69,41 @@ impl Shaper {
 impl Inner {
     async fn read(self: &Rc<Self>, extent: Extent) -> Result<Vec<Piece>, BlockError> {
         let mut held = Vec::new();
-        let stretches = self.find(extent, &mut held).await?;
-        let hole = |stretch: Option<&Stretch>| match stretch {
-            Some(stretch) if stretch.is_hole() => stretch.blocks,
-            _ => 0,
-        };
-        let before = hole(stretches.first());
-        if before == extent.blocks.0 {
+        let entries = self.find(extent, &mut held).await?;
+        let is_hole = |entry: &&MapEntry| entry.is_hole();
+        let before = entries.iter().take_while(is_hole).count();
+        if before == entries.len() {
             return Ok(alloc::vec![Piece::Zeros(extent.blocks)]);
         }
-        let after = hole(stretches.last());
-        let mapped: Vec<Stretch> = stretches.into_iter().filter(|one| !one.is_hole()).collect();
-        let blocks = Blocks(extent.blocks.0 - before - after);
-        let data = match mapped[..] {
-            [stretch] => self.read_one(stretch).await?,
-            _ => {
-                let first = extent.first + Blocks(before);
-                self.read_scattered(Extent { first, blocks, ..extent }, held).await?
-            }
+        let after = entries.iter().rev().take_while(is_hole).count();
+        let entries = &entries[before..entries.len() - after];
+        let (before, after) = (Blocks(before as u64), Blocks(after as u64));
+        let first = extent.first + before;
+        let extent = Extent { first, blocks: Blocks(entries.len() as u64), ..extent };
+        let data = match entries.windows(2).all(|two| self.continues(two[0], two[1])) {
+            true => self.read_one(Stretch { extent, entries }).await?,
+            false => self.read_scattered(extent, held).await?,
         };
         let mut pieces = Vec::with_capacity(3);
-        pieces.extend((0 < before).then_some(Piece::Zeros(Blocks(before))));
+        pieces.extend((before != Blocks(0)).then_some(Piece::Zeros(before)));
         pieces.push(Piece::Data(data));
-        pieces.extend((0 < after).then_some(Piece::Zeros(Blocks(after))));
+        pieces.extend((after != Blocks(0)).then_some(Piece::Zeros(after)));
         Ok(pieces)
     }
 
-    /// Addresses of the blocks, as stretches. Reads the map pages that are not in memory.
+    /// Map entries of the blocks. Reads the map pages that are not in memory.
     async fn find(
         self: &Rc<Self>,
         extent: Extent,
         held: &mut Vec<Rc<Page>>,
-    ) -> Result<Vec<Stretch>, BlockError> {
+    ) -> Result<Vec<MapEntry>, BlockError> {
         loop {
-            match self.stretches(extent, held)? {
-                Ok(stretches) => {
+            match self.look(extent, held)? {
+                Ok(entries) => {
                     if !held.is_empty() && extent.blocks.0 <= REMEMBERED_MAX {
-                        self.remember(extent, &stretches);
+                        self.remember(extent, &entries);
                     }
-                    return Ok(stretches);
+                    return Ok(entries);
                 }
                 Err(page) => {
                     let buffer = self.ports.buffers.take(Blocks(1)).await;
@@ -118,61 +114,53 @@ impl Inner {
         }
     }
 
-    fn remember(&self, extent: Extent, stretches: &[Stretch]) {
+    fn remember(&self, extent: Extent, entries: &[MapEntry]) {
         let mut state = self.state.borrow_mut();
         let Some(paged) = state.map.paged_mut() else { return };
-        let spots = stretches.iter().flat_map(|stretch| {
-            let is_hole = stretch.is_hole();
-            let plus = move |n| if is_hole { PhysAddr::NONE } else { stretch.spot.plus(n) };
-            (0..low_u32(index(stretch.blocks))).map(plus)
-        });
-        for (number, spot) in (extent.first.0..).zip(spots) {
-            paged.remember(usize::from(extent.export.0), number, spot);
+        for (number, entry) in (extent.first.0..).zip(entries) {
+            paged.remember(usize::from(extent.export.0), number, *entry);
         }
         self.ask_for_merge(&state);
     }
 
-    /// Addresses of the blocks now, as stretches, or the map page that must be read first.
-    fn stretches(
+    /// Map entries of the blocks now, or the map page that must be read first.
+    fn look(
         &self,
         extent: Extent,
         held: &[Rc<Page>],
-    ) -> Result<Result<Vec<Stretch>, PageId>, BlockError> {
+    ) -> Result<Result<Vec<MapEntry>, PageId>, BlockError> {
         let mut state = self.state.borrow_mut();
-        let mut stretches: Vec<Stretch> = Vec::new();
+        let mut entries = Vec::with_capacity(index(extent.blocks.0));
         for n in 0..extent.blocks.0 {
             let key = Key::data(extent.export, extent.first.0 + n);
             if state.map.is_lost(key) {
                 return Err(BlockError::Unreadable);
             }
-            let spot = match state.map.look(key, held) {
-                Ok(spot) => spot,
+            match state.map.look(key, held) {
+                Ok(entry) => entries.push(entry),
                 Err(page) => return Ok(Err(page)),
-            };
-            match stretches.last_mut() {
-                Some(last) if self.continues(*last, spot) => last.blocks += 1,
-                _ => stretches.push(Stretch { spot, blocks: 1 }),
             }
         }
-        Ok(Ok(stretches))
+        Ok(Ok(entries))
     }
 
-    fn continues(&self, stretch: Stretch, spot: PhysAddr) -> bool {
-        if stretch.is_hole() || spot == PhysAddr::NONE {
-            return stretch.is_hole() && spot == PhysAddr::NONE;
+    /// True if the two are neighbours on a device, or both holes.
+    fn continues(&self, one: MapEntry, next: MapEntry) -> bool {
+        if one.is_hole() || next.is_hole() {
+            return one.is_hole() && next.is_hole();
         }
-        let is_next = u64::from(stretch.spot.0) + stretch.blocks == u64::from(spot.0);
-        is_next && self.layout.locate(stretch.spot).0 == self.layout.locate(spot).0
+        one.spot.plus(1) == next.spot
+            && self.layout.locate(one.spot).0 == self.layout.locate(next.spot).0
     }
 
-    async fn read_one(self: &Rc<Self>, stretch: Stretch) -> Result<Payload, BlockError> {
+    async fn read_one(self: &Rc<Self>, stretch: Stretch<'_>) -> Result<Payload, BlockError> {
         // Pin before the first wait: the map may change during it.
-        let pin = self.pin(self.layout.locate(stretch.spot).0);
-        let buffer = self.ports.buffers.take(Blocks(stretch.blocks)).await;
-        let answer = self.ask(stretch, buffer).await;
+        let pin = self.pin(self.layout.locate(stretch.entries[0].spot).0);
+        let buffer = self.ports.buffers.take(stretch.extent.blocks).await;
+        let answer = self.ask(&stretch, buffer).await;
         drop(pin);
-        let buffer = self.answered(stretch, answer)?;
-        Ok(buffer.freeze(index(Blocks(stretch.blocks).bytes().0)))
+        let buffer = self.answered(&stretch, answer)?;
+        Ok(buffer.freeze(index(stretch.extent.blocks.bytes().0)))
     }
 
     /// Reads blocks at several addresses, and holes, into one buffer.
@@ -201,7 +189,7 @@ impl Inner {
             let rest = Blocks((extent.blocks.0 - next).min(buffer.blocks().0));
             let first = extent.first + Blocks(next);
             let rest = Extent { first, blocks: rest, ..extent };
-            let Ok(stretches) = self.stretches(rest, &held)? else {
+            let Ok(mut entries) = self.look(rest, &held)? else {
                 // The map page moved meanwhile. Release all small buffers before waiting for its
                 // content.
                 drop(buffer);
@@ -211,17 +199,19 @@ impl Inner {
                 self.find(rest, &mut held).await?;
                 continue;
             };
-            let stretch = stretches[0];
+            let others = entries.windows(2).position(|two| !self.continues(two[0], two[1]));
+            entries.truncate(others.map_or(entries.len(), |others| others + 1));
+            let blocks = Blocks(entries.len() as u64);
             let at = index(Blocks(next).bytes().0);
-            next += stretch.blocks;
-            if stretch.is_hole() {
-                let len = index(Blocks(stretch.blocks).bytes().0);
-                whole.bytes_mut()[at..at + len].fill(0);
+            next += blocks.0;
+            if entries[0].is_hole() {
+                whole.bytes_mut()[at..at + index(blocks.bytes().0)].fill(0);
                 continue;
             }
-            let pin = self.pin(self.layout.locate(stretch.spot).0);
-            let call = self.ask(stretch, buffer);
-            under_way.push_back(InFlightRead { call, at, stretch, _pin: pin });
+            let extent = Extent { blocks, ..rest };
+            let pin = self.pin(self.layout.locate(entries[0].spot).0);
+            let call = self.ask(&Stretch { extent, entries: &entries }, buffer);
+            under_way.push_back(InFlightRead { call, at, extent, entries, _pin: pin });
         }
         while let Some(first) = under_way.pop_front() {
             self.copy(first, &mut whole).await?;
@@ -230,24 +220,25 @@ impl Inner {
     }
 
     async fn copy(&self, read: InFlightRead, whole: &mut Buffer) -> Result<(), BlockError> {
-        let InFlightRead { call, at, stretch, _pin } = read;
-        let buffer = self.answered(stretch, call.await)?;
-        whole.copy_from(at, &buffer.bytes()[..index(Blocks(stretch.blocks).bytes().0)]);
+        let InFlightRead { call, at, extent, entries, _pin } = read;
+        let answer = call.await;
+        let buffer = self.answered(&Stretch { extent, entries: &entries }, answer)?;
+        whole.copy_from(at, &buffer.bytes()[..index(extent.blocks.bytes().0)]);
         Ok(())
     }
 
-    fn ask(&self, stretch: Stretch, buffer: Buffer) -> Call<Command, Completion> {
-        let (zone, at) = self.layout.locate(stretch.spot);
+    fn ask(&self, stretch: &Stretch<'_>, buffer: Buffer) -> Call<Command, Completion> {
+        let (zone, at) = self.layout.locate(stretch.entries[0].spot);
         let lba = self.layout.lba(zone, at);
-        let blocks = Blocks(stretch.blocks);
+        let blocks = stretch.extent.blocks;
         self.port(self.layout.tier_of(zone)).call(Command::Read { lba, blocks, buffer })
     }
 
-    fn answered(&self, stretch: Stretch, answer: Completion) -> Result<Buffer, BlockError> {
+    fn answered(&self, stretch: &Stretch<'_>, answer: Completion) -> Result<Buffer, BlockError> {
         match answer {
-            Ok(Answer::Read(buffer)) => Ok(buffer),
+            Ok(Answer::Read(buffer)) => self.verified(stretch, buffer),
             Err(DeviceError::DeviceGone) => {
-                let tier = self.layout.tier_of(self.layout.locate(stretch.spot).0);
+                let tier = self.layout.tier_of(self.layout.locate(stretch.entries[0].spot).0);
                 self.state.borrow_mut().stats.read_errors += 1;
                 self.lose(tier);
                 Err(gone(tier))
@@ -258,10 +249,16 @@ impl Inner {
             }
         }
     }
-}
 
-impl Stretch {
-    fn is_hole(self) -> bool {
-        self.spot == PhysAddr::NONE
+    /// The blocks that were read, if all are intact.
+    fn verified(&self, stretch: &Stretch<'_>, buffer: Buffer) -> Result<Buffer, BlockError> {
+        if self.has(Mutation::ReadUnchecked) {
+            return Ok(buffer);
+        }
+        let Extent { export, first, .. } = stretch.extent;
+        let mut numbered = (0..).zip(stretch.entries);
+        let are_intact = numbered
+            .all(|(n, entry)| self.is_intact(Key::data(export, first.0 + n), *entry, (&buffer, n)));
+        if are_intact { Ok(buffer) } else { Err(BlockError::Corrupt) }
     }
 }

@@ -30,12 +30,12 @@ use zonal_base::index;
 use zonal_device::{ZoneReport, ZoneState};
 
 use crate::candidates::Candidates;
-use crate::export::has_block;
+use crate::export::{has_block, is_same_table, merge};
 use crate::format::{Entry, Key, ZoneClaim};
 use crate::layout::{PhysAddr, Zone};
 use crate::map::Map;
 use crate::mutation::Mutation;
-use crate::open::{Identity, count_of, merge};
+use crate::open::{Identity, count_of};
 use crate::scan::{First, Scanner, Segment, Stop, WalkStart};
 use crate::settings::{MapPlace, tenants_of};
 use crate::state::{Detour, State, ZoneUse};
@@ -245,7 +245,7 @@ pub(crate) async fn recover<'a>(
     for zone in &released {
         state.zone_mut(*zone).is_released = true;
     }
-    let is_changed = exports != old || !is_twice;
+    let is_changed = !is_same_table(&old, &exports) || !is_twice;
     Ok(Recovered { exports, is_changed, state, distrusted, half_full, unclosed, released, found })
 }
 

@@ -182,7 +182,12 @@ impl Mover {
                 self.again.push(&self.inner, moved, found).await
             }
             Some((buffer, at)) => self.push(moved, &buffer.bytes()[at..at + BLOCK_BYTES]).await,
-            None => self.move_lost(key, sequence, moved.from).await,
+            None => {
+                if found.is_some() && key.kind() == EntryKind::Data {
+                    self.inner.note_corrupt(key, moved.from);
+                }
+                self.move_lost(key, sequence, moved.from).await
+            }
         }
     }
 

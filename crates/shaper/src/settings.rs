@@ -7,8 +7,8 @@ use core::fmt;
 use zonal_base::{Blocks, Bytes, Contents};
 
 use crate::format::front_blocks;
-use crate::layout::{Layout, PhysAddr};
-use crate::map::{MAP_PAGE_BLOCKS, Paged};
+use crate::layout::Layout;
+use crate::map::{EntryForm, Paged, page_count};
 use crate::pages::zones_for;
 use crate::{Export, Tier};
 
@@ -34,7 +34,7 @@ pub struct Settings {
 /// tier. Exports lose capacity for it in both cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapMemory {
-    /// The whole map: 4 bytes for each block of the exports.
+    /// The whole map: 8 bytes for each block of the exports, 4 for exports that are not verified.
     Whole,
     /// The whole map if it fits this many bytes. Otherwise a paged map that uses this much, with
     /// all its structures.
@@ -84,15 +84,22 @@ impl Settings {
         let data = capacity.saturating_sub(front_blocks(capacity) + 4);
         let zones = u64::from(layout.capacity.count);
         let offered = data * zones * u64::from(100 - self.spare_percent.min(100)) / 100;
-        let for_map =
-            self.zones_for_map((layout, Tier::Capacity), Blocks(offered), EXPORTS_MAX as u64);
+        // The exports are not known yet: all may be verified.
+        let form = EntryForm::Checked;
+        let for_map = match self.is_paged(offered * form.bytes() as u64) {
+            true => {
+                let pages = form.pages(offered) + EXPORTS_MAX as u64;
+                zones_for(pages, layout.capacity.geometry.zone_capacity)
+            }
+            false => 0,
+        };
         let kept = u64::from(zones_kept(layout, tenant_count, for_map) + for_map);
         Blocks(offered.min(data * zones.saturating_sub(kept)))
     }
 
     /// Memory limit of the paged map; `None` if the whole map is in memory.
     pub(crate) fn paged_memory(&self, layout: &Layout, exports: &[Export]) -> Option<Bytes> {
-        if !self.is_paged(exports.iter().map(|export| export.blocks.0).sum()) {
+        if !self.is_paged(map_bytes(exports)) {
             return None;
         }
         match self.map_memory {
@@ -102,25 +109,24 @@ impl Settings {
         }
     }
 
-    const fn is_paged(&self, blocks: u64) -> bool {
+    /// True if a map of this many bytes is paged.
+    const fn is_paged(&self, map_bytes: u64) -> bool {
         match self.map_memory {
             MapMemory::Whole => false,
-            MapMemory::AtMost(memory) => memory.0 < blocks * size_of::<PhysAddr>() as u64,
+            MapMemory::AtMost(memory) => memory.0 < map_bytes,
             MapMemory::Least => true,
         }
     }
 
     /// Capacity zones that exports cannot use, reserved for map pages.
     pub(crate) fn zones_kept_for_map(&self, layout: &Layout, exports: &[Export]) -> u32 {
-        let blocks = Blocks(exports.iter().map(|export| export.blocks.0).sum());
-        self.zones_for_map((layout, Tier::Capacity), blocks, exports.len() as u64)
+        self.zones_for_map((layout, Tier::Capacity), exports)
     }
 
     /// Possible places for map pages, the preferred one first: the faster buffer device, if it has
     /// zones to spare.
     pub(crate) fn map_places(&self, layout: &Layout, exports: &[Export]) -> Vec<MapPlace> {
-        let blocks = Blocks(exports.iter().map(|export| export.blocks.0).sum());
-        let zones = |tier| self.zones_for_map((layout, tier), blocks, exports.len() as u64);
+        let zones = |tier| self.zones_for_map((layout, tier), exports);
         let (on_buffer, on_capacity) = (zones(Tier::Buffer), zones(Tier::Capacity));
         let to_spare = match self.map_memory {
             MapMemory::Least => layout.buffer.count.saturating_sub(BUFFER_ZONES_MIN),
@@ -142,13 +148,11 @@ impl Settings {
         places
     }
 
-    fn zones_for_map(&self, (layout, tier): (&Layout, Tier), blocks: Blocks, exports: u64) -> u32 {
-        if !self.is_paged(blocks.0) {
+    fn zones_for_map(&self, (layout, tier): (&Layout, Tier), exports: &[Export]) -> u32 {
+        if !self.is_paged(map_bytes(exports)) {
             return 0;
         }
-        // The last page of each export may be partly used.
-        let pages = blocks.0.div_ceil(MAP_PAGE_BLOCKS) + exports;
-        zones_for(pages, layout.place(tier).geometry.zone_capacity)
+        zones_for(page_count(exports), layout.place(tier).geometry.zone_capacity)
     }
 
     /// Checks the settings against the devices and the exports.
@@ -248,6 +252,11 @@ pub(crate) const EXPORTS_MAX: usize = 28;
 
 /// Maximum size of an export, in blocks: block numbers have 40 bits on flash.
 pub(crate) const EXPORT_BLOCKS_MAX: u64 = 1 << 40;
+
+/// Bytes of the whole map.
+fn map_bytes(exports: &[Export]) -> u64 {
+    exports.iter().map(|export| export.blocks.0 * EntryForm::of(export).bytes() as u64).sum()
+}
 
 pub(crate) fn tenants_of(exports: &[Export]) -> u32 {
     let is_first = |at: usize| !exports[..at].iter().any(|e| e.tenant == exports[at].tenant);

@@ -81,13 +81,17 @@ pub struct ShaperLoad {
     pub held: u64,
 }
 
-/// What reads that failed during moves led to.
+/// Reads of clients and of moves that failed, and what they led to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadFailures {
     /// Gauge: zones kept because of blocks that could not be read.
     pub zones_kept: u32,
     /// Blocks given up. They return errors until they are written.
     pub blocks_lost: u64,
+    /// Blocks that did not fit their checksums, each time they were read.
+    pub checksum_errors: u64,
+    /// The last one of them.
+    pub last_corrupt: Option<crate::CorruptBlock>,
 }
 
 impl Shaper {
@@ -162,7 +166,7 @@ impl Shaper {
         self.inner.state.borrow().halted
     }
 
-    /// Waits until blocks could not be read when they were moved, or were given up, beyond these.
+    /// Waits until there are more failures than these.
     pub async fn read_failures_beyond(&self, known: ReadFailures) -> ReadFailures {
         loop {
             let now = {
@@ -171,6 +175,8 @@ impl Shaper {
                 ReadFailures {
                     zones_kept: Tier::ALL.into_iter().map(of_tier).sum(),
                     blocks_lost: state.stats.blocks_lost,
+                    checksum_errors: state.stats.checksum_errors,
+                    last_corrupt: state.last_corrupt,
                 }
             };
             if now != known {

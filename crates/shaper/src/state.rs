@@ -9,13 +9,13 @@ use crate::close::Closing;
 use crate::format::{Header, Key};
 use crate::hot_retention::HotRetention;
 use crate::layout::{Layout, PhysAddr, Zone};
-use crate::map::{Map, Merge, Switched};
+use crate::map::{Map, MapEntry, Merge, Switched};
 use crate::mutation::Mutation;
 use crate::refused::RefusedSegment;
 use crate::settings::{COLLECTION_ZONES, MapPlace};
 use crate::shaper::Inner;
 use crate::write::WriteQueue;
-use crate::{BlockError, ShaperStats, TenantStats, Tier};
+use crate::{BlockError, CorruptBlock, ShaperStats, TenantStats, Tier};
 
 /// Use of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +140,7 @@ pub(crate) struct State {
     /// overwritten data.
     pub(crate) mapped: Vec<i64>,
     pub(crate) stats: ShaperStats,
+    pub(crate) last_corrupt: Option<CorruptBlock>,
     /// By tier: writes that are repeated until the device takes them (`read_only`).
     pub(crate) held_writes: [u32; 2],
     pub(crate) failure: Option<BlockError>,
@@ -206,6 +207,7 @@ impl State {
             tenant_stats: alloc::vec![TenantStats::default(); tenant_count],
             mapped: alloc::vec![0; tenant_count],
             stats: ShaperStats::default(),
+            last_corrupt: None,
             held_writes: [0; 2],
             failure: None,
             halted: None,
@@ -334,24 +336,24 @@ impl State {
         self.mapped[usize::from(tenant)] += 1;
     }
 
-    /// Sets the address of `key` in the map and updates the live counts. `known`: the previous
+    /// Sets the map entry of `key` and updates the live counts. `known`: the previous
     /// address, if the caller knows it. Returns the address that is dead now, if it is known.
     pub(crate) fn publish(
         &mut self,
         layout: &Layout,
         tenant: u16,
         (key, known): (Key, Option<PhysAddr>),
-        spot: PhysAddr,
+        entry: MapEntry,
     ) -> PhysAddr {
-        let was = self.map.set(key, spot, known);
+        let was = self.map.set(key, entry, known);
         self.release(layout, was.spot);
-        if spot != PhysAddr::NONE {
-            let (zone, _) = layout.locate(spot);
+        if !entry.is_hole() {
+            let (zone, _) = layout.locate(entry.spot);
             self.zone_mut(zone).live += 1;
         }
         if key.kind().is_users() {
             let mapped = &mut self.mapped[usize::from(tenant)];
-            *mapped += i64::from(spot != PhysAddr::NONE);
+            *mapped += i64::from(!entry.is_hole());
             *mapped -= i64::from(was.is_mapped);
         }
         was.spot

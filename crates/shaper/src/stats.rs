@@ -55,6 +55,8 @@ pub struct ShaperStats {
     /// Blocks that were unreadable or failed their checksum when they were moved. They return
     /// errors now.
     pub blocks_lost: u64,
+    /// Blocks of which a client's read or a move found that they do not fit their checksums.
+    pub checksum_errors: u64,
     /// Writes that a device refused; they were repeated in another zone.
     pub write_errors: u64,
     /// Device reads that failed or timed out.

@@ -10,14 +10,13 @@ use alloc::vec::Vec;
 use zonal_base::Blocks;
 use zonal_runtime::yield_now;
 
-use crate::layout::PhysAddr;
-use crate::map::MAP_PAGE_BLOCKS;
+use crate::map::{MapEntry, PAGE_BLOCKS_MIN};
 use crate::state::State;
 use crate::write::{Item, ItemKind};
 use crate::{BlockError, Durability, Extent, Run, Shaper};
 
 /// Blocks of a status query that are looked up before other requests have their turn.
-const STATUS_BLOCKS: u64 = 32 * MAP_PAGE_BLOCKS;
+const STATUS_BLOCKS: u64 = 64 * PAGE_BLOCKS_MIN;
 
 impl Shaper {
     /// Deallocates blocks: they become holes and read as zeros.
@@ -64,11 +63,11 @@ impl Shaper {
         let end = extent.first + extent.blocks;
         let mut first = extent.first;
         while first < end {
-            // One map page at a time.
-            let blocks = Blocks((MAP_PAGE_BLOCKS - first.0 % MAP_PAGE_BLOCKS).min(end.0 - first.0));
+            // Blocks of one map page at a time.
+            let blocks = Blocks((PAGE_BLOCKS_MIN - first.0 % PAGE_BLOCKS_MIN).min(end.0 - first.0));
             let part = Extent { first, blocks, ..extent };
-            let add = |_: &State, spots: &[PhysAddr]| add_runs(&mut runs, spots, runs_max);
-            if !self.inner.places(part, add).await? {
+            let add = |_: &State, entries: &[MapEntry]| add_runs(&mut runs, entries, runs_max);
+            if !self.inner.entries(part, add).await? {
                 break;
             }
             first = first + blocks;
@@ -81,9 +80,9 @@ impl Shaper {
 }
 
 /// Adds blocks to the runs; false when there are `runs_max` of them.
-fn add_runs(runs: &mut Vec<Run>, spots: &[PhysAddr], runs_max: usize) -> bool {
-    for spot in spots {
-        let is_mapped = *spot != PhysAddr::NONE;
+fn add_runs(runs: &mut Vec<Run>, entries: &[MapEntry], runs_max: usize) -> bool {
+    for entry in entries {
+        let is_mapped = !entry.is_hole();
         if let Some(run) = runs.last_mut().filter(|run| run.is_mapped == is_mapped) {
             run.blocks.0 += 1;
             continue;

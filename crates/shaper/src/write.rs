@@ -33,6 +33,7 @@ use crate::format::{
 };
 use crate::hot_retention::Copied;
 use crate::layout::PhysAddr;
+use crate::map::MapEntry;
 use crate::mutation::Mutation;
 use crate::refused::Writer;
 use crate::shaper::Inner;
@@ -50,6 +51,8 @@ const FLYING_MAX: usize = 4;
 struct InFlightSegment {
     begun: SubmittedSegment,
     parts: Vec<(Item, PhysAddr)>,
+    /// Checksums of its blocks.
+    checks: Vec<u32>,
     /// Internal entries, each with the address of its block.
     internal: Vec<(InternalEntry, PhysAddr)>,
 }
@@ -269,6 +272,8 @@ impl Inner {
         let internal = state.log.take_internal(room, &mut entries, &mut data);
         state.log.flying.push_back(first_sequence);
         drop(state);
+        let with_block = entries.iter().filter(|entry| entry.key.kind().takes_block());
+        let checks = with_block.map(|entry| entry.check).collect();
         let begun = self.begin_segment((Writer::Log, zone, room), entries, data, front);
         let parts =
             parts.into_iter().map(|(item, at)| (item, begun.data.plus(low_u32(at)))).collect();
@@ -276,7 +281,7 @@ impl Inner {
             .into_iter()
             .map(|(internal, at)| (internal, begun.data.plus(low_u32(at))))
             .collect();
-        let flying = InFlightSegment { begun, parts, internal };
+        let flying = InFlightSegment { begun, parts, checks, internal };
         if self.has(Mutation::MapEarly) {
             self.note_published(&flying);
         }
@@ -395,15 +400,17 @@ impl Inner {
                     state.tenant_mut(tenant).buffer_written_bytes += blocks.bytes().0;
                     for n in 0..blocks.0 {
                         let spot = spot.plus(low_u32(index(n)));
+                        let check = flying.checks[index((spot.0 - flying.begun.data.0).into())];
                         let key = Key::data(export, first.0 + n);
-                        state.publish_written(&self.layout, tenant, key, spot);
+                        let entry = MapEntry { spot, check };
+                        state.publish_written(&self.layout, tenant, (key, entry));
                     }
                 }
                 ItemKind::Hole => {
                     for n in first.0..first.0 + blocks.0 {
                         let key = Key::data(export, n);
-                        if state.map.look(key, &[]) != Ok(PhysAddr::NONE) {
-                            state.publish(&self.layout, tenant, (key, None), PhysAddr::NONE);
+                        if state.map.look(key, &[]) != Ok(MapEntry::HOLE) {
+                            state.publish(&self.layout, tenant, (key, None), MapEntry::HOLE);
                         }
                     }
                     let pages = first.0 / PAGE_SPAN..=(first.0 + blocks.0 - 1) / PAGE_SPAN;
@@ -413,9 +420,9 @@ impl Inner {
             }
         }
         for (internal, spot) in &flying.internal {
-            let Entry { key, sequence, .. } = internal.entry;
+            let Entry { key, sequence, check } = internal.entry;
             if key.kind().is_metadata() && state.map.renew(key, sequence) {
-                state.publish(&self.layout, 0, (key, None), *spot);
+                state.publish(&self.layout, 0, (key, None), MapEntry { spot: *spot, check });
             }
         }
         self.ask_for_merge(&state);
@@ -429,7 +436,7 @@ impl Inner {
         flying: &mut VecDeque<InFlightSegment>,
     ) {
         let mut parts = Vec::new();
-        for (at, InFlightSegment { mut begun, parts: these, internal }) in
+        for (at, InFlightSegment { mut begun, parts: these, internal, .. }) in
             flying.drain(..).enumerate()
         {
             parts.extend(these);

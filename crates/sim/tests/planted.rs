@@ -47,7 +47,7 @@ static BUGS: [(&str, Options); 23] = [
     ("a full zone keeps its active slot", of_log(Log::SlotLeaked)),
 ];
 
-static BLOCK_BUGS: [(&str, Block); 13] = [
+static BLOCK_BUGS: [(&str, Block); 14] = [
     ("block device: a flush is acknowledged and not done", Block::FlushLost),
     ("block device: in the map before the device answered", Block::MapEarly),
     ("block device: compaction overwrites what is newer", Block::CompactionStale),
@@ -60,6 +60,7 @@ static BLOCK_BUGS: [(&str, Block); 13] = [
     ("block device: what changes under a merge is forgotten", Block::ChangeForgotten),
     ("block device: what is hidden by a younger place is moved", Block::HiddenMoved),
     ("block device: recovery believes what may be torn", Block::TornTaken),
+    ("block device: reads do not verify checksums", Block::ReadUnchecked),
     ("block device: a zone is reset while the zone table has it", Block::ZoneStaysInTable),
 ];
 

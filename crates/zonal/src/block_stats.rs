@@ -51,6 +51,8 @@ pub(crate) struct Export {
     pub(crate) name: String,
     pub(crate) tenant: String,
     pub(crate) size_bytes: u64,
+    /// True if reads verify checksums.
+    pub(crate) verify: bool,
     /// Connections open now.
     pub(crate) connections_open: u64,
     pub(crate) reads: u64,
@@ -103,6 +105,7 @@ pub(crate) struct Devices {
     pub(crate) buffer_zones_reset: u64,
     pub(crate) capacity_zones_reset: u64,
     pub(crate) blocks_lost: u64,
+    pub(crate) checksum_errors: u64,
     pub(crate) write_errors: u64,
     pub(crate) read_errors: u64,
     pub(crate) zones_retired: u64,

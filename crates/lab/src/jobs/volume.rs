@@ -115,7 +115,12 @@ impl Jobs {
     ) -> Result<Opened, String> {
         let buffer = in_zones(self.scaled(buffer), BUFFER_ZONES, self.seed);
         let exports = |offered: Blocks| {
-            vec![Export { name: "jobs".into(), tenant: "jobs".into(), blocks: offered }]
+            vec![Export {
+                name: "jobs".into(),
+                tenant: "jobs".into(),
+                blocks: offered,
+                is_verified: true,
+            }]
         };
         on_tiers((&buffer, capacity), (1, self.spare_percent), exports)
     }

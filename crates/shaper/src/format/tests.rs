@@ -91,6 +91,7 @@ fn exports() -> Vec<Export> {
         name: name.into(),
         tenant: tenant.into(),
         blocks: Blocks(blocks),
+        is_verified: true,
     };
     vec![export("db", "one", 256), export("log", "other", 0x0102_0304)]
 }
@@ -204,7 +205,8 @@ fn a_damaged_header_is_told_from_a_blank_block_a_foreign_one_and_another_version
 #[test]
 fn the_largest_table_fits_its_block() {
     let name = |n: usize| alloc::format!("{n:064}");
-    let export = |n| Export { name: name(n), tenant: name(n), blocks: Blocks(1) };
+    let export =
+        |n| Export { name: name(n), tenant: name(n), blocks: Blocks(1), is_verified: true };
     let exports: Vec<_> = (0..EXPORTS_MAX).map(export).collect();
     let mut table = vec![0; BLOCK_BYTES];
     // The table holds as many zones as fit its block.

@@ -1,6 +1,7 @@
 //! Paged L2P map: changed and frequently used entries are in memory, all others on flash.
 //!
-//! A map *page* holds the addresses of 1024 consecutive blocks of an export in one flash block.
+//! A map *page* holds the entries of 512 consecutive blocks of an export in one flash block, or of
+//! 1024 if the export is not verified.
 //! Pages lie in zones of the map (`crate::pages`), in the buffer tier if it can spare them. A
 //! change goes to a short sorted list of its page without reading the page, so no write waits for a
 //! page read. A merge later reads the page, applies the changes, and writes it elsewhere. Lookups
@@ -18,7 +19,8 @@
 //!   tells if it is live.
 //! - A list entry is dropped only when the page on flash holds the same address.
 
-mod packed_entry;
+mod list;
+mod merge;
 
 use alloc::collections::BTreeSet;
 use alloc::rc::Rc;
@@ -27,17 +29,17 @@ use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Bytes, Checksum, SEED_BYTES, index, low_u32};
 
-use packed_entry::{CHANGED, NUMBER_MASK, PackedEntry, RELEASED, WANTED, WANTED_MASK};
+use list::{CHANGED, List, Listed, RELEASED, WANTED, listed_bytes};
 
-use super::PreviousEntry;
+pub(crate) use merge::{Merge, Switched};
+
+use super::{EntryForm, MapEntry, PreviousEntry};
 use crate::Export;
 use crate::hot_retention::heat_bytes;
 use crate::layout::{Layout, PhysAddr};
 
-/// Blocks of one map page: as many addresses as fit one flash block.
-pub(crate) const MAP_PAGE_BLOCKS: u64 = (BLOCK_BYTES / SPOT_BYTES) as u64;
-
-const SPOT_BYTES: usize = size_of::<PhysAddr>();
+/// Blocks of a map page, or half of those: a map page begins and ends at a multiple of them.
+pub(crate) const PAGE_BLOCKS_MIN: u64 = EntryForm::Checked.page_blocks();
 
 /// Minimum number of cached pages. A lookup that needs two pages at once holds them itself.
 const CACHE_PAGES_MIN: usize = 1;
@@ -54,19 +56,25 @@ pub(crate) struct Page {
     id: PageId,
     /// Address that the page was read from. The page is valid while it lies there.
     flash: PhysAddr,
-    spots: Vec<PhysAddr>,
+    bytes: Vec<u8>,
+}
+
+/// Where the pages of an export are.
+struct PagedExport {
+    first: PageId,
+    blocks: u64,
+    form: EntryForm,
 }
 
 struct PageFacts {
-    places: Vec<PackedEntry>,
+    list: List,
     /// Address of the page; [`PhysAddr::NONE`] while it is empty.
     flash: PhysAddr,
     check: u32,
 }
 
 pub(crate) struct Paged {
-    /// By export: its first page, and its size in blocks.
-    exports: Vec<(u32, u64)>,
+    exports: Vec<PagedExport>,
     pages: Vec<PageFacts>,
     /// One bit for each block of both tiers: an entry names the block.
     named: Vec<u64>,
@@ -77,27 +85,11 @@ pub(crate) struct Paged {
     unreadable: BTreeSet<PageId>,
     lists_bytes: usize,
     lists_max: usize,
-    /// List entries that are not on their pages yet.
-    changed_count: usize,
+    /// Bytes of list entries that are not on their pages yet.
+    changed_bytes: usize,
     /// Clock hands: the next page to evict list entries from, and the next page to merge.
     hand: u32,
     merged: u32,
-}
-
-/// A page merge in progress: the changes in its list when it began.
-pub(crate) struct Merge {
-    pub(crate) page: PageId,
-    /// Block number in the page, address before the merge, address after it.
-    changes: Vec<(u16, PhysAddr, PhysAddr)>,
-}
-
-/// What a completed merge revealed about the old entries.
-#[derive(Default)]
-pub(crate) struct Switched {
-    /// Addresses that no entry names any more.
-    pub(crate) released: Vec<PhysAddr>,
-    /// Entries counted as overwritten data that had been holes.
-    pub(crate) holes: i64,
 }
 
 impl Paged {
@@ -114,13 +106,13 @@ impl Paged {
         let cached = (free / 8 / BLOCK_BYTES).max(CACHE_PAGES_MIN);
         let lists_max = free.saturating_sub(cached * BLOCK_BYTES).max(LISTS_BYTES_MIN);
         let mut next = 0;
-        let firsts = exports.iter().map(|export| {
-            let first = next;
-            next += low_u32(index(export.blocks.0.div_ceil(MAP_PAGE_BLOCKS)));
-            (first, export.blocks.0)
+        let placed = exports.iter().map(|export| {
+            let (first, form) = (PageId(next), EntryForm::of(export));
+            next += low_u32(index(form.pages(export.blocks.0)));
+            PagedExport { first, blocks: export.blocks.0, form }
         });
-        let exports = firsts.collect();
-        let blank = || PageFacts { places: Vec::new(), flash: PhysAddr::NONE, check: 0 };
+        let exports = placed.collect();
+        let blank = || PageFacts { list: List::default(), flash: PhysAddr::NONE, check: 0 };
         Self {
             exports,
             pages: (0..next).map(|_| blank()).collect(),
@@ -129,27 +121,43 @@ impl Paged {
             unreadable: BTreeSet::new(),
             lists_bytes: 0,
             lists_max,
-            changed_count: 0,
+            changed_bytes: 0,
             hand: 0,
             merged: 0,
         }
     }
 
-    pub(crate) fn page_of(&self, export: usize, number: u64) -> (PageId, u16) {
-        let page = self.exports[export].0 + low_u32(index(number / MAP_PAGE_BLOCKS));
-        (PageId(page), (number % MAP_PAGE_BLOCKS) as u16)
+    fn page_of(&self, export: usize, number: u64) -> (PageId, u16) {
+        let PagedExport { first, form, .. } = &self.exports[export];
+        let page = first.0 + low_u32(index(number / form.page_blocks()));
+        let n = u16::try_from(number % form.page_blocks()).expect("a page has 1024 blocks at most");
+        (PageId(page), n)
+    }
+
+    fn form(&self, page: PageId) -> EntryForm {
+        self.exports[self.export_of(page)].form
+    }
+
+    fn export_of(&self, page: PageId) -> usize {
+        self.exports.partition_point(|export| export.first <= page) - 1
+    }
+
+    /// Blocks of one page of an export.
+    pub(crate) fn page_blocks(&self, export: usize) -> u64 {
+        self.exports[export].form.page_blocks()
     }
 
     /// The page of a block, if the block exists.
     pub(crate) fn find_page(&self, export: usize, number: u64) -> Option<(PageId, u16)> {
-        let (_, blocks) = self.exports.get(export)?;
-        (number < *blocks).then(|| self.page_of(export, number))
+        let blocks = self.exports.get(export)?.blocks;
+        (number < blocks).then(|| self.page_of(export, number))
     }
 
     /// Export of a page, and the number of its first block.
     pub(crate) fn first_of(&self, page: PageId) -> (usize, u64) {
-        let export = self.exports.partition_point(|(first, _)| *first <= page.0) - 1;
-        (export, u64::from(page.0 - self.exports[export].0) * MAP_PAGE_BLOCKS)
+        let export = self.export_of(page);
+        let PagedExport { first, form, .. } = &self.exports[export];
+        (export, u64::from(page.0 - first.0) * form.page_blocks())
     }
 
     pub(crate) fn page_count(&self) -> u32 {
@@ -167,31 +175,34 @@ impl Paged {
         export: usize,
         number: u64,
         held: &[Rc<Page>],
-    ) -> Result<PhysAddr, PageId> {
+    ) -> Result<MapEntry, PageId> {
         let (page, n) = self.page_of(export, number);
+        let form = self.exports[export].form;
         let facts = &mut self.pages[page.index()];
-        if let Ok(at) = facts.find(n) {
-            facts.places[at].want();
-            return Ok(facts.places[at].spot());
+        if let Ok(at) = facts.list.find(form, n) {
+            let mut listed = facts.list.get(form, at);
+            listed.want();
+            facts.list.put(form, at, listed);
+            return Ok(listed.entry);
         }
         let flash = facts.flash;
         let is_it = |known: &&Rc<Page>| known.id == page && known.flash == flash;
         match held.iter().find(is_it) {
-            _ if flash == PhysAddr::NONE => Ok(PhysAddr::NONE),
-            Some(held) => Ok(held.spots[usize::from(n)]),
-            None => self.base(page, n).ok_or(page),
+            _ if flash == PhysAddr::NONE => Ok(MapEntry::HOLE),
+            Some(held) => Ok(form.at(&held.bytes, n)),
+            None => self.base(form, page, n).ok_or(page),
         }
     }
 
     /// The page's entry, if the page is cached or empty.
-    fn base(&self, page: PageId, n: u16) -> Option<PhysAddr> {
+    fn base(&self, form: EntryForm, page: PageId, n: u16) -> Option<MapEntry> {
         let flash = self.pages[page.index()].flash;
         if flash == PhysAddr::NONE {
-            return Some(PhysAddr::NONE);
+            return Some(MapEntry::HOLE);
         }
         let cached = self.cache[page.index() % self.cache.len()].as_ref();
         let page = cached.filter(|cached| cached.id == page && cached.flash == flash)?;
-        Some(page.spots[usize::from(n)])
+        Some(form.at(&page.bytes, n))
     }
 
     /// Caches a page that was read. `None` if the page has moved meanwhile.
@@ -202,7 +213,8 @@ impl Paged {
         bytes: &[u8],
     ) -> Option<Rc<Page>> {
         (self.pages[page.index()].flash == flash).then(|| {
-            let read = Rc::new(Page { id: page, flash, spots: decode(bytes) });
+            let bytes = bytes[..BLOCK_BYTES].to_vec();
+            let read = Rc::new(Page { id: page, flash, bytes });
             let slot = page.index() % self.cache.len();
             self.cache[slot] = Some(read.clone());
             read
@@ -210,13 +222,14 @@ impl Paged {
     }
 
     /// Keeps the entry of a single-block read in memory, because it may be read again.
-    pub(crate) fn remember(&mut self, export: usize, number: u64, spot: PhysAddr) {
+    pub(crate) fn remember(&mut self, export: usize, number: u64, entry: MapEntry) {
         let (page, n) = self.page_of(export, number);
-        if self.is_full() || spot == PhysAddr::NONE {
+        if self.is_full() || entry.is_hole() {
             return;
         }
-        if let Err(at) = self.pages[page.index()].find(n) {
-            self.insert(page, at, PackedEntry::new(n, WANTED, spot));
+        let form = self.exports[export].form;
+        if let Err(at) = self.pages[page.index()].list.find(form, n) {
+            self.insert((page, form), at, Listed::new(n, WANTED, entry));
         }
     }
 
@@ -228,17 +241,19 @@ impl Paged {
     ) -> (bool, PhysAddr) {
         let (page, n) = self.page_of(export, number);
         let is_named = self.is_named(from);
-        let facts = &mut self.pages[page.index()];
-        let Ok(at) = facts.find(n) else { return (is_named, PhysAddr::NONE) };
-        let place = &mut facts.places[at];
-        if place.spot() == from {
+        let form = self.exports[export].form;
+        let list = &mut self.pages[page.index()].list;
+        let Ok(at) = list.find(form, n) else { return (is_named, PhysAddr::NONE) };
+        let mut listed = list.get(form, at);
+        if listed.entry.spot == from {
             return (true, PhysAddr::NONE);
         }
-        if !is_named || place.has(RELEASED) || !place.has(CHANGED) {
+        if !is_named || listed.has(RELEASED) || !listed.has(CHANGED) {
             return (false, PhysAddr::NONE);
         }
         // The bit of `from` is set and the list names another address, so the page names `from`.
-        place.0[0] |= RELEASED;
+        listed.add(RELEASED);
+        list.put(form, at, listed);
         self.unname(from);
         (false, from)
     }
@@ -246,32 +261,35 @@ impl Paged {
     pub(crate) fn set(
         &mut self,
         (export, number): (usize, u64),
-        spot: PhysAddr,
+        entry: MapEntry,
         known: Option<PhysAddr>,
     ) -> PreviousEntry {
         let (page, n) = self.page_of(export, number);
-        let was = match self.pages[page.index()].find(n) {
+        let form = self.exports[export].form;
+        let list = &mut self.pages[page.index()].list;
+        let was = match list.find(form, n) {
             Ok(at) => {
-                let place = &mut self.pages[page.index()].places[at];
-                let was = place.spot();
-                // If the page holds the old entry too, its address becomes dead together with the
-                // list's.
-                let flags = if place.has(CHANGED) { place.0[0] & RELEASED } else { RELEASED };
-                let wanted = place.0[0] & WANTED_MASK;
-                self.changed_count += usize::from(!place.has(CHANGED));
-                *place = PackedEntry::new(n, flags | CHANGED | wanted, spot);
+                let mut listed = list.get(form, at);
+                let was = core::mem::replace(&mut listed.entry, entry).spot;
+                if !listed.has(CHANGED) {
+                    self.changed_bytes += listed_bytes(form);
+                    // The page holds the old entry too: its address becomes dead together with the
+                    // list's.
+                    listed.add(CHANGED | RELEASED);
+                }
                 // A move is no use of the block, so it does not raise the entry's use count.
                 if known.is_none() {
-                    place.want();
+                    listed.want();
                 }
+                list.put(form, at, listed);
                 PreviousEntry::known(was)
             }
             Err(at) => {
-                let base = known.or_else(|| self.base(page, n));
+                let base = known.or_else(|| self.base(form, page, n).map(|base| base.spot));
                 let flags = if base.is_some() { RELEASED } else { 0 };
                 let wanted = if known.is_none() { WANTED } else { 0 };
-                self.changed_count += 1;
-                self.insert(page, at, PackedEntry::new(n, flags | CHANGED | wanted, spot));
+                self.changed_bytes += listed_bytes(form);
+                self.insert((page, form), at, Listed::new(n, flags | CHANGED | wanted, entry));
                 base.map_or(
                     PreviousEntry { spot: PhysAddr::NONE, is_mapped: true },
                     PreviousEntry::known,
@@ -281,22 +299,17 @@ impl Paged {
         if was.spot != PhysAddr::NONE {
             self.unname(was.spot);
         }
-        if spot != PhysAddr::NONE {
-            self.name(spot);
+        if !entry.is_hole() {
+            self.name(entry.spot);
         }
         was
     }
 
-    fn insert(&mut self, page: PageId, at: usize, place: PackedEntry) {
-        let places = &mut self.pages[page.index()].places;
-        let before = places.capacity();
-        if places.len() == before {
-            // Grow by an eighth instead of doubling: there are very many lists, and unused capacity
-            // is lost.
-            places.reserve_exact(before / 8 + 4);
-        }
-        places.insert(at, place);
-        self.lists_bytes += (places.capacity() - before) * size_of::<PackedEntry>();
+    fn insert(&mut self, (page, form): (PageId, EntryForm), at: usize, listed: Listed) {
+        let list = &mut self.pages[page.index()].list;
+        let before = list.bytes();
+        list.insert(form, at, listed);
+        self.lists_bytes += list.bytes() - before;
     }
 
     /// Sets the bit of an address that an entry names, in a list or in a page that recovery builds.
@@ -329,47 +342,7 @@ impl Paged {
     /// A quarter of the lists is for changes, and the rest for frequently used entries. Collecting
     /// more changes per page before a merge writes fewer pages.
     const fn has_changed(&self) -> bool {
-        self.lists_max / 4 <= self.changed_count * size_of::<PackedEntry>()
-    }
-
-    /// Evicts entries if the lists are crowded, and returns the pages to merge next, in round-robin
-    /// order. Empty when nothing can or need be merged.
-    pub(crate) fn next_to_merge(&mut self, most: usize) -> Vec<PageId> {
-        // Clock eviction: unchanged entries go when their use count reaches zero.
-        let rounds = usize::from(WANTED_MASK / WANTED) + 1;
-        for _ in 0..rounds * self.pages.len() {
-            if !self.is_crowded() {
-                break;
-            }
-            let page = PageId(self.hand);
-            self.hand = (self.hand + 1) % self.page_count();
-            for place in &mut self.pages[page.index()].places {
-                place.0[0] -= if place.0[0] & WANTED_MASK == 0 { 0 } else { WANTED };
-            }
-            self.forget(page);
-        }
-        let mut chosen = Vec::new();
-        for _ in 0..self.pages.len() {
-            if chosen.len() == most || !self.wants_merge() {
-                break;
-            }
-            let page = PageId(self.merged);
-            self.merged = (self.merged + 1) % self.page_count();
-            let mut places = self.pages[page.index()].places.iter();
-            if places.any(|place| place.has(CHANGED)) && !self.unreadable.contains(&page) {
-                chosen.push(page);
-            }
-        }
-        chosen
-    }
-
-    /// Evicts entries that are unchanged and have use count zero.
-    fn forget(&mut self, page: PageId) {
-        let places = &mut self.pages[page.index()].places;
-        let before = places.capacity();
-        places.retain(|place| place.has(CHANGED) || place.0[0] & WANTED_MASK != 0);
-        places.shrink_to(places.len() + places.len() / 8);
-        self.lists_bytes -= (before - places.capacity()) * size_of::<PackedEntry>();
+        self.lists_max / 4 <= self.changed_bytes
     }
 
     /// Readable pages with an address between two addresses.
@@ -377,57 +350,6 @@ impl Paged {
         let pages = (0..).map(PageId).zip(&self.pages);
         let within = pages.filter(|(_, facts)| from <= facts.flash && facts.flash < to);
         within.map(|(page, _)| page).filter(|page| !self.is_unreadable(*page)).collect()
-    }
-
-    /// Applies the listed changes to a page, in place. Requires: `page` holds the content at
-    /// [`Paged::flash`], or zeros.
-    pub(crate) fn merge(&self, id: PageId, page: &mut [u8]) -> Merge {
-        let changed = self.pages[id.index()].places.iter().filter(|place| place.has(CHANGED));
-        let changes = changed.map(|place| {
-            let at = usize::from(place.number()) * SPOT_BYTES;
-            let out = &mut page[at..at + SPOT_BYTES];
-            let was = PhysAddr(u32::from_le_bytes(*out.first_chunk().expect("four bytes")));
-            out.copy_from_slice(&place.spot().0.to_le_bytes());
-            (place.number(), was, place.spot())
-        });
-        Merge { page: id, changes: changes.collect() }
-    }
-
-    /// Switches to a merged page that is on flash.
-    pub(crate) fn switch(&mut self, merge: &Merge, (flash, check): (PhysAddr, u32)) -> Switched {
-        let mut switched = Switched::default();
-        let facts = &mut self.pages[merge.page.index()];
-        (facts.flash, facts.check) = (flash, check);
-        for (n, was, is) in &merge.changes {
-            let at = facts.find(*n).expect("a change stays until its page is merged");
-            let place = &mut facts.places[at];
-            if !place.has(RELEASED) {
-                match *was {
-                    PhysAddr::NONE => switched.holes += 1,
-                    was => switched.released.push(was),
-                }
-            }
-            // The block changed again during the merge. The merged address is dead, and its bit was
-            // cleared then.
-            let is_current = place.spot() == *is;
-            place.0[0] &= !(CHANGED | RELEASED);
-            place.0[0] |= if is_current { 0 } else { CHANGED | RELEASED };
-            self.changed_count -= usize::from(is_current);
-        }
-        for spot in &switched.released {
-            self.unname(*spot);
-        }
-        self.forget(merge.page);
-        switched
-    }
-
-    /// Planted bug: forgets changes that were made after the merge began.
-    pub(crate) fn revert(&mut self, merge: &Merge) {
-        let facts = &mut self.pages[merge.page.index()];
-        for (n, _, is) in &merge.changes {
-            let at = facts.find(*n).expect("a change stays until its page is merged");
-            facts.places[at] = PackedEntry::new(*n, facts.places[at].0[0] & !NUMBER_MASK, *is);
-        }
     }
 
     pub(crate) fn is_unreadable(&self, page: PageId) -> bool {
@@ -460,29 +382,10 @@ impl Page {
     }
 }
 
-impl Merge {
-    /// A merge for a page that recovery built: no changes to apply.
-    pub(crate) const fn of_nothing(page: PageId) -> Self {
-        Self { page, changes: Vec::new() }
-    }
-}
-
 impl PageId {
     fn index(self) -> usize {
         index(u64::from(self.0))
     }
-}
-
-impl PageFacts {
-    fn find(&self, n: u16) -> Result<usize, usize> {
-        self.places.binary_search_by_key(&n, |place| place.number())
-    }
-}
-
-fn decode(bytes: &[u8]) -> Vec<PhysAddr> {
-    let spots = bytes[..BLOCK_BYTES].chunks_exact(SPOT_BYTES);
-    let spot = |bytes: &[u8; 4]| PhysAddr(u32::from_le_bytes(*bytes));
-    spots.map(|bytes| spot(bytes.first_chunk().expect("four bytes"))).collect()
 }
 
 /// Checksum of a page, seeded with its number, so that another page in its place does not match.
@@ -494,8 +397,14 @@ pub(crate) fn page_check(checksum: Checksum, page: PageId, bytes: &[u8]) -> u32 
 
 /// Memory that does not depend on the memory limit: bits, page facts and heat.
 fn fixed_bytes(layout: &Layout, exports: &[Export]) -> usize {
-    let pages: u64 = exports.iter().map(|export| export.blocks.0.div_ceil(MAP_PAGE_BLOCKS)).sum();
-    index(pages) * size_of::<PageFacts>() + index(layout.blocks()) / 8 + heat_bytes(layout)
+    index(page_count(exports)) * size_of::<PageFacts>()
+        + index(layout.blocks()) / 8
+        + heat_bytes(layout)
+}
+
+/// Map pages of all exports.
+pub(crate) fn page_count(exports: &[Export]) -> u64 {
+    exports.iter().map(|export| EntryForm::of(export).pages(export.blocks.0)).sum()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::{Begin, MetadataBlock, ScanState};
 use crate::candidates::Candidates;
 use crate::format::{Entry, EntryKind, Key, PAGE_SPAN, TRIM_BLOCKS};
 use crate::layout::{Layout, PhysAddr};
-use crate::map::Paged;
+use crate::map::{MapEntry, Paged};
 use crate::scan::Segment;
 
 impl ScanState<'_> {
@@ -122,11 +122,11 @@ impl ScanState<'_> {
                 let blocks = if LONG_MIN <= blocks { 0 } else { blocks };
                 for n in key.number()..key.number() + blocks {
                     let key = Key::data(key.export(), n);
-                    self.note_block(paged, (key, sequence), (PhysAddr::NONE, number));
+                    self.note_block(paged, (key, sequence), (MapEntry::HOLE, number));
                 }
             }
             EntryKind::Data | EntryKind::Lost => {
-                self.note_block(paged, (key, sequence), (spot, number))
+                self.note_block(paged, (key, sequence), (MapEntry { spot, check }, number))
             }
             _ => (),
         }
@@ -136,24 +136,25 @@ impl ScanState<'_> {
         &mut self,
         paged: Option<&Paged>,
         (key, sequence): (Key, u64),
-        (spot, number): (PhysAddr, u64),
+        (entry, number): (MapEntry, u64),
     ) {
         // An export is never larger than the devices.
         if self.scanner.layout.blocks() <= key.number() {
             return;
         }
         let export = usize::from(key.export().0);
-        let Some((known, known_spot)) = self.sightings.at(paged, (export, key.number())) else {
+        let Some((known, known_entry)) = self.sightings.at(paged, (export, key.number())) else {
             return;
         };
         let segments = (self.segments.as_slice(), self.scanner.layout);
         let unreadable = &self.unreadable;
         let is_readable = |spot| unreadable.is_empty() || !unreadable.contains(&(key, spot));
         let rank = |spot, number| (is_readable(spot), number);
-        let is_younger =
-            || rank(*known_spot, number_at(segments, *known_spot)) < rank(spot, number);
+        let is_younger = || {
+            rank(known_entry.spot, number_at(segments, known_entry.spot)) < rank(entry.spot, number)
+        };
         if *known < sequence || (*known == sequence && is_younger()) {
-            (*known, *known_spot) = (sequence, spot);
+            (*known, *known_entry) = (sequence, entry);
         }
     }
 }

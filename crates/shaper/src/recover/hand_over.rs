@@ -11,21 +11,21 @@ use super::{MetadataBlock, ScanState};
 use crate::candidates::{Candidates, turns};
 use crate::export::has_block;
 use crate::format::{EntryKind, Key, PAGE_SPAN};
-use crate::layout::PhysAddr;
-use crate::map::MAP_PAGE_BLOCKS;
+use crate::map::MapEntry;
 use crate::open::Identity;
 use crate::pages::MapLog;
 use crate::scan::Segment;
 use crate::shaper::Inner;
 use crate::state::State;
-use crate::{Export, ExportId, OpenError, Tier};
+use crate::{Export, ExportId, Extent, OpenError, Tier};
 
 impl ScanState<'_> {
     /// Hands over metadata blocks and counters: everything except the addresses of data blocks.
     pub(super) fn hand_over_metadata(&mut self, exports: &[Export], state: &mut State) {
         self.metadata.retain(|key, _| has_block(exports, *key));
         for (key, block) in self.metadata.iter().chain(self.newest_tables().iter()) {
-            state.publish(self.scanner.layout, 0, (*key, None), block.spot);
+            let entry = MapEntry { spot: block.spot, check: block.check };
+            state.publish(self.scanner.layout, 0, (*key, None), entry);
             state.map.renew(*key, block.sequence);
         }
         state.next_sequence = self.next_sequence;
@@ -108,16 +108,16 @@ impl ScanState<'_> {
         let Candidates::Flat(exports) = &mut self.sightings else { return Ok(()) };
         let exports = core::mem::take(exports);
         let mut state = inner.state.borrow_mut();
-        for (export, (sequences, spots)) in (0..).map(ExportId).zip(exports) {
-            for (number, (_, spot)) in (0..).zip(sequences.into_iter().zip(spots)) {
+        for (export, (_, entries)) in (0..).map(ExportId).zip(exports) {
+            for (number, entry) in (0..).zip(entries) {
                 let key = Key::data(export, number);
-                if spot == PhysAddr::NONE || !has_block(&inner.exports, key) {
+                if entry.is_hole() || !has_block(&inner.exports, key) {
                     continue;
                 }
                 let tenant = inner.tenant_of(export);
-                let is_lost = self.lost.contains(&(key, spot));
+                let is_lost = self.lost.contains(&(key, entry.spot));
                 let kind = if is_lost { EntryKind::Lost } else { EntryKind::Data };
-                state.publish(&inner.layout, tenant, (key.as_kind(kind), None), spot);
+                state.publish(&inner.layout, tenant, (key.as_kind(kind), None), entry);
             }
         }
         Ok(())
@@ -133,21 +133,17 @@ impl ScanState<'_> {
         let Candidates::Window(first, pages) = &mut self.sightings else { return Ok(()) };
         let (mut batch, mut page) = (inner.batch().await, *first);
         for seen in core::mem::take(pages) {
-            let (export, number) = {
-                let state = inner.state.borrow();
-                state.map.paged().expect("it has pages").first_of(page)
-            };
-            let export = ExportId(u16::try_from(export).expect("few exports"));
-            let mut spots = alloc::vec![PhysAddr::NONE; index(MAP_PAGE_BLOCKS)];
-            for one in seen.iter().filter(|one| one.spot != PhysAddr::NONE) {
-                spots[usize::from(one.number())] = one.spot;
-                let key = Key::data(export, number + u64::from(one.number()));
-                if self.lost.contains(&(key, one.spot)) {
+            let Extent { export, first, blocks } = inner.extent_of(page);
+            let mut entries = alloc::vec![MapEntry::HOLE; index(blocks.0)];
+            for one in seen.iter().filter(|one| !one.entry.is_hole()) {
+                entries[usize::from(one.number())] = one.entry;
+                let key = Key::data(export, first.0 + u64::from(one.number()));
+                if self.lost.contains(&(key, one.entry.spot)) {
                     inner.state.borrow_mut().map.note_lost(key);
                 }
             }
-            if spots.iter().any(|spot| *spot != PhysAddr::NONE) {
-                inner.adopt_page(&mut batch, page, &spots);
+            if entries.iter().any(|entry| !entry.is_hole()) {
+                inner.adopt_page(&mut batch, page, &entries);
             }
             if batch.is_full() {
                 inner.append(log, batch).await.map_err(failed)?;
@@ -178,21 +174,21 @@ impl ScanState<'_> {
             let state = inner.state.borrow();
             let lost = &mut self.lost;
             let in_page = (export, first..first + PAGE_SPAN);
-            self.sightings.each(state.map.paged(), in_page, |n, (known, spot)| {
+            self.sightings.each(state.map.paged(), in_page, |n, (known, entry)| {
                 let at = index(n - first);
                 match &page {
-                    _ if sequence <= *known || *spot == PhysAddr::NONE => (),
+                    _ if sequence <= *known || entry.is_hole() => (),
                     Some(page) if page.bytes()[at / 8] >> (at % 8) & 1 == 1 => {
-                        *spot = PhysAddr::NONE;
+                        *entry = MapEntry::HOLE;
                     }
                     Some(_) => (),
                     // Nothing in a released zone is needed: it was a hole.
-                    None if state.zone(inner.layout.locate(*spot).0).is_released => {
-                        *spot = PhysAddr::NONE;
+                    None if state.zone(inner.layout.locate(entry.spot).0).is_released => {
+                        *entry = MapEntry::HOLE;
                     }
                     // It may have been a hole: neither zeros nor the data are right for certain.
                     None => {
-                        lost.insert((Key::data(key.export(), n), *spot));
+                        lost.insert((Key::data(key.export(), n), entry.spot));
                     }
                 }
             });

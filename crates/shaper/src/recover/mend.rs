@@ -2,7 +2,8 @@
 //!
 //! 1. Where a scan ended early, the blocks behind it are searched for the zone's next header: to
 //!    the write pointer of a zoned device, and as far as one segment can reach on a conventional
-//!    one, which may hold anything behind the end of the log.
+//!    one, which may hold anything behind the end of the log. A zone of a zoned device that is
+//!    blank that far was finished early, and is searched to the end that the zone table names.
 //! 2. That header repeats the lost segment. It is taken from there as if its own header had been
 //!    read, and the scan goes on behind it.
 //! 3. If several headers in a row are lost, only the last of their segments is repeated. The others
@@ -21,7 +22,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, index, low_u32};
 
 use super::ScanState;
 use super::zone_table_check::Claims;
-use crate::format::{Echo, Header, SEGMENT_BLOCKS};
+use crate::format::{Echo, Header, Malformed, SEGMENT_BLOCKS};
 use crate::layout::Zone;
 use crate::open::Identity;
 use crate::scan::{Segment, Stop, WalkStart, is_at};
@@ -57,7 +58,7 @@ impl ScanState<'_> {
                 return Ok(());
             }
             for stop in stops {
-                let next = self.next_header(&stop.rest, identity).await?;
+                let next = self.next_header(&stop.rest, claims.as_ref(), identity).await?;
                 if let Some(next) = next.filter(|next| self.may_count(next, claims.as_ref())) {
                     self.go_on(stop.rest, next, identity).await?;
                 } else if stop.is_damaged {
@@ -71,7 +72,8 @@ impl ScanState<'_> {
     fn may_hide_more(&self, stop: &Stop, claims: Option<&Claims>) -> bool {
         let WalkStart { zone, at, .. } = stop.rest;
         let Some(claims) = claims else { return stop.is_damaged || 0 < at };
-        if stop.is_damaged || (self.scanner.is_zoned(zone) && !self.marked.contains(&zone)) {
+        let is_written = self.scanner.is_zoned(zone) && !self.marked.contains(&zone);
+        if stop.is_damaged || (is_written && !claims.is_last) {
             return true;
         }
         match claims.expected_end(self, zone) {
@@ -106,15 +108,16 @@ impl ScanState<'_> {
     async fn next_header(
         &self,
         rest: &WalkStart,
+        claims: Option<&Claims>,
         identity: Identity,
     ) -> Result<Option<Header>, OpenError> {
-        let end = match self.scanner.is_zoned(rest.zone) {
-            true => rest.limit,
-            false => rest.limit.min(rest.at + low_u32(index(SEGMENT_BLOCKS)) + 1),
-        };
         let last = self.last_number_in(rest.zone);
-        let mut at = rest.at + 1;
-        while at < end {
+        let (mut at, mut is_blank) = (rest.at + 1, true);
+        loop {
+            let end = self.search_end(rest, claims, is_blank);
+            if end <= at {
+                return Ok(None);
+            }
             let blocks = SEARCH_BLOCKS.min(end - at);
             let whole = self.read(rest.zone, at, blocks).await?;
             for n in 0..blocks {
@@ -122,9 +125,13 @@ impl ScanState<'_> {
                     Some(buffer) => self.scanner.decode(buffer, index(u64::from(n)) * BLOCK_BYTES),
                     None => match self.scanner.read_alone(rest.zone, at + n).await? {
                         Some(buffer) => self.scanner.decode(&buffer, 0),
-                        None => continue,
+                        None => {
+                            is_blank = false;
+                            continue;
+                        }
                     },
                 };
+                is_blank &= matches!(header, Err(Malformed::Blank));
                 if let Ok((header, _)) = header
                     && is_at(&header, identity, (rest.zone, at + n))
                     && last < header.number
@@ -134,7 +141,17 @@ impl ScanState<'_> {
             }
             at += blocks;
         }
-        Ok(None)
+    }
+
+    /// End of the search for a header. `is_blank`: everything from the stop to here is.
+    fn search_end(&self, rest: &WalkStart, claims: Option<&Claims>, is_blank: bool) -> u32 {
+        let one_segment = rest.limit.min(rest.at + low_u32(index(SEGMENT_BLOCKS)) + 1);
+        let expected = || claims.and_then(|claims| claims.expected_end(self, rest.zone));
+        match is_blank {
+            _ if !self.scanner.is_zoned(rest.zone) => one_segment,
+            true => one_segment.max(expected().unwrap_or(0).min(rest.limit)),
+            false => rest.limit,
+        }
     }
 
     /// Takes the segment in front of `next`, the zone's next header behind the place where the scan

@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use super::ScanState;
 use crate::format::PAGE_SPAN;
-use crate::layout::PhysAddr;
+use crate::map::MapEntry;
 use crate::shaper::Inner;
 
 /// Shorter trims are noted block by block, like data.
@@ -92,9 +92,9 @@ impl ScanState<'_> {
                 for first in pages.step_by(zonal_base::index(PAGE_SPAN)) {
                     let part = first.max(blocks.start)..blocks.end.min(first + PAGE_SPAN);
                     self.sightings.each(state.map.paged(), (*export, part), |_, seen| {
-                        let (sequence, spot) = seen;
+                        let (sequence, entry) = seen;
                         if *sequence < *trim {
-                            *spot = PhysAddr::NONE;
+                            *entry = MapEntry::HOLE;
                         }
                     });
                 }

@@ -8,6 +8,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, index, low_u32};
 use super::{Mover, MovingBlock};
 use crate::format::{Entry, EntryKind, Key, PAGE_SPAN, SEED, encode_table};
 use crate::layout::{PhysAddr, Zone};
+use crate::map::MapEntry;
 use crate::shaper::Inner;
 use crate::{BlockError, Extent, Tier};
 
@@ -31,7 +32,7 @@ impl Mover {
                 let tenant = self.inner.tenant_of(key.export());
                 let mut state = self.inner.state.borrow_mut();
                 for key in [*key, key.copy()] {
-                    state.publish(&self.inner.layout, tenant, (key, None), PhysAddr::NONE);
+                    state.publish(&self.inner.layout, tenant, (key, None), MapEntry::HOLE);
                 }
             }
             if pages.is_empty() {
@@ -64,14 +65,14 @@ impl Mover {
     /// Rewrites the current content of a key with a new sequence, so that no older entry for it
     /// counts.
     pub(crate) async fn assert_current(&mut self, key: Key) -> Result<(), BlockError> {
-        let from = match key.kind() {
+        let current = match key.kind() {
             // A start writes a new zone table before anything else.
             EntryKind::Zones | EntryKind::ZonesCopy | EntryKind::Released => return Ok(()),
             EntryKind::Table | EntryKind::TableCopy | EntryKind::Page | EntryKind::PageCopy => {
-                PhysAddr::NONE
+                MapEntry::HOLE
             }
             // No client writes yet, so the address cannot change meanwhile.
-            EntryKind::Data | EntryKind::Trim | EntryKind::Lost => self.inner.place(key).await?,
+            EntryKind::Data | EntryKind::Trim | EntryKind::Lost => self.inner.entry(key).await?,
         };
         let (sequence, is_lost) = {
             let mut state = self.inner.state.borrow_mut();
@@ -81,7 +82,7 @@ impl Mover {
         let mut block = self.inner.own.take(Blocks(1)).await;
         match key.kind() {
             EntryKind::Table | EntryKind::TableCopy => self.write_table().await,
-            EntryKind::Data if from == PhysAddr::NONE => {
+            EntryKind::Data if current.is_hole() => {
                 self.write_pages(&[Key::page_of(key.export(), key.number())]).await
             }
             EntryKind::Page | EntryKind::PageCopy => {
@@ -95,10 +96,15 @@ impl Mover {
             | EntryKind::Lost
             | EntryKind::Zones
             | EntryKind::ZonesCopy
-            | EntryKind::Released => match self.inner.read_own(from, 1, block).await? {
-                Some(block) if !is_lost => self.push_new(key, sequence, from, &block).await,
-                _ => self.move_lost(key, sequence, from).await,
-            },
+            | EntryKind::Released => {
+                let from = current.spot;
+                match self.inner.read_own(from, 1, block).await? {
+                    Some(block) if !is_lost && self.inner.is_intact(key, current, (&block, 0)) => {
+                        self.push_new(key, sequence, from, &block).await
+                    }
+                    _ => self.move_lost(key, sequence, from).await,
+                }
+            }
         }
     }
 
@@ -115,7 +121,7 @@ impl Mover {
             EntryKind::Zones | EntryKind::ZonesCopy => {
                 // The next zone table replaces all parts, and no zone is reset without it.
                 let mut state = self.inner.state.borrow_mut();
-                state.publish(&self.inner.layout, 0, (key, None), PhysAddr::NONE);
+                state.publish(&self.inner.layout, 0, (key, None), MapEntry::HOLE);
                 Ok(())
             }
             EntryKind::Released => Ok(()),
@@ -128,14 +134,15 @@ impl Mover {
         }
     }
 
-    /// Moves blocks of a zone that the map names and no readable header describes. Their checksums
-    /// are unknown, so the data are not verified.
+    /// Moves blocks of a zone that the map names and no readable header describes. In exports that
+    /// are not verified their checksums are unknown.
     pub(super) async fn move_orphans(&mut self, zone: Zone) -> Result<(), BlockError> {
         let layout = self.inner.layout;
         let first = layout.spot(zone, Blocks(0));
         let end = first.plus(low_u32(index(layout.zone_capacity(zone).0)));
         let orphans = self.inner.named_within(first, end).await?;
-        for (key, from) in orphans {
+        for (key, entry) in orphans {
+            let from = entry.spot;
             // The sequence is at least that of every published entry, and below that of every
             // unpublished one. A block that was overwritten meanwhile must not get it.
             let (sequence, is_lost) = {
@@ -147,7 +154,11 @@ impl Mover {
             };
             let alone = self.inner.own.take(Blocks(1)).await;
             match self.inner.read_own(from, 1, alone).await? {
-                Some(buffer) if key.kind() == EntryKind::Data && !is_lost => {
+                Some(buffer)
+                    if key.kind() == EntryKind::Data
+                        && !is_lost
+                        && self.inner.is_intact(key, entry, (&buffer, 0)) =>
+                {
                     self.push_new(key, sequence, from, &buffer).await?;
                 }
                 None if !is_lost && self.keeps(key, from) => (),
@@ -233,12 +244,12 @@ impl Inner {
         let size = self.exports[usize::from(key.export().0)].blocks.0;
         let blocks = Blocks(size.min(first + PAGE_SPAN) - first);
         let extent = Extent { export: key.export(), first: Lba(first), blocks };
-        self.places(extent, |state, spots| {
+        self.entries(extent, |state, entries| {
             let bits = &mut out[..BLOCK_BYTES];
             bits.fill(0);
             let mut has_holes = false;
-            for (n, spot) in spots.iter().enumerate() {
-                if *spot == PhysAddr::NONE {
+            for (n, entry) in entries.iter().enumerate() {
+                if entry.is_hole() {
                     bits[n / 8] |= 1 << (n % 8);
                     has_holes = true;
                 }

@@ -4,6 +4,7 @@ use zonal_base::BLOCK_BYTES;
 
 use super::{Cause, InFlightSegment, MovingBlock};
 use crate::format::{Entry, EntryKind, Key};
+use crate::map::MapEntry;
 use crate::mutation::Mutation;
 use crate::shaper::Inner;
 
@@ -20,7 +21,7 @@ impl Inner {
             stats.capacity_written_bytes += flying.begun.front_bytes();
         }
         for (n, MovingBlock { entry, from }) in (0..).zip(&flying.moved) {
-            let Entry { key, .. } = *entry;
+            let Entry { key, check, .. } = *entry;
             let tenant = self.tenant_of_key(key);
             let stats = state.tenant_mut(tenant);
             let block = BLOCK_BYTES as u64;
@@ -40,7 +41,7 @@ impl Inner {
             let is_hidden_moved = self.has(Mutation::HiddenMoved)
                 && state.map.paged().is_some_and(|p| p.is_named(*from));
             let is_current = state.still_names(&self.layout, key, *from) || is_hidden_moved;
-            let to = flying.begun.data.plus(n);
+            let to = MapEntry { spot: flying.begun.data.plus(n), check };
             if is_current {
                 state.publish(&self.layout, tenant, (key, Some(*from)), to);
             } else if is_new || (self.has(Mutation::CompactionStale) && cause == Cause::Compaction)

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use zonal_base::{Blocks, Bytes, Contents, Nanos, Rng};
-use zonal_shaper::{MapMemory, Settings};
+use zonal_shaper::{Export, MapMemory, Settings};
 
 use crate::rig::{Drives, Rig, Shape, export, is_slow, mib};
 
@@ -56,9 +56,10 @@ fn in_order() -> impl FnMut() -> u64 {
     }
 }
 
-fn measure(drives: Drives, user: u64, map_memory: MapMemory) -> Took {
+fn measure(drives: Drives, export: &Export, map_memory: MapMemory) -> Took {
     let settings = Settings { map_memory, ..Settings::default() };
-    let mut rig = Rig::open(drives, settings, export(Blocks(user)));
+    let user = export.blocks.0;
+    let mut rig = Rig::open(drives, settings, export.clone());
     rig.write(user, in_order());
     let draw = Rc::new(RefCell::new(zipf(user)));
     let drawn = || {
@@ -89,25 +90,32 @@ fn measure(drives: Drives, user: u64, map_memory: MapMemory) -> Took {
 
 #[test]
 fn a_quarter_of_the_map_in_memory_costs_less_than_a_tenth_more_bytes_on_zipf() {
+    for is_verified in [true, false] {
+        compare_a_quarter_with_the_whole(is_verified);
+    }
+}
+
+fn compare_a_quarter_with_the_whole(is_verified: bool) {
     let zone = if is_slow() { 4096 } else { 1024 };
     let zones = 64;
     let shape = Shape { zone: Blocks(zone), buffer_zones: zones / 16, capacity_zones: zones };
-    let flat_bytes = |user: u64| Bytes(user * 4);
+    let entry_bytes = if is_verified { 8 } else { 4 };
     let layout = Drives::new(shape, Contents::Bytes).layout();
     let bounded = Settings { map_memory: MapMemory::AtMost(Bytes(1)), ..Settings::default() };
     let user = bounded.exportable(&layout, 1).0 * 9 / 10;
-    let memory = Bytes(flat_bytes(user).0 / 4);
+    let memory = Bytes(user * entry_bytes / 4);
+    let export = Export { is_verified, ..export(Blocks(user)) };
     // A small device spends a larger share of its zones on the map than one of 1 TiB (5 of 1024),
     // which leaves less spare space. Fewer capacity zones for the flat map remove that effect.
     let fewer = Shape { capacity_zones: zones - MAP_ZONES, ..shape };
     let coarse = |shape| Drives::new(shape, Contents::Bytes);
     let fine = || Drives::with_buffer_zones_of(SMALL, fewer, Contents::Bytes);
-    let whole = measure(fine(), user, MapMemory::Whole);
-    let part = measure(fine(), user, MapMemory::AtMost(memory));
-    let coarse_whole = measure(coarse(fewer), user, MapMemory::Whole);
+    let whole = measure(fine(), &export, MapMemory::Whole);
+    let part = measure(fine(), &export, MapMemory::AtMost(memory));
+    let coarse_whole = measure(coarse(fewer), &export, MapMemory::Whole);
     // The map may not take four zones of a four-zone buffer, so its pages lie on the capacity
     // device.
-    let coarse_part = measure(coarse(shape), user, MapMemory::AtMost(memory));
+    let coarse_part = measure(coarse(shape), &export, MapMemory::AtMost(memory));
     let all = [
         ("all in memory", &whole),
         ("a quarter in memory, pages on the buffer device", &part),
@@ -116,7 +124,7 @@ fn a_quarter_of_the_map_in_memory_costs_less_than_a_tenth_more_bytes_on_zipf() {
     ];
     for (name, took) in all {
         println!(
-            "the map of {} MiB, {name}: {} bytes of memory; {:.3} s of writes, {:.3} s of reads; for each byte written {:.3} to the capacity tier, {:.3} of them the map's; pages read by {:.3} of reads",
+            "the map of {} MiB, verified: {is_verified}, {name}: {} bytes of memory; {:.3} s of writes, {:.3} s of reads; for each byte written {:.3} to the capacity tier, {:.3} of them the map's; pages read by {:.3} of reads",
             mib(Blocks(user).bytes().0),
             took.memory_bytes,
             took.writing,
@@ -126,6 +134,9 @@ fn a_quarter_of_the_map_in_memory_costs_less_than_a_tenth_more_bytes_on_zipf() {
             took.map_reads_share,
         );
     }
+    // At least this share of the throughput is left. A few percent are chance: what the buffer
+    // holds when the writing ends.
+    let left = 0.85;
     for (whole, part) in [(&whole, &part), (&coarse_whole, &coarse_part)] {
         assert!(part.memory_bytes <= memory.0 * 21 / 20, "{} of {memory}", part.memory_bytes);
         let (all, more) = (whole.capacity_written_share, part.capacity_written_share);
@@ -133,14 +144,14 @@ fn a_quarter_of_the_map_in_memory_costs_less_than_a_tenth_more_bytes_on_zipf() {
         assert!(part.map_reads_share < 0.3, "{}", part.map_reads_share);
         assert!(0.0 < part.map_written_share, "the map is written");
         if is_slow() {
-            assert!(part.writing < whole.writing * 1.1, "{} and {}", part.writing, whole.writing);
+            assert!(part.writing * left < whole.writing, "{} and {}", part.writing, whole.writing);
         }
     }
     // The throughput loss is below a tenth when the faster device has the map pages.
-    assert!(part.writing < whole.writing / 0.9, "{} and {}", part.writing, whole.writing);
+    assert!(part.writing * 0.9 < whole.writing, "{} and {}", part.writing, whole.writing);
     // What the buffer holds when the writing ends is chance, and decides how fast reads are.
     let reading = f64::midpoint(whole.reading, coarse_whole.reading);
-    assert!(part.reading < reading / 0.9, "{} and {reading}", part.reading);
+    assert!(part.reading * left < reading, "{} and {reading}", part.reading);
     assert!(part.reading < coarse_part.reading, "{} and {}", part.reading, coarse_part.reading);
 }
 
@@ -157,7 +168,7 @@ fn what_a_bounded_map_left_is_found_again_by_either_kind_of_map() {
 
 fn find_again(drives: Drives) {
     let user = Blocks(1 << 17);
-    let bounded = MapMemory::AtMost(Bytes(user.0));
+    let bounded = MapMemory::AtMost(Bytes(user.0 * 2));
     let settings = |map_memory| Settings { map_memory, ..Settings::default() };
     let mut rig = Rig::open(drives, settings(bounded), export(user));
     rig.write(user.0, in_order());
@@ -185,14 +196,14 @@ fn find_again(drives: Drives) {
 fn pages_outlive_the_zones_in_which_they_lie() {
     let shape = Shape { zone: Blocks(64), buffer_zones: 64, capacity_zones: 2048 };
     let user = 80_000;
-    let map_memory = MapMemory::AtMost(Bytes(user * 2));
+    let map_memory = MapMemory::AtMost(Bytes(user * 4));
     let drives = Drives::new(shape, Contents::Bytes);
     let settings = Settings { map_memory, ..Settings::default() };
     let mut rig = Rig::open(drives, settings, export(Blocks(user)));
     rig.write(user, in_order());
     let mut rng = Rng::new(11);
     rig.write(user, move || rng.below(user));
-    let pages = user.div_ceil(1024);
+    let pages = user.div_ceil(512);
     let written = rig.stats().0.map_written_bytes / 4096;
     assert!(10 * pages < written, "{written} blocks for {pages} pages: zones are reclaimed");
     rig.read(user, in_order());
@@ -209,7 +220,7 @@ fn a_device_that_was_filled_without_a_bound_is_refused_one_and_keeps_what_it_has
     rig.write(user, in_order());
     let mut rng = Rng::new(13);
     rig.write(user, move || rng.below(user));
-    let bounded = of(MapMemory::AtMost(Bytes(user * 2)));
+    let bounded = of(MapMemory::AtMost(Bytes(user * 4)));
     let refused = Rig::try_open(rig.kill(), bounded, export(Blocks(user)));
     let (error, drives) = refused.err().expect("there is no room");
     let said = error.to_string();
@@ -226,7 +237,7 @@ fn too_little_memory_for_a_map_is_refused_with_what_would_do() {
     let of = |memory| Settings { map_memory: MapMemory::AtMost(memory), ..Settings::default() };
     let exports = [export(Blocks(40_000))];
     let refused = of(Bytes::kib(8)).check(&layout, &exports).map_err(|error| error.to_string());
-    let text = "8KiB is too little memory for the map of these exports: 16KiB is the least, more is faster";
+    let text = "8KiB is too little memory for the map of these exports: 17KiB is the least, more is faster";
     assert_eq!(refused, Err(text.to_owned()));
-    assert_eq!(of(Bytes::kib(16)).check(&layout, &exports), Ok(()));
+    assert_eq!(of(Bytes::kib(17)).check(&layout, &exports), Ok(()));
 }

@@ -38,6 +38,26 @@ fn opening_reads_headers_and_what_was_not_flushed() {
     assert!(recovery.read_bytes <= limit, "{recovery:?}, at most {limit}");
 }
 
+/// Regression: a zone that was finished before it was full was read to its end at each start.
+#[test]
+fn a_zone_that_was_finished_early_is_not_read_to_its_end() {
+    let shape = Shape { zone: Blocks(60_000), buffer_zones: 4, capacity_zones: 12 };
+    let settings = Settings { flush_every: Bytes::mib(2), ..Settings::default() };
+    let mut drives = Drives::new(shape, Contents::Bytes);
+    let user = Blocks(20_000);
+    let mut read = Vec::new();
+    for life in 0..3 {
+        let mut rig = Rig::open(drives, settings, export(user));
+        read.push(rig.shaper.recovery().read_bytes);
+        let mut rng = Rng::new(life);
+        rig.write(200_000, move || rng.below(user.0));
+        drives = rig.kill();
+        drives.finish_zones_of_capacity();
+    }
+    let limit = shape.zone.bytes().0 / 4;
+    assert!(read.iter().all(|bytes| *bytes < limit), "{read:?}");
+}
+
 /// Regression: the durable mark stayed below a refused segment for ever, so that every later start
 /// read all that was flushed since.
 #[test]

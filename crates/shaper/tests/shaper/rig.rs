@@ -3,8 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use zonal_base::{Blocks, Bytes, Checksum, Contents, Lba, Nanos, PoolClass, Rng, Tag, ZoneId};
-use zonal_device::{Command, Completion, DeviceError, Geometry, ZonedDevice};
+use zonal_base::{
+    Blocks, Bytes, Checksum, Contents, Lba, Nanos, PoolClass, Rng, Tag, Ticket, ZoneId,
+};
+use zonal_device::{Answer, Command, Completion, DeviceError, Geometry, ZoneAction, ZonedDevice};
 use zonal_emulator::{
     ConventionalDrive, ConventionalProfile, Medium, OnReset, Profile, Tags, ZonedDrive,
 };
@@ -98,6 +100,29 @@ impl Drives {
         self.capacity.cut_power(&mut Rng::new(1));
     }
 
+    /// Finishes the partly filled zones of the capacity device. Requires: nothing is in flight.
+    pub(crate) fn finish_zones_of_capacity(&mut self) {
+        let count = self.capacity.geometry().zone_count;
+        let report = self.carry_out(Command::Report { first: ZoneId(0), count });
+        let Ok(Answer::Report(zones)) = report else { panic!("{report:?}") };
+        let active = (0..).map(ZoneId).zip(zones).filter(|(_, report)| report.state.is_active());
+        for (zone, _) in active.collect::<Vec<_>>() {
+            let finish = Command::Manage { zone, action: ZoneAction::Finish };
+            self.carry_out(finish).expect("it is active");
+        }
+    }
+
+    /// Carries out a command on the capacity device.
+    fn carry_out(&mut self, command: Command) -> Completion {
+        self.capacity.submit(self.now, Ticket(0), command).expect("the queue is empty");
+        loop {
+            self.now = self.capacity.next_event().expect("a command is in flight");
+            if let Some((_, answer)) = self.capacity.poll(self.now) {
+                return answer;
+            }
+        }
+    }
+
     pub(crate) fn layout(&self) -> Layout {
         Layout::two_devices(*self.buffer.geometry(), *self.capacity.geometry())
     }
@@ -105,7 +130,7 @@ impl Drives {
 
 /// One export of this size.
 pub(crate) fn export(blocks: Blocks) -> Export {
-    Export { name: "disk".into(), tenant: "disk".into(), blocks }
+    Export { name: "disk".into(), tenant: "disk".into(), blocks, is_verified: true }
 }
 
 impl Rig {

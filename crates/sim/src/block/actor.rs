@@ -106,6 +106,7 @@ pub(super) async fn read(shaper: &Shaper, oracle: &Rc<RefCell<Oracle>>, extent: 
         Err(error) => return oracle.failed("read", error),
     };
     let mut number = extent.first.0;
+    let flips = oracle.flips_in(extent.export);
     for piece in pieces {
         match piece {
             Piece::Zeros(blocks) => {
@@ -116,7 +117,7 @@ pub(super) async fn read(shaper: &Shaper, oracle: &Rc<RefCell<Oracle>>, extent: 
             }
             Piece::Data(payload) => {
                 for block in payload.as_bytes().chunks(BLOCK_BYTES) {
-                    let found = content(block, (extent.export, number), oracle.flips);
+                    let found = content(block, (extent.export, number), flips);
                     oracle.judge((extent.export, number), found, begun);
                     number += 1;
                 }

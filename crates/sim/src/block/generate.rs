@@ -55,6 +55,9 @@ impl BlockHistory {
         if apart.one_in(4) {
             lives.iter_mut().for_each(|life| setting.fill_device(&mut apart, life));
         }
+        for export in &mut setting.exports {
+            export.is_verified = !apart.one_in(4);
+        }
         Self { seed, setting, lives }
     }
 }
@@ -89,6 +92,7 @@ impl Setting {
                 name: names[index(n)].into(),
                 tenant: names[index(rng.below(n + 1))].into(),
                 blocks: Blocks(1),
+                is_verified: true,
             })
             .collect();
         Self { devices, device_seed: 0, layout, exports, engine }

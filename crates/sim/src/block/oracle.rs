@@ -23,8 +23,10 @@ pub(super) struct Oracle {
     pub(super) may_fail: bool,
     /// Writes may fail because a device takes none. Reads go on.
     pub(super) may_refuse: bool,
-    /// Number of flipped bits. Client reads verify no checksum.
+    /// Number of flipped bits. They may be in the blocks of exports that are not verified.
     pub(super) flips: u32,
+    /// By export: reads verify its checksums.
+    verified: Vec<bool>,
 }
 
 /// Content of a block: number of the act that wrote it; 0: zeros.
@@ -131,6 +133,7 @@ impl Oracle {
             may_fail: false,
             may_refuse: false,
             flips: 0,
+            verified: exports.iter().map(|export| export.is_verified).collect(),
         }
     }
 
@@ -184,6 +187,7 @@ impl Oracle {
         found: Option<u64>,
         begun: u64,
     ) {
+        let flips = self.flips_in(export);
         let cell = &mut self.cells[usize::from(export.0)][index(number)];
         match found {
             None => {
@@ -191,7 +195,7 @@ impl Oracle {
                 self.go_wrong(ViolationKind::WrongBytes, what);
             }
             // A flipped bit in the number of the act: it never began.
-            Some(content) if 0 < self.flips && !cell.ever.contains(&content) => (),
+            Some(content) if 0 < flips && !cell.ever.contains(&content) => (),
             Some(content) if !cell.allows(content, begun) => {
                 let what = format!(
                     "block {number} of export {} holds act {content}, read at {begun}: {cell:?}",
@@ -201,6 +205,11 @@ impl Oracle {
             }
             Some(content) => cell.saw(content),
         }
+    }
+
+    /// Flipped bits that reads of an export may return.
+    pub(super) fn flips_in(&self, export: ExportId) -> u32 {
+        if self.verified[usize::from(export.0)] { 0 } else { self.flips }
     }
 
     pub(super) fn failed(&mut self, what: &str, error: BlockError) {

@@ -99,12 +99,13 @@ struct Block {
     /// device]
     #[arg(long, value_name = "SPEC", env = "ZONAL_BLOCK_BUFFER")]
     buffer: Option<String>,
-    /// Export: a block device that clients see (repeatable) [without it: the existing exports, or
+    /// Export: a block device that clients see (repeatable); verify=off: reads do not verify
+    /// checksums [without it: the existing exports, or
     /// on blank devices one export of the whole capacity]
     #[arg(
         id = "block-exports",
         long = "export",
-        value_name = "NAME=SIZE[,TENANT]",
+        value_name = "NAME=SIZE[,TENANT][,verify=off]",
         env = "ZONAL_BLOCK_EXPORTS"
     )]
     exports: Option<Vec<String>>,
@@ -257,8 +258,16 @@ fn exports(texts: &[String]) -> Checked<Vec<Export>> {
 }
 
 fn export(text: &str) -> Result<Export, String> {
-    const WRITE: &str = "write NAME=SIZE or NAME=SIZE,TENANT, such as disk=10GiB";
+    const WRITE: &str = "write NAME=SIZE[,TENANT][,verify=off], such as disk=10GiB";
     let (name, rest) = text.split_once('=').ok_or(WRITE)?;
+    let (rest, is_verified) = match rest.rsplit_once(",verify=") {
+        None => (rest, true),
+        Some((rest, "on")) => (rest, true),
+        Some((rest, "off")) => (rest, false),
+        Some((_, other)) => {
+            return Err(format!("invalid verify={other}: write verify=on or verify=off"));
+        }
+    };
     let (size, tenant) = rest.split_once(',').unwrap_or((rest, name));
     // Names appear in NBD URLs and in commands printed for copying, so they need no quoting.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -272,7 +281,7 @@ fn export(text: &str) -> Result<Export, String> {
         return Err(format!("{size} is not a multiple of 4KiB"));
     }
     let (name, tenant) = (name.to_owned(), tenant.to_owned());
-    Ok(Export { name, tenant, blocks: size.blocks_ceil() })
+    Ok(Export { name, tenant, blocks: size.blocks_ceil(), is_verified })
 }
 
 fn map_memory(value: &Option<String>) -> Checked<MapMemory> {
@@ -340,20 +349,28 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_export(text: &str, expected: Result<(&str, &str, u64), &str>) {
+    fn check_export(text: &str, expected: Result<(&str, &str, u64, bool), &str>) {
         let export = export(text);
-        let shown = export.as_ref().map(|of| (&*of.name, &*of.tenant, of.blocks.0));
+        let shown = export.as_ref().map(|of| (&*of.name, &*of.tenant, of.blocks.0, of.is_verified));
         assert_eq!(shown.map_err(|why| why.as_str()), expected, "{text:?}");
     }
 
     #[test]
-    fn an_export_has_a_name_a_size_and_perhaps_a_tenant() {
-        check_export("vm=1MiB", Ok(("vm", "vm", 256)));
-        check_export("db-1=4KiB,postgres", Ok(("db-1", "postgres", 1)));
+    fn an_export_has_a_name_a_size_perhaps_a_tenant_and_is_verified_unless_told_otherwise() {
+        check_export("vm=1MiB", Ok(("vm", "vm", 256, true)));
+        check_export("db-1=4KiB,postgres", Ok(("db-1", "postgres", 1, true)));
+        check_export("vm=1MiB,verify=on", Ok(("vm", "vm", 256, true)));
+        check_export("vm=1MiB,verify=off", Ok(("vm", "vm", 256, false)));
+        check_export("db-1=4KiB,postgres,verify=off", Ok(("db-1", "postgres", 1, false)));
+        check_export("vm=1MiB,verify=no", Err("invalid verify=no: write verify=on or verify=off"));
+        check_export(
+            "vm=1MiB,verify=off,postgres",
+            Err("invalid verify=off,postgres: write verify=on or verify=off"),
+        );
         check_export("vm=4097B", Err("4097B is not a multiple of 4KiB"));
         check_export("vm=0", Err("0B is not a multiple of 4KiB"));
         check_export("=1MiB", Err("invalid name \"\": use letters, digits, -, _ and dots"));
         check_export("vm=1MiB,", Err("invalid name \"\": use letters, digits, -, _ and dots"));
-        check_export("vm", Err("write NAME=SIZE or NAME=SIZE,TENANT, such as disk=10GiB"));
+        check_export("vm", Err("write NAME=SIZE[,TENANT][,verify=off], such as disk=10GiB"));
     }
 }

@@ -93,8 +93,21 @@ impl Nbd {
 
     /// Reads a range. Requires: no other request is running.
     pub(crate) fn read(&mut self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
+        let found = self.try_read(offset, length)?;
+        Ok(found.unwrap_or_else(|error| panic!("error {error} was answered")))
+    }
+
+    /// Reads a range, or returns the error that was answered. Requires: no other request is
+    /// running.
+    pub(crate) fn try_read(
+        &mut self,
+        offset: u64,
+        length: u32,
+    ) -> io::Result<Result<Vec<u8>, u32>> {
         self.ask(Command::Read, 1, (offset, length), &[])?;
-        self.answered()?;
-        self.take(length as usize)
+        match self.outcome()? {
+            0 => self.take(length as usize).map(Ok),
+            error => Ok(Err(error)),
+        }
     }
 }

@@ -11,7 +11,8 @@ const BLOCKS: u64 = 3000;
 struct Trial {
     rng: Rng,
     paged: Paged,
-    truth: Vec<PhysAddr>,
+    truth: Vec<MapEntry>,
+    is_verified: bool,
     /// Addresses that are no longer named, each with its block.
     dead: Vec<(u64, PhysAddr)>,
     flash: Vec<Vec<u8>>,
@@ -31,18 +32,20 @@ fn layout() -> Layout {
     Layout::two_devices(geometry, geometry)
 }
 
-fn export() -> Export {
-    Export { name: "disk".into(), tenant: "disk".into(), blocks: Blocks(BLOCKS) }
+fn export(is_verified: bool) -> Export {
+    Export { name: "disk".into(), tenant: "disk".into(), blocks: Blocks(BLOCKS), is_verified }
 }
 
 impl Trial {
     fn new(seed: u64) -> Self {
-        let (layout, exports) = (layout(), [export()]);
+        let is_verified = seed.is_multiple_of(2);
+        let (layout, exports) = (layout(), [export(is_verified)]);
         let memory = Paged::memory_min(&layout, &exports);
         Self {
             rng: Rng::new(seed),
             paged: Paged::new(&layout, &exports, memory),
-            truth: vec![PhysAddr::NONE; index(BLOCKS)],
+            truth: vec![MapEntry::HOLE; index(BLOCKS)],
+            is_verified,
             dead: Vec::new(),
             flash: vec![Vec::new()],
             under_way: None,
@@ -54,27 +57,34 @@ impl Trial {
         let number = self.rng.below(BLOCKS);
         match self.rng.below(12) {
             0..5 => self.write(number),
-            5 => self.set(number, PhysAddr::NONE, None),
+            5 => self.set(number, MapEntry::HOLE, None),
             6 => self.move_block(number),
             7 => assert_eq!(self.look(number), self.truth[index(number)], "block {number}"),
             8 => self.ask_of_dead(),
             9 => self.begin_merge(),
             10 => self.end_merge(),
             _ => {
-                let spot = self.look(number);
-                self.paged.remember(0, number, spot);
+                let entry = self.look(number);
+                self.paged.remember(0, number, entry);
             }
         }
     }
 
     fn write(&mut self, number: u64) {
-        self.next_spot += 1;
-        self.set(number, PhysAddr(self.next_spot), None);
+        let entry = self.next_entry();
+        self.set(number, entry, None);
     }
 
-    fn set(&mut self, number: u64, spot: PhysAddr, known: Option<PhysAddr>) {
-        self.paged.set((0, number), spot, known);
-        let was = core::mem::replace(&mut self.truth[index(number)], spot);
+    /// An entry that no block had before.
+    fn next_entry(&mut self) -> MapEntry {
+        self.next_spot += 1;
+        let check = if self.is_verified { self.next_spot.wrapping_mul(0x9E37_79B1) } else { 0 };
+        MapEntry { spot: PhysAddr(self.next_spot), check }
+    }
+
+    fn set(&mut self, number: u64, entry: MapEntry, known: Option<PhysAddr>) {
+        self.paged.set((0, number), entry, known);
+        let was = core::mem::replace(&mut self.truth[index(number)], entry).spot;
         if was != PhysAddr::NONE {
             self.dead.push((number, was));
         }
@@ -82,17 +92,17 @@ impl Trial {
 
     /// A mover's change: it knows the block's old address.
     fn move_block(&mut self, number: u64) {
-        let from = self.truth[index(number)];
+        let from = self.truth[index(number)].spot;
         if from != PhysAddr::NONE {
             assert_eq!(self.paged.still_names(0, number, from), (true, PhysAddr::NONE));
-            self.next_spot += 1;
-            self.set(number, PhysAddr(self.next_spot), Some(from));
+            let entry = self.next_entry();
+            self.set(number, entry, Some(from));
         }
     }
 
-    fn look(&mut self, number: u64) -> PhysAddr {
+    fn look(&mut self, number: u64) -> MapEntry {
         match self.paged.look(0, number, &[]) {
-            Ok(spot) => spot,
+            Ok(entry) => entry,
             Err(page) => {
                 let (flash, _) = self.paged.flash(page);
                 let bytes = &self.flash[index(u64::from(flash.0))];
@@ -163,7 +173,7 @@ fn when_all_is_merged_the_blocks_that_have_a_bit_are_those_that_are_named() {
         }
         let named: BTreeSet<u32> =
             (1..=trial.next_spot).filter(|spot| trial.paged.is_named(PhysAddr(*spot))).collect();
-        let truth = trial.truth.iter().map(|spot| spot.0).filter(|spot| *spot != 0);
+        let truth = trial.truth.iter().map(|entry| entry.spot.0).filter(|spot| *spot != 0);
         assert_eq!(named, truth.collect(), "seed {seed}");
     }
 }
@@ -185,9 +195,22 @@ fn lists_shrink_when_their_pages_are_merged() {
 }
 
 #[test]
-fn a_place_in_a_list_takes_six_bytes_and_a_page_thirty_two() {
-    assert_eq!((size_of::<PackedEntry>(), size_of::<PageFacts>()), (6, 32));
-    let place = PackedEntry::new(1023, CHANGED | WANTED, PhysAddr(0x1234_5678));
-    assert_eq!((place.number(), place.spot()), (1023, PhysAddr(0x1234_5678)));
-    assert!(place.has(CHANGED) && place.has(WANTED) && !place.has(RELEASED));
+fn a_listed_entry_takes_six_bytes_or_ten_with_its_checksum_and_a_page_thirty_two() {
+    assert_eq!(size_of::<PageFacts>(), 32);
+    for (form, bytes, check) in [(EntryForm::Address, 6, 0), (EntryForm::Checked, 10, 0x9ABC_DEF0)]
+    {
+        assert_eq!(listed_bytes(form), bytes);
+        let entry = MapEntry { spot: PhysAddr(0x1234_5678), check };
+        let mut list = List::default();
+        for number in [7, 1023, 0] {
+            let at = list.find(form, number).expect_err("it is new");
+            list.insert(form, at, Listed::new(number, CHANGED | WANTED, entry));
+        }
+        let listed = list.get(form, list.find(form, 1023).expect("it is there"));
+        assert_eq!((listed.number(), listed.entry), (1023, entry));
+        assert!(listed.has(CHANGED) && listed.has(WANTED) && !listed.has(RELEASED));
+        list.retain(form, |listed| listed.number() != 7);
+        let numbers: Vec<u16> = list.iter(form).map(Listed::number).collect();
+        assert_eq!(numbers, [0, 1023]);
+    }
 }

@@ -75,8 +75,12 @@ mod tests {
 
     #[test]
     fn lines_can_be_copied() {
-        let export =
-            Export { name: "vm".to_owned(), tenant: "vm".to_owned(), blocks: Blocks(1 << 18) };
+        let export = Export {
+            name: "vm".to_owned(),
+            tenant: "vm".to_owned(),
+            blocks: Blocks(1 << 18),
+            is_verified: true,
+        };
         let banner = Banner {
             socket: Some(Path::new("/a b/block.sock")),
             address: Some("0.0.0.0:10809".parse().unwrap()),

@@ -71,8 +71,11 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         Ok::<_, Failure>(exports)
     })?;
     if args.json {
-        let made =
-            |Export { name, tenant, blocks }| Made { name, tenant, size_bytes: blocks.bytes().0 };
+        let made = |Export { name, tenant, blocks, .. }| Made {
+            name,
+            tenant,
+            size_bytes: blocks.bytes().0,
+        };
         return print::json(&Formatted { exports: exports.into_iter().map(made).collect() });
     }
     for export in exports {

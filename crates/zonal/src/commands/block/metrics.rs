@@ -85,6 +85,9 @@ const WHOLE: &[Metric<BlockStats>] = &[
     counter("zonal_block_lost_total", "Blocks lost to read errors during relocation", |s| {
         s.devices.blocks_lost
     }),
+    counter("zonal_block_checksum_errors_total", "Blocks read with a wrong checksum", |s| {
+        s.devices.checksum_errors
+    }),
     counter("zonal_block_write_errors_total", "Failed device writes", |s| s.devices.write_errors),
     counter("zonal_block_read_errors_total", "Failed device reads", |s| s.devices.read_errors),
     gauge("zonal_block_queued_bytes", "Writes waiting for the buffer", |s| s.now.queued_bytes),

@@ -15,7 +15,9 @@ use std::rc::Rc;
 
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
-use zonal_block::{BlockDevice, BlockError, BlockSettings, OpenMode, ReadFailures, Shaper, Tier};
+use zonal_block::{
+    BlockDevice, BlockError, BlockSettings, CorruptBlock, OpenMode, ReadFailures, Shaper, Tier,
+};
 use zonal_cli::Failure;
 use zonal_export::{Listener, Server};
 use zonal_host::contained;
@@ -225,7 +227,8 @@ pub(super) fn takes_no_writes(tier: Tier) -> String {
     format!("the {name} device takes no writes; is it full? {effect}; reads go on")
 }
 
-/// Logs blocks that could not be read when they were moved.
+/// Logs blocks that do not fit their checksums, and blocks that could not be read when they were
+/// moved.
 async fn tell_of_read_failures(shaper: Shaper) {
     let mut known = ReadFailures::default();
     loop {
@@ -237,6 +240,32 @@ async fn tell_of_read_failures(shaper: Shaper) {
         if known.blocks_lost < now.blocks_lost {
             let blocks = now.blocks_lost;
             tracing::error!(blocks, "blocks are lost: they are errors until they are written");
+        }
+        if let Some(corrupt) = now.last_corrupt
+            && known.checksum_errors < now.checksum_errors
+        {
+            let CorruptBlock { export, block, tier, lba } = corrupt;
+            tracing::error!(
+                export = shaper.exports()[usize::from(export.0)].name,
+                block = block.0,
+                device = tier.name(),
+                lba = lba.0,
+                count = now.checksum_errors - known.checksum_errors,
+                "a block does not fit its checksum: the device returned other data than were written"
+            );
+        }
+        if let Some(corrupt) = now.last_corrupt
+            && known.checksum_errors < now.checksum_errors
+        {
+            let CorruptBlock { export, block, tier, lba } = corrupt;
+            tracing::error!(
+                export = shaper.exports()[usize::from(export.0)].name,
+                block = block.0,
+                device = tier.name(),
+                lba = lba.0,
+                count = now.checksum_errors - known.checksum_errors,
+                "a block does not fit its checksum: the device returned other data than were written"
+            );
         }
         known = now;
     }

@@ -114,9 +114,10 @@ fn of_devices(stats: &BlockStats) -> [(&'static str, String); 5] {
         None => "no user writes yet".to_owned(),
     };
     let errors = format!(
-        "{} writes, {} reads, {} blocks lost, {} zones kept with unreadable blocks, {} zones retired",
+        "{} writes, {} reads, {} wrong checksums, {} blocks lost, {} zones kept with unreadable blocks, {} zones retired",
         devices.write_errors,
         devices.read_errors,
+        devices.checksum_errors,
         devices.blocks_lost,
         stats.now.buffer_zones.unreadable + stats.now.capacity_zones.unreadable,
         devices.zones_retired
@@ -136,8 +137,9 @@ fn of_devices(stats: &BlockStats) -> [(&'static str, String); 5] {
 
 fn of_export(export: &Export) -> String {
     let Export { name, tenant, reads, writes, trims, flushes, refusals, failures, .. } = export;
+    let unverified = if export.verify { "" } else { ", not verified" };
     format!(
-        "export {name} ({}, tenant {tenant}, {} clients): {reads} reads of {}, {writes} writes of {}, {trims} trims of {}, \
+        "export {name} ({}, tenant {tenant}{unverified}, {} clients): {reads} reads of {}, {writes} writes of {}, {trims} trims of {}, \
          {flushes} flushes, {refusals} refused, {failures} failed\n",
         Bytes(export.size_bytes),
         export.connections_open,

@@ -1,5 +1,6 @@
 //! Single damaged blocks, interrupted first starts and grown files: the next start serves all data.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -12,6 +13,8 @@ use crate::nbd::Command;
 
 const BLOCK: usize = 4096;
 const SIZE: usize = 24 << 20;
+const BLOCK_LENGTH: u32 = 4096;
+const EIO: u32 = 5;
 
 /// A stopped volume: enough was written that both devices hold data, and some of it was trimmed.
 struct Volume {
@@ -269,4 +272,61 @@ fn after_a_crash_the_first_header_of_the_zone_being_written_can_be_lost() {
             bytes[at..at + BLOCK].fill(0);
         });
     }
+}
+
+/// Flipped bits of data were handed out as they were.
+#[test]
+fn flipped_bits_of_data_are_errors_unless_the_export_is_not_verified() {
+    let volume = Volume::written(600, Block::stop);
+    let mut places: HashMap<&[u8], Vec<(&str, usize)>> = HashMap::new();
+    for (name, bytes) in &volume.files {
+        for (n, block) in bytes.chunks_exact(BLOCK).enumerate() {
+            places.entry(block).or_default().push((*name, n * BLOCK));
+        }
+    }
+    // Blocks of the capacity device: compaction does not move them meanwhile.
+    let is_moved = |n: &usize| {
+        let places = places.get(&volume.content[n * BLOCK..][..BLOCK]);
+        places.is_some_and(|places| matches!(places[..], [("capacity", _)]))
+    };
+    let damaged: Vec<usize> = (0..SIZE / BLOCK).filter(is_moved).step_by(31).take(12).collect();
+    assert_eq!(damaged.len(), 12);
+    let mut files: HashMap<&str, Vec<u8>> = volume.files.iter().cloned().collect();
+    for n in &damaged {
+        for (name, at) in &places[&volume.content[n * BLOCK..][..BLOCK]] {
+            files.get_mut(name).unwrap()[at + n % BLOCK] ^= 0x10;
+        }
+    }
+    for (name, bytes) in files {
+        fs::write(volume.path(name), bytes).unwrap();
+    }
+
+    let block = Block::start(&volume.place, &DEVICES);
+    let mut client = block.client("wallaby-17");
+    for n in 0..SIZE / BLOCK {
+        let expected = &volume.content[n * BLOCK..][..BLOCK];
+        match client.try_read((n * BLOCK) as u64, BLOCK_LENGTH).unwrap() {
+            Ok(found) => assert!(!damaged.contains(&n) && found == expected, "block {n}"),
+            Err(error) => assert!(damaged.contains(&n) && error == EIO, "block {n}: {error}"),
+        }
+    }
+    let text = block.ask("/metrics").text();
+    assert!(text.contains("\nzonal_block_checksum_errors_total 12\n"), "{text}");
+    let (rewritten, left) = damaged.split_first().unwrap();
+    let data = noise(BLOCK, 7);
+    client.carry_out(Command::Write, (rewritten * BLOCK) as u64, &data).unwrap();
+    assert_eq!(client.read((rewritten * BLOCK) as u64, BLOCK_LENGTH).unwrap(), data);
+    drop(client);
+    block.stop();
+
+    let words = [&DEVICES[..], &["--export", "wallaby-17=24MiB,verify=off"]].concat();
+    let block = Block::start(&volume.place, &words);
+    let mut client = block.client("wallaby-17");
+    for n in left {
+        let mut expected = volume.content[n * BLOCK..][..BLOCK].to_vec();
+        expected[n % BLOCK] ^= 0x10;
+        assert_eq!(client.read((n * BLOCK) as u64, BLOCK_LENGTH).unwrap(), expected, "block {n}");
+    }
+    drop(client);
+    block.stop();
 }

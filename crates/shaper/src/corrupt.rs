@@ -1,0 +1,55 @@
+//! Corrupt blocks: the device read them without an error, and they do not fit their checksums.
+
+use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, index};
+
+use crate::format::{Key, SEED};
+use crate::layout::PhysAddr;
+use crate::map::MapEntry;
+use crate::shaper::Inner;
+use crate::{ExportId, Tier};
+
+/// A block whose content does not fit its checksum, and where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CorruptBlock {
+    /// The export.
+    pub export: ExportId,
+    /// Block of the export.
+    pub block: Lba,
+    /// Tier of the device.
+    pub tier: Tier,
+    /// Block of the device.
+    pub lba: Lba,
+}
+
+impl Inner {
+    /// True if block `n` of the buffer is what the map entry of `key` stands for. Blocks of exports
+    /// that are not verified always are.
+    pub(crate) fn is_intact(&self, key: Key, entry: MapEntry, (buffer, n): (&Buffer, u64)) -> bool {
+        if !self.exports[usize::from(key.export().0)].is_verified {
+            return true;
+        }
+        let begin = index(Blocks(n).bytes().0);
+        let is_intact =
+            buffer.checksum(self.checksum(), &SEED, begin..begin + BLOCK_BYTES) == entry.check;
+        if !is_intact {
+            self.note_corrupt(key, entry.spot);
+        }
+        is_intact
+    }
+
+    /// Records a corrupt block, for the log and the counters.
+    pub(crate) fn note_corrupt(&self, key: Key, spot: PhysAddr) {
+        let (zone, at) = self.layout.locate(spot);
+        let block = CorruptBlock {
+            export: key.export(),
+            block: Lba(key.number()),
+            tier: self.layout.tier_of(zone),
+            lba: self.layout.lba(zone, at),
+        };
+        let mut state = self.state.borrow_mut();
+        state.stats.checksum_errors += 1;
+        state.last_corrupt = Some(block);
+        drop(state);
+        self.work.notify_all();
+    }
+}
