@@ -16,8 +16,8 @@ use zonal_host::{CHECKSUM, DeviceContents, DeviceDriver, bears_block_device};
 use zonal_hostdev::{DeviceSpec, Drive, QUEUE_DEPTH, ShardOptions};
 use zonal_runtime::{Buffers, Port};
 use zonal_shaper::{
-    BlockError, Export, ExportId, Identity, Layout, MapMemory, OpenMode, Opening, Ports, Settings,
-    SettingsError, Shaper, Tier,
+    BlockError, Export, ExportId, Identity, Layout, MapMemory, OpenMode, Opening, Ports, Scrub,
+    Settings, SettingsError, Shaper, Tier,
 };
 
 use crate::error::StartError;
@@ -150,6 +150,15 @@ impl BlockDevice {
     #[must_use]
     pub fn volume(&self, export: ExportId) -> BlockVolume {
         BlockVolume::new(self.shaper.clone(), export, self.buffers.clone(), self.waker.clone())
+    }
+
+    /// Reads and verifies all that counts on both devices, with at most `rate` bytes a second.
+    /// Requires: no other scrub is running.
+    ///
+    /// # Errors
+    /// A device failed.
+    pub async fn scrub(&self, rate: Bytes) -> Result<Scrub, BlockError> {
+        self.waker.while_asking(self.shaper.scrub(rate)).await
     }
 
     /// Graceful shutdown: flushes and writes the zone table, from which the next start can tell

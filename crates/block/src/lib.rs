@@ -16,6 +16,6 @@ pub use error::StartError;
 pub use nbd::exports;
 pub use volume::BlockVolume;
 pub use zonal_shaper::{
-    BlockError, CorruptBlock, Durability, Export, ExportId, MapMemory, OpenError, OpenMode, Piece,
-    ReadFailures, Run, Shaper, Tier,
+    BlockError, DamagedBlock, Durability, Export, ExportId, MapMemory, OpenError, OpenMode, Piece,
+    ReadFailures, Run, Scrub, Shaper, Tier,
 };

@@ -458,7 +458,7 @@ struct Repairs {
 /// and streams.
 fn own_classes(streams: u32) -> [PoolClass; 3] {
     // The pool reserves a share of its buffers, hence a quarter more.
-    let segments = streams + streams / 4 + 2 * SEGMENTS_UNDER_WAY + 1;
+    let segments = streams + streams / 4 + 2 * SEGMENTS_UNDER_WAY + 1 + SCRUB_SEGMENTS;
     [
         PoolClass { blocks: Blocks(1), count: SINGLES },
         PoolClass { blocks: FRONT_BLOCKS, count: FRONTS },
@@ -469,6 +469,9 @@ fn own_classes(streams: u32) -> [PoolClass; 3] {
 /// Segment buffers of each mover: segments in flight, the piece being moved, the one being read
 /// ahead, and spares for buffers still held by a device that answers late.
 const SEGMENTS_UNDER_WAY: u32 = 12;
+
+/// Segment buffers of a scrub: the piece being verified, and a spare for one that is answered late.
+const SCRUB_SEGMENTS: u32 = 2;
 
 /// Single blocks in use at once: tables and trim bitmaps being written, headers being read, and
 /// spares for buffers still held by a device that answers late.

@@ -169,25 +169,32 @@ impl Mover {
         found: Option<(&Buffer, usize)>,
     ) -> Result<(), BlockError> {
         let Entry { key, sequence, check } = moved.entry;
-        if found.is_none() && self.keeps(key, moved.from) {
-            return Ok(());
-        }
+        let checksum = self.inner.checksum();
         let fits = |(buffer, at): &(&Buffer, usize)| {
             let part = *at..at + BLOCK_BYTES;
-            key.kind() == EntryKind::Lost
-                || buffer.checksum(self.inner.checksum(), &SEED, part) == check
+            key.kind() == EntryKind::Lost || buffer.checksum(checksum, &SEED, part) == check
         };
-        match found.filter(fits) {
+        let intact = found.filter(fits);
+        let mut again = None;
+        if found.is_some() && intact.is_none() && key.kind() == EntryKind::Data {
+            // The data may have been damaged on their way.
+            let alone = self.inner.own.take(Blocks(1)).await;
+            let read = self.inner.read_own(moved.from, 1, alone).await?;
+            again = read.filter(|buffer| fits(&(buffer, 0)));
+            if again.is_none() {
+                self.inner.note_corrupt(key, moved.from);
+            }
+        }
+        let intact = intact.or(again.as_ref().map(|buffer| (buffer, 0)));
+        if intact.is_none() && self.keeps(key, moved.from) {
+            return Ok(());
+        }
+        match intact {
             Some(found) if self.again.wants(&self.inner, &moved) => {
                 self.again.push(&self.inner, moved, found).await
             }
             Some((buffer, at)) => self.push(moved, &buffer.bytes()[at..at + BLOCK_BYTES]).await,
-            None => {
-                if found.is_some() && key.kind() == EntryKind::Data {
-                    self.inner.note_corrupt(key, moved.from);
-                }
-                self.move_lost(key, sequence, moved.from).await
-            }
+            None => self.move_lost(key, sequence, moved.from).await,
         }
     }
 

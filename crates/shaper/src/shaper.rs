@@ -91,7 +91,7 @@ pub struct ReadFailures {
     /// Blocks that did not fit their checksums, each time they were read.
     pub checksum_errors: u64,
     /// The last one of them.
-    pub last_corrupt: Option<crate::CorruptBlock>,
+    pub last_corrupt: Option<crate::DamagedBlock>,
 }
 
 impl Shaper {

@@ -15,7 +15,7 @@ use crate::refused::RefusedSegment;
 use crate::settings::{COLLECTION_ZONES, MapPlace};
 use crate::shaper::Inner;
 use crate::write::WriteQueue;
-use crate::{BlockError, CorruptBlock, ShaperStats, TenantStats, Tier};
+use crate::{BlockError, DamagedBlock, Scrub, ShaperStats, TenantStats, Tier};
 
 /// Use of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,10 @@ pub(crate) struct State {
     /// overwritten data.
     pub(crate) mapped: Vec<i64>,
     pub(crate) stats: ShaperStats,
-    pub(crate) last_corrupt: Option<CorruptBlock>,
+    pub(crate) last_corrupt: Option<DamagedBlock>,
+    /// The scrub that is running, or the last one.
+    pub(crate) scrub: Scrub,
+    pub(crate) scrub_damaged: Vec<DamagedBlock>,
     /// By tier: writes that are repeated until the device takes them (`read_only`).
     pub(crate) held_writes: [u32; 2],
     pub(crate) failure: Option<BlockError>,
@@ -208,6 +211,8 @@ impl State {
             mapped: alloc::vec![0; tenant_count],
             stats: ShaperStats::default(),
             last_corrupt: None,
+            scrub: Scrub::default(),
+            scrub_damaged: Vec::new(),
             held_writes: [0; 2],
             failure: None,
             halted: None,

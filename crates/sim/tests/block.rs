@@ -63,6 +63,7 @@ fn no_history_of_a_block_device_violates_the_oracle() {
             "zones must turn over"
         );
         assert!(0 < sum(|report| report.torn_blocks), "crashes must tear");
+        assert!(0 < sum(|report| report.scrubs), "scrubs must end");
     }
 }
 

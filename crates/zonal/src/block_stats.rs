@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// Path on the admin endpoint.
 pub(crate) const PATH: &str = "/stats";
 
+/// Path of the command that starts a scrub.
+pub(crate) const SCRUB_PATH: &str = "/scrub";
+
 /// Statistics of the block device at one moment.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct BlockStats {
@@ -19,6 +22,7 @@ pub(crate) struct BlockStats {
     pub(crate) devices: Devices,
     pub(crate) now: CurrentValues,
     pub(crate) recovery: Recovery,
+    pub(crate) scrub: ScrubStats,
     /// Why the device accepts no more writes; `null` while it does.
     pub(crate) failure: Option<String>,
     /// Why compaction to the capacity device has stopped; `null` while it runs. Writes continue
@@ -27,6 +31,50 @@ pub(crate) struct BlockStats {
     /// The tiers whose devices take no writes now: `buffer`, `capacity`. They are tried again every
     /// second.
     pub(crate) read_only: Vec<String>,
+}
+
+/// The scrub that is running, or the last one.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ScrubStats {
+    pub(crate) running: bool,
+    /// Zones of both devices, and those that are verified.
+    pub(crate) zones: u32,
+    pub(crate) zones_done: u32,
+    pub(crate) read_bytes: u64,
+    /// Live blocks that were verified.
+    pub(crate) blocks: u64,
+    /// Blocks of exports that do not fit their checksums.
+    pub(crate) corrupt_blocks: u64,
+    /// Blocks of exports that the device could not read.
+    pub(crate) unreadable_blocks: u64,
+    /// Damaged headers, tables and lists of trims.
+    pub(crate) damaged_metadata: u64,
+    /// The first damaged blocks of exports, a thousand at most.
+    pub(crate) damaged_blocks: Vec<DamagedBlock>,
+    /// Bytes that all scrubs read since the start.
+    pub(crate) total_read_bytes: u64,
+    /// When the last scrub ended, in seconds since 1970; `null` if none has.
+    pub(crate) ended_seconds: Option<u64>,
+    /// Why the last scrub broke off; `null` if it verified everything.
+    pub(crate) failure: Option<String>,
+}
+
+/// A damaged block of an export, and where it lies. Blocks have 4 KiB.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct DamagedBlock {
+    pub(crate) export: String,
+    /// Block of the export.
+    pub(crate) block: u64,
+    /// `buffer` or `capacity`.
+    pub(crate) device: String,
+    /// Block of the device.
+    pub(crate) lba: u64,
+}
+
+impl ScrubStats {
+    pub(crate) const fn damaged(&self) -> u64 {
+        self.corrupt_blocks + self.unreadable_blocks + self.damaged_metadata
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -44,7 +44,7 @@ use zonal_s3::sigv4::Credentials;
 
 use crate::admin_access::AdminAccess;
 
-pub(crate) use block::{BlockConfig, BlockFlags, Devices};
+pub(crate) use block::{BlockConfig, BlockFlags, Devices, ScrubSettings};
 pub(crate) use client::{ClientConfig, ClientFlags, ClientKeys};
 pub(crate) use keys::KeyEntry;
 pub(crate) use origin_spec::{OriginSpec, StoreSpec};

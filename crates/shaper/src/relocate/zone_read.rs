@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use zonal_base::{BLOCK_BYTES, Blocks, Buffer, index, low_u32};
+use zonal_base::{BLOCK_BYTES, Blocks, index, low_u32};
 use zonal_device::{Command, Completion};
 use zonal_runtime::Call;
 
@@ -15,7 +15,7 @@ use crate::export::has_block;
 use crate::format::{EntryKind, Header, Key, SEGMENT_BLOCKS};
 use crate::layout::{PhysAddr, Zone};
 use crate::retry::WAITED_FOR;
-use crate::state::{Detour, ZoneUse};
+use crate::state::ZoneUse;
 
 /// A zone is dense if at least one block in this many is live. Below that, reading dead blocks
 /// takes longer than separate reads.
@@ -29,9 +29,6 @@ struct Ahead {
     blocks: u32,
     call: Call<Command, Completion>,
 }
-
-/// The data read, and the whole segments in them, each with the position of its header in the zone.
-type Piece = (Buffer, Vec<(u32, Header)>);
 
 impl Mover {
     /// Moves all live blocks out of the zone. False if some could not be read: then the zone is
@@ -89,7 +86,7 @@ impl Mover {
                 }
                 (state.zone(zone).written, state.zone(zone).live)
             };
-            at = self.behind_gap(zone, at);
+            at = self.inner.behind_gap(zone, at);
             if written <= at {
                 break;
             }
@@ -98,7 +95,7 @@ impl Mover {
                 ahead = Some(self.read_ahead(zone, at, written).await);
             }
             let piece = match ahead.take() {
-                Some(Ahead { blocks, call }) => self.piece(zone, (at, blocks), call.await)?,
+                Some(Ahead { blocks, call }) => self.inner.piece(zone, (at, blocks), call.await)?,
                 None => None,
             };
             let Some((piece, segments)) = piece else {
@@ -109,7 +106,7 @@ impl Mover {
             };
             let next =
                 segments.iter().fold(at, |_, (begin, header)| begin + header.segment_blocks());
-            let next = self.behind_gap(zone, next);
+            let next = self.inner.behind_gap(zone, next);
             if is_dense && next < written {
                 ahead = Some(self.read_ahead(zone, next, written).await);
             }
@@ -157,68 +154,14 @@ impl Mover {
         Ahead { blocks, call: self.inner.ask_own(spot, blocks, buffer) }
     }
 
-    /// Parses the whole segments of a read. `None` if there is none, or the read failed.
-    fn piece(
-        &self,
-        zone: Zone,
-        (at, blocks): (u32, u32),
-        answer: Completion,
-    ) -> Result<Option<Piece>, BlockError> {
-        let Some(buffer) = self.inner.answered_own(zone, answer)? else { return Ok(None) };
-        let (mut segments, mut next) = (Vec::new(), at);
-        while next < at + blocks {
-            next = self.behind_gap(zone, next);
-            if at + blocks <= next {
-                break;
-            }
-            let offset = index(u64::from(next - at)) * BLOCK_BYTES;
-            let Some(header) = self.header(zone, next, &buffer.bytes()[offset..]) else { break };
-            let end = next + header.segment_blocks();
-            if at + blocks < end {
-                break;
-            }
-            segments.push((next, header));
-            next = end;
-        }
-        Ok((!segments.is_empty()).then_some((buffer, segments)))
-    }
-
-    /// Decodes a header, and checks that it belongs to this position.
-    fn header(&self, zone: Zone, at: u32, bytes: &[u8]) -> Option<Header> {
-        if let Some(rebuilt) = self.rebuilt(zone, at) {
-            return Some(rebuilt);
-        }
-        let (header, _) = Header::decode(&bytes[..BLOCK_BYTES], self.inner.checksum()).ok()?;
-        let is_young = self.inner.state.borrow().zone(zone).number <= header.number;
-        let is_it =
-            header.identity == self.inner.identity && (header.zone, header.at) == (zone, at);
-        (is_it && is_young).then_some(header)
-    }
-
-    /// The header that recovery rebuilt for this position.
-    fn rebuilt(&self, zone: Zone, at: u32) -> Option<Header> {
-        match self.inner.state.borrow().zone(zone).detours.get(&at) {
-            Some(Detour::Rebuilt(header)) => Some(header.clone()),
-            Some(Detour::Skip(_)) | None => None,
-        }
-    }
-
-    /// The next position at which a header counts.
-    fn behind_gap(&self, zone: Zone, at: u32) -> u32 {
-        match self.inner.state.borrow().zone(zone).detours.get(&at) {
-            Some(Detour::Skip(to)) => *to,
-            Some(Detour::Rebuilt(_)) | None => at,
-        }
-    }
-
     async fn read_header(&self, zone: Zone, at: u32) -> Result<Option<Header>, BlockError> {
-        if let Some(rebuilt) = self.rebuilt(zone, at) {
+        if let Some(rebuilt) = self.inner.rebuilt(zone, at) {
             return Ok(Some(rebuilt));
         }
         let front = self.inner.own.take(Blocks(1)).await;
         let spot = self.inner.layout.spot(zone, Blocks(u64::from(at)));
         let front = self.inner.read_own(spot, 1, front).await?;
-        Ok(front.and_then(|front| self.header(zone, at, front.bytes())))
+        Ok(front.and_then(|front| self.inner.header(zone, at, front.bytes())))
     }
 
     /// Entries of a segment that the map still names.

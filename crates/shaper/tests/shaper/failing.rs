@@ -1,6 +1,6 @@
 //! Reads and writes that a device fails.
 
-use zonal_base::{Blocks, Contents, Nanos, Rng};
+use zonal_base::{Blocks, Contents, Nanos, Rng, ZoneId};
 use zonal_shaper::{BlockError, Settings, Tier};
 
 use crate::rig::{Drives, Rig, Shape, export};
@@ -49,6 +49,36 @@ fn a_zone_with_blocks_that_cannot_be_read_is_kept_until_they_can_be_or_are_overw
         next - 1
     });
     assert_eq!(kept(&rig), 0, "what could not be read was overwritten: {:?}", rig.stats().0);
+}
+
+/// Regression: a block that did not fit its checksum once was lost as soon as it was moved.
+#[test]
+fn a_zone_with_a_corrupt_block_is_kept_and_the_block_is_right_when_the_device_is() {
+    const UNREADABLE: usize = 5;
+    let shape = Shape { zone: Blocks(960), buffer_zones: 6, capacity_zones: 64 };
+    let drives = Drives::new(shape, Contents::Bytes);
+    let user = Settings::default().exportable(&drives.layout(), 1).0 * 9 / 10;
+    let mut rig = Rig::open(drives, Settings::default(), export(Blocks(user)));
+    let mut next = 0;
+    rig.write(user, move || {
+        next += 1;
+        next - 1
+    });
+    // At least one of two neighbours stays live.
+    let flip = |rig: &mut Rig| [480, 481].map(|block| rig.flip_bit(ZoneId(10), block));
+    flip(&mut rig);
+    let mut rng = Rng::new(5);
+    rig.write(3 * user, move || rng.below(user / 2) * 2);
+    let kept = |rig: &Rig| rig.shaper.waiting().capacity_zones[UNREADABLE];
+    let stats = rig.stats().0;
+    assert_eq!((kept(&rig), stats.blocks_lost), (1, 0), "{stats:?}");
+    assert!((1..=2).contains(&stats.checksum_errors), "{stats:?}");
+    flip(&mut rig);
+    let mut next = 0;
+    rig.read(user, move || {
+        next += 1;
+        next - 1
+    });
 }
 
 /// Regression: the write went back to the queue, and nobody was left to answer it.

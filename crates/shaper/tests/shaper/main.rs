@@ -8,3 +8,4 @@ mod failing;
 mod recovery;
 mod refused;
 mod rig;
+mod scrub;

@@ -13,7 +13,7 @@ use zonal_emulator::{
 use zonal_runtime::{Buffers, Executor, Port};
 use zonal_shaper::{
     BlockError, Durability, Export, ExportId, Extent, Identity, Layout, OpenError, OpenMode,
-    Opening, Piece, Ports, Settings, Shaper, ShaperStats, TenantStats, Tier,
+    Opening, Piece, Ports, Scrub, Settings, Shaper, ShaperStats, TenantStats, Tier,
 };
 
 use crate::compact::Compact;
@@ -319,6 +319,20 @@ impl Rig {
                 self.drives.capacity.make_unreadable_while_on(Lba(middle + at));
             }
         }
+    }
+
+    /// Flips a bit of the capacity device, in this block of a zone.
+    pub(crate) fn flip_bit(&mut self, zone: ZoneId, block: u64) {
+        let lba = self.drives.capacity.geometry().zone_start(zone).0 + block;
+        self.drives.capacity.flip_bit(Lba(lba), 77);
+    }
+
+    pub(crate) fn scrub(&mut self, rate: Bytes) -> Result<Scrub, BlockError> {
+        let result = Rc::new(Cell::new(None));
+        let (shaper, out) = (self.shaper.clone(), result.clone());
+        self.executor.spawner().spawn(async move { out.set(Some(shaper.scrub(rate).await)) });
+        run(&self.executor, (&self.ports, &mut self.drives), || result.get().is_some());
+        result.get().expect("it ends")
     }
 
     /// Ends the process.

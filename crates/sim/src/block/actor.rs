@@ -34,6 +34,10 @@ impl Actor {
                 let outcome = self.shaper.flush().await;
                 self.oracle.borrow_mut().flushed(begun, outcome);
             }
+            Op::Scrub(rate) => {
+                let scrubbed = self.shaper.scrub(rate).await;
+                self.oracle.borrow_mut().scrubbed(scrubbed);
+            }
             Op::Fault(device, fault) => {
                 let mut oracle = self.oracle.borrow_mut();
                 oracle.may_refuse |= matches!(fault, Fault::TakesNoWrites(_));

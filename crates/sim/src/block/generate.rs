@@ -58,6 +58,14 @@ impl BlockHistory {
         for export in &mut setting.exports {
             export.is_verified = !apart.one_in(4);
         }
+        if apart.one_in(4) {
+            for life in &mut lives {
+                let actor = life.steps.last().map_or(0, |step| step.actor + 1);
+                let at = Nanos(apart.below(CRASH_WITHIN));
+                let deed = Op::Scrub(Bytes::mib(4 << apart.below(5)));
+                life.steps.push(Step { actor, at, deed });
+            }
+        }
         Self { seed, setting, lives }
     }
 }

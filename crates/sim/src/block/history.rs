@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zonal_base::{Nanos, ZoneId};
+use zonal_base::{Bytes, Nanos, ZoneId};
 use zonal_device::Geometry;
 use zonal_device::ram::Crash;
 use zonal_shaper::{Durability, Export, Extent, Layout, Settings};
@@ -82,6 +82,8 @@ pub(crate) enum Op {
     Trim(Extent, Durability),
     Read(Extent),
     Flush,
+    /// Verifies everything, with at most this many bytes a second.
+    Scrub(Bytes),
     Fault(usize, Fault),
 }
 

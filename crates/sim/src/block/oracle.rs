@@ -6,7 +6,7 @@
 
 use zonal_base::index;
 use zonal_device::ram::Crash;
-use zonal_shaper::{BlockError, Durability, Export, ExportId, Extent};
+use zonal_shaper::{BlockError, Durability, Export, ExportId, Extent, Scrub};
 
 use crate::violation::{ViolationKind, Wrong};
 
@@ -18,6 +18,7 @@ pub(super) struct Oracle {
     instant: u64,
     pub(super) reads: u64,
     pub(super) acts: u64,
+    pub(super) scrubs: u64,
     pub(super) wrong: Option<Wrong>,
     /// Reads and writes may fail.
     pub(super) may_fail: bool,
@@ -129,6 +130,7 @@ impl Oracle {
             instant: 0,
             reads: 0,
             acts: 0,
+            scrubs: 0,
             wrong: None,
             may_fail: false,
             may_refuse: false,
@@ -178,6 +180,19 @@ impl Oracle {
         match outcome {
             Ok(()) => self.cells.iter_mut().flatten().for_each(|cell| cell.flushed(begun)),
             Err(error) => self.failed("flush", error),
+        }
+    }
+
+    pub(super) fn scrubbed(&mut self, outcome: Result<Scrub, BlockError>) {
+        match outcome {
+            Err(error) => self.failed("scrub", error),
+            Ok(scrub) if scrub.is_clean() || self.may_fail => self.scrubs += 1,
+            Ok(scrub) => {
+                self.go_wrong(
+                    ViolationKind::Unreadable,
+                    format!("a scrub found damage: {scrub:?}"),
+                );
+            }
         }
     }
 

@@ -33,6 +33,8 @@ pub struct BlockReport {
     pub reads: u64,
     /// Acknowledged writes and trims.
     pub acts: u64,
+    /// Scrubs that ended.
+    pub scrubs: u64,
     /// Lives that ended without a graceful end.
     pub crashes: u64,
     /// Zone resets of both tiers.
@@ -119,6 +121,7 @@ impl<'a> Play<'a> {
         self.report.lasted = self.now.get().0;
         let oracle = self.oracle.borrow();
         (self.report.reads, self.report.acts) = (oracle.reads, oracle.acts);
+        self.report.scrubs = oracle.scrubs;
         Ok(self.report)
     }
 

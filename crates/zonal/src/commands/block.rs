@@ -4,6 +4,8 @@ mod admin;
 mod banner;
 mod format;
 mod metrics;
+mod scrub;
+mod scrubber;
 mod serve;
 mod stats;
 
@@ -30,6 +32,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Action {
     Stats(stats::Args),
+    Scrub(scrub::Args),
     Format(Box<format::Args>),
 }
 
@@ -46,6 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         None if args.salvage => serve::run(&args.flags, OpenMode::Salvage),
         None => serve::run(&args.flags, OpenMode::Recover),
         Some(Action::Stats(args)) => stats::run(args),
+        Some(Action::Scrub(args)) => scrub::run(args),
         Some(Action::Format(args)) => format::run(args),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use zonal_block::{Export, MapMemory};
 use zonal_hostdev::DeviceSpec;
 
 use super::admin_access::host_names;
-use super::check::{Checked, address, given, parsed, percent, text};
+use super::check::{Checked, address, given, parsed, percent, text, time};
 use super::error_position::placed;
 use super::layers::{gathered, table};
 use super::{ConfigError, Log, log, variables};
@@ -18,6 +19,9 @@ use crate::admin_access::AdminAccess;
 
 /// Configuration file with every key and its default.
 const DEFAULTS: &str = include_str!("../../../../config/block.toml");
+
+/// Lowest rate of a scrub: with it, 1 TiB takes twelve days.
+const SCRUB_RATE_MIN: Bytes = Bytes::mib(1);
 
 /// Validated configuration of `zonal block`.
 #[derive(Debug)]
@@ -31,6 +35,7 @@ pub(crate) struct BlockConfig {
     pub(crate) spare_percent: u8,
     pub(crate) memory: Bytes,
     pub(crate) map_memory: MapMemory,
+    pub(crate) scrub: ScrubSettings,
     /// Unix socket. `None` with a `listen` address: no socket; `None` without one: a socket in the
     /// data directory.
     pub(crate) socket: Option<PathBuf>,
@@ -55,6 +60,15 @@ pub(crate) enum Devices {
         /// Capacity device: compaction moves the data here.
         capacity: DeviceSpec,
     },
+}
+
+/// When and how fast the devices are scrubbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScrubSettings {
+    /// Time between two scrubs, and before the first; `None`: only when asked for.
+    pub(crate) every: Option<Duration>,
+    /// Bytes a second.
+    pub(crate) rate: Bytes,
 }
 
 /// Unvalidated configuration file of `zonal block`.
@@ -118,6 +132,12 @@ struct Block {
     /// Memory for the L2P map: all, or a size; the rest of the map stays on the devices
     #[arg(long, value_name = "all|SIZE", env = "ZONAL_BLOCK_MAP_MEMORY")]
     map_memory: Option<String>,
+    /// Time between two scrubs, which read and verify everything; never: only zonal block scrub
+    #[arg(long, value_name = "TIME|never", env = "ZONAL_BLOCK_SCRUB")]
+    scrub: Option<String>,
+    /// Maximum bytes that a scrub reads in a second
+    #[arg(long, value_name = "SIZE", env = "ZONAL_BLOCK_SCRUB_RATE")]
+    scrub_rate: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
@@ -218,6 +238,7 @@ fn check(file: &File) -> Checked<BlockConfig> {
         )?,
         memory: memory(&block.memory)?,
         map_memory: map_memory(&block.map_memory)?,
+        scrub: scrub(block)?,
         socket: Some(text(&nbd.socket)).filter(|path| !path.is_empty()).map(PathBuf::from),
         listen: if is_local { None } else { Some(address("nbd.listen", &nbd.listen)?) },
         connections_max: connections(&nbd.connections)?,
@@ -265,10 +286,15 @@ fn export(text: &str) -> Result<Export, String> {
         Some((rest, "on")) => (rest, true),
         Some((rest, "off")) => (rest, false),
         Some((_, other)) => {
-            return Err(format!("invalid verify={other}: write verify=on or verify=off"));
+            return Err(format!(
+                "invalid verify={other}: write verify=on or verify=off, behind the tenant"
+            ));
         }
     };
     let (size, tenant) = rest.split_once(',').unwrap_or((rest, name));
+    if tenant == "verify" {
+        return Err("invalid verify: write verify=on or verify=off".to_owned());
+    }
     // Names appear in NBD URLs and in commands printed for copying, so they need no quoting.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     for name in [name, tenant] {
@@ -289,6 +315,19 @@ fn map_memory(value: &Option<String>) -> Checked<MapMemory> {
         "all" => Ok(MapMemory::Whole),
         _ => parsed("block.map-memory", value).map(MapMemory::AtMost),
     }
+}
+
+fn scrub(block: &Block) -> Checked<ScrubSettings> {
+    let every = match given("block.scrub", &block.scrub)? {
+        "never" => None,
+        _ => Some(time("block.scrub", &block.scrub)?),
+    };
+    let rate: Bytes = parsed("block.scrub-rate", &block.scrub_rate)?;
+    if rate < SCRUB_RATE_MIN {
+        let why = format!("{rate} a second is too little: write {SCRUB_RATE_MIN} or more");
+        return Err(ConfigError::new("block.scrub-rate", why));
+    }
+    Ok(ScrubSettings { every, rate })
 }
 
 fn memory(value: &Option<String>) -> Checked<Bytes> {
@@ -327,7 +366,7 @@ mod tests {
         assert_eq!((config.socket, config.listen), (None, None));
         assert_eq!((config.spare_percent, config.connections_max), (10, 64));
         let whole = toml::Table::try_from(&file).unwrap();
-        for (section, keys) in [("block", 6), ("nbd", 3), ("admin", 2), ("log", 2)] {
+        for (section, keys) in [("block", 8), ("nbd", 3), ("admin", 2), ("log", 2)] {
             assert_eq!(whole[section].as_table().map(toml::Table::len), Some(keys), "{section}");
         }
     }
@@ -362,10 +401,14 @@ mod tests {
         check_export("vm=1MiB,verify=on", Ok(("vm", "vm", 256, true)));
         check_export("vm=1MiB,verify=off", Ok(("vm", "vm", 256, false)));
         check_export("db-1=4KiB,postgres,verify=off", Ok(("db-1", "postgres", 1, false)));
-        check_export("vm=1MiB,verify=no", Err("invalid verify=no: write verify=on or verify=off"));
+        check_export("vm=1MiB,verify", Err("invalid verify: write verify=on or verify=off"));
+        check_export(
+            "vm=1MiB,verify=no",
+            Err("invalid verify=no: write verify=on or verify=off, behind the tenant"),
+        );
         check_export(
             "vm=1MiB,verify=off,postgres",
-            Err("invalid verify=off,postgres: write verify=on or verify=off"),
+            Err("invalid verify=off,postgres: write verify=on or verify=off, behind the tenant"),
         );
         check_export("vm=4097B", Err("4097B is not a multiple of 4KiB"));
         check_export("vm=0", Err("0B is not a multiple of 4KiB"));

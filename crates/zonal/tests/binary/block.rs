@@ -59,6 +59,11 @@ impl Block {
         run(folder, &[&["block", "stats", "--admin", &admin], words].concat())
     }
 
+    fn scrub(&self, place: &TestFolder) -> Output {
+        let admin = self.admin.to_string();
+        run(place.folder.path(), &["block", "scrub", "--admin", &admin])
+    }
+
     /// Sends SIGTERM, and expects exit code 0.
     #[track_caller]
     pub(crate) fn stop(self) {

@@ -100,6 +100,7 @@ pub(super) struct OfBlock {
     zones_reset: u64,
     blocks_torn: u64,
     salvages: u64,
+    scrubs: u64,
 }
 
 impl HistorySummary for Report {
@@ -154,14 +155,15 @@ impl HistorySummary for block::BlockReport {
             zones_reset: sum(|report| report.zones_reset),
             blocks_torn: sum(|report| report.torn_blocks),
             salvages: sum(|report| report.salvages),
+            scrubs: sum(|report| report.scrubs),
         }
     }
 
     fn to_text(sums: &OfBlock) -> String {
-        let OfBlock { reads, writes, crashes, zones_reset, blocks_torn, salvages } = sums;
+        let OfBlock { reads, writes, crashes, zones_reset, blocks_torn, salvages, scrubs } = sums;
         format!(
             "{reads} reads, {writes} writes and trims, {crashes} crashes, {zones_reset} zones \
-             reset, {blocks_torn} torn blocks, {salvages} salvage starts"
+             reset, {blocks_torn} torn blocks, {salvages} salvage starts, {scrubs} scrubs"
         )
     }
 }

@@ -1,5 +1,5 @@
-//! Admin endpoint of `zonal block`: metrics, liveness and readiness probes, statistics. It takes no
-//! commands.
+//! Admin endpoint of `zonal block`: metrics, liveness and readiness probes, statistics, and the
+//! command that starts a scrub.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -24,6 +24,7 @@ use zonal_export::Server;
 use zonal_host::contained;
 
 use super::metrics;
+use super::scrubber::Scrubber;
 use super::serve::takes_no_writes;
 use crate::admin_access::{AccessDenied, AccessLevel, AdminAccess};
 use crate::block_stats::{
@@ -48,6 +49,7 @@ pub(super) struct Admin {
     admin_access: Rc<AdminAccess>,
     server: Server<BlockVolume>,
     block: Rc<BlockDevice>,
+    scrubber: Rc<Scrubber>,
     capacity: String,
     buffer: Option<String>,
 }
@@ -56,7 +58,7 @@ impl Admin {
     pub(super) fn new(
         admin_access: AdminAccess,
         server: Server<BlockVolume>,
-        block: Rc<BlockDevice>,
+        (block, scrubber): (Rc<BlockDevice>, Rc<Scrubber>),
         settings: &BlockSettings,
     ) -> Self {
         let (admin_access, capacity) = (Rc::new(admin_access), settings.capacity.to_string());
@@ -64,6 +66,7 @@ impl Admin {
             admin_access,
             server,
             block,
+            scrubber,
             capacity,
             buffer: settings.buffer.as_ref().map(ToString::to_string),
         }
@@ -104,13 +107,23 @@ impl Admin {
     }
 
     fn respond(&self, request: &Request<Incoming>, peer: IpAddr) -> Response<Full<Bytes>> {
-        if let Err(AccessDenied { status, why }) =
-            self.admin_access.check(request, (peer, AccessLevel::Look))
-        {
+        let is_scrub = request.uri().path() == block_stats::SCRUB_PATH;
+        let level = if is_scrub { AccessLevel::Order } else { AccessLevel::Look };
+        if let Err(AccessDenied { status, why }) = self.admin_access.check(request, (peer, level)) {
             return answer(status, PLAIN, format!("{why}\n"));
         }
-        if !matches!(request.method(), &Method::GET | &Method::HEAD) {
-            return answer(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET\n");
+        match *request.method() {
+            Method::POST if is_scrub && self.scrubber.ask() => {
+                return answer(StatusCode::OK, PLAIN, "a scrub begins\n");
+            }
+            Method::POST if is_scrub => {
+                return answer(StatusCode::CONFLICT, PLAIN, "a scrub is running\n");
+            }
+            Method::GET | Method::HEAD if !is_scrub => (),
+            _ if is_scrub => {
+                return answer(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only POST\n");
+            }
+            _ => return answer(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET\n"),
         }
         match request.uri().path() {
             "/" => answer(StatusCode::OK, PLAIN, INDEX),
@@ -168,6 +181,7 @@ impl Admin {
                 map_memory_bytes: shaper.map_memory_bytes(),
                 map_pages_on: shaper.map_pages_on().map(|tier| tier.name().to_owned()),
             },
+            scrub: self.scrubber.stats(),
             recovery: Recovery {
                 segments: recovery.segments,
                 read_bytes: recovery.read_bytes,

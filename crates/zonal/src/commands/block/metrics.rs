@@ -88,6 +88,22 @@ const WHOLE: &[Metric<BlockStats>] = &[
     counter("zonal_block_checksum_errors_total", "Blocks read with a wrong checksum", |s| {
         s.devices.checksum_errors
     }),
+    counter("zonal_block_scrub_read_bytes_total", "Bytes read by scrubs", |s| {
+        s.scrub.total_read_bytes
+    }),
+    gauge("zonal_block_scrub_running", "1 while a scrub is running", |s| s.scrub.running.into()),
+    gauge("zonal_block_scrub_zones", "Zones of both devices, once a scrub began", |s| {
+        s.scrub.zones.into()
+    }),
+    gauge("zonal_block_scrub_zones_done", "Zones that the scrub has verified", |s| {
+        s.scrub.zones_done.into()
+    }),
+    gauge("zonal_block_scrub_damaged", "Damaged blocks and metadata found by the scrub", |s| {
+        s.scrub.damaged()
+    }),
+    gauge("zonal_block_scrub_ended_seconds", "End of the last scrub, since 1970; 0: none", |s| {
+        s.scrub.ended_seconds.unwrap_or(0)
+    }),
     counter("zonal_block_write_errors_total", "Failed device writes", |s| s.devices.write_errors),
     counter("zonal_block_read_errors_total", "Failed device reads", |s| s.devices.read_errors),
     gauge("zonal_block_queued_bytes", "Writes waiting for the buffer", |s| s.now.queued_bytes),

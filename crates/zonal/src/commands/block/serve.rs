@@ -12,11 +12,12 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::process;
 use std::rc::Rc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 use zonal_block::{
-    BlockDevice, BlockError, BlockSettings, CorruptBlock, OpenMode, ReadFailures, Shaper, Tier,
+    BlockDevice, BlockError, BlockSettings, DamagedBlock, OpenMode, ReadFailures, Shaper, Tier,
 };
 use zonal_cli::Failure;
 use zonal_export::{Listener, Server};
@@ -25,6 +26,7 @@ use zonal_host::contained;
 use super::admin::Admin;
 use super::banner::Banner;
 use super::failed_start;
+use super::scrubber::Scrubber;
 use crate::config::{BlockConfig, BlockFlags, Devices};
 use crate::data_dir::DataDir;
 use crate::listeners::Address;
@@ -33,6 +35,9 @@ use crate::logging;
 use crate::panics;
 use crate::service_manager::{self, ServiceState};
 use crate::signals::Signals;
+
+/// Time between two lines in the log about failed reads.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) fn run(flags: &BlockFlags, mode: OpenMode) -> Result<(), Failure> {
     let config = BlockConfig::load(flags).map_err(Failure::request)?;
@@ -63,11 +68,14 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     let server = Server::new(zonal_block::exports(&block), config.connections_max)
         .wrapping_connections(|connection| Box::pin(contained(connection)));
     let block = Rc::new(block);
-    let admin = Admin::new(config.admin_access.clone(), server.clone(), block.clone(), &settings);
+    let scrubber = Scrubber::new(block.clone(), config.scrub);
+    let of_admin = (block.clone(), scrubber.clone());
+    let admin = Admin::new(config.admin_access.clone(), server.clone(), of_admin, &settings);
     let admin_listener = admin_address.listen().and_then(tokio::net::TcpListener::from_std);
     let admin = spawn_local(admin.serve(admin_listener.map_err(Failure::work)?));
 
     let told = spawn_local(tell_of_read_failures(block.shaper().clone()));
+    let scrubbing = spawn_local(scrubber.run());
     let told_of_writes = spawn_local(tell_of_refused_writes(block.shaper().clone()));
     let (stop, stopping) = watch::channel(());
     let Sockets { local, address, listeners } = sockets;
@@ -99,7 +107,7 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     stop.send_replace(());
     while serving.join_next().await.is_some() {}
     drop(local);
-    for task in [admin, told, told_of_writes] {
+    for task in [admin, told, scrubbing, told_of_writes] {
         task.abort();
         let _ = task.await;
     }
@@ -244,20 +252,7 @@ async fn tell_of_read_failures(shaper: Shaper) {
         if let Some(corrupt) = now.last_corrupt
             && known.checksum_errors < now.checksum_errors
         {
-            let CorruptBlock { export, block, tier, lba } = corrupt;
-            tracing::error!(
-                export = shaper.exports()[usize::from(export.0)].name,
-                block = block.0,
-                device = tier.name(),
-                lba = lba.0,
-                count = now.checksum_errors - known.checksum_errors,
-                "a block does not fit its checksum: the device returned other data than were written"
-            );
-        }
-        if let Some(corrupt) = now.last_corrupt
-            && known.checksum_errors < now.checksum_errors
-        {
-            let CorruptBlock { export, block, tier, lba } = corrupt;
+            let DamagedBlock { export, block, tier, lba } = corrupt;
             tracing::error!(
                 export = shaper.exports()[usize::from(export.0)].name,
                 block = block.0,
@@ -268,5 +263,7 @@ async fn tell_of_read_failures(shaper: Shaper) {
             );
         }
         known = now;
+        // A client may read damaged blocks over and over.
+        tokio::time::sleep(TELL_EVERY).await;
     }
 }

@@ -5,7 +5,7 @@ use zonal_base::Bytes;
 use zonal_cli::Failure;
 use zonal_cli::print::{self, human};
 
-use crate::block_stats::{self, BlockStats, Export, Tenant};
+use crate::block_stats::{self, BlockStats, Export, ScrubStats, Tenant};
 use crate::commands::cache::ask::{self, Endpoint};
 
 /// Show statistics of a running block device since its start
@@ -42,6 +42,7 @@ fn text(stats: &BlockStats) -> String {
         let goes_on = "writes continue until the buffer is full";
         rows.push(("failure", format!("compaction stopped, {goes_on}: {halted}")));
     }
+    rows.push(("scrub", of_scrub(&stats.scrub)));
     for tier in &stats.read_only {
         rows.push(("read-only", format!("the {tier} device takes no writes")));
     }
@@ -133,6 +134,20 @@ fn of_devices(stats: &BlockStats) -> [(&'static str, String); 5] {
         ("errors", errors),
         ("connections", clients),
     ]
+}
+
+fn of_scrub(scrub: &ScrubStats) -> String {
+    let ScrubStats { zones, zones_done, blocks, .. } = scrub;
+    let found = match scrub.damaged() {
+        0 => "no damage".to_owned(),
+        damaged => format!("{damaged} damaged"),
+    };
+    match (&scrub.failure, scrub.ended_seconds) {
+        _ if scrub.running => format!("{zones_done} of {zones} zones verified, {found}"),
+        (_, None) => "none since the start".to_owned(),
+        (Some(why), _) => format!("broke off after {blocks} blocks: {why}"),
+        (None, _) => format!("{blocks} blocks verified, {found}"),
+    }
 }
 
 fn of_export(export: &Export) -> String {

@@ -312,10 +312,19 @@ fn flipped_bits_of_data_are_errors_unless_the_export_is_not_verified() {
     }
     let text = block.ask("/metrics").text();
     assert!(text.contains("\nzonal_block_checksum_errors_total 12\n"), "{text}");
+    let scrub = block.scrub(&volume.place);
+    assert_eq!(scrub.status.code(), Some(1), "{scrub:?}");
+    let said = String::from_utf8(scrub.stdout).unwrap();
+    assert!(said.contains("corrupt       12 blocks do not fit their checksums\n"), "{said}");
+    for n in &damaged {
+        assert!(said.contains(&format!("block {n} of wallaby-17: block ")), "{n}: {said}");
+    }
     let (rewritten, left) = damaged.split_first().unwrap();
     let data = noise(BLOCK, 7);
     client.carry_out(Command::Write, (rewritten * BLOCK) as u64, &data).unwrap();
     assert_eq!(client.read((rewritten * BLOCK) as u64, BLOCK_LENGTH).unwrap(), data);
+    let said = String::from_utf8(block.scrub(&volume.place).stdout).unwrap();
+    assert!(said.contains("corrupt       11 blocks do not fit their checksums\n"), "{said}");
     drop(client);
     block.stop();
 

@@ -8,9 +8,9 @@ use crate::map::MapEntry;
 use crate::shaper::Inner;
 use crate::{ExportId, Tier};
 
-/// A block whose content does not fit its checksum, and where it lies.
+/// A block that does not fit its checksum or cannot be read, and where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CorruptBlock {
+pub struct DamagedBlock {
     /// The export.
     pub export: ExportId,
     /// Block of the export.
@@ -39,17 +39,21 @@ impl Inner {
 
     /// Records a corrupt block, for the log and the counters.
     pub(crate) fn note_corrupt(&self, key: Key, spot: PhysAddr) {
-        let (zone, at) = self.layout.locate(spot);
-        let block = CorruptBlock {
-            export: key.export(),
-            block: Lba(key.number()),
-            tier: self.layout.tier_of(zone),
-            lba: self.layout.lba(zone, at),
-        };
+        let block = self.place_of(key, spot);
         let mut state = self.state.borrow_mut();
         state.stats.checksum_errors += 1;
         state.last_corrupt = Some(block);
         drop(state);
         self.work.notify_all();
+    }
+
+    pub(crate) fn place_of(&self, key: Key, spot: PhysAddr) -> DamagedBlock {
+        let (zone, at) = self.layout.locate(spot);
+        DamagedBlock {
+            export: key.export(),
+            block: Lba(key.number()),
+            tier: self.layout.tier_of(zone),
+            lba: self.layout.lba(zone, at),
+        }
     }
 }

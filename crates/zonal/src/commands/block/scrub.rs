@@ -1,0 +1,91 @@
+//! `zonal block scrub`: reads and verifies everything on the devices of a running block device.
+
+use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+
+use http::Method;
+use zonal_base::Bytes;
+use zonal_cli::Failure;
+use zonal_cli::print::{self, human};
+
+use crate::block_stats::{self, BlockStats, DamagedBlock, ScrubStats};
+use crate::commands::cache::ask::{self, Endpoint};
+
+/// Read and verify everything on the devices of a running block device. Exit code 0: everything is
+/// intact; 1: damage was found, or the scrub broke off
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Address of the block device's admin endpoint
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "ZONAL_BLOCK_ADMIN_LISTEN",
+        default_value = "127.0.0.1:9091"
+    )]
+    admin: String,
+    /// Print one JSON document with the result
+    #[arg(long)]
+    json: bool,
+}
+
+/// Time between two looks at the progress.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Lines of progress that are skipped where standard error is no terminal: one in ten seconds.
+const QUIET: u32 = 50;
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let scrub = crate::commands::runtime()?.block_on(scrubbed(&args.admin))?;
+    match args.json {
+        true => print::json(&scrub)?,
+        false => print::text(&text(&scrub))?,
+    }
+    match &scrub.failure {
+        Some(why) => Err(Failure::work(format!("the scrub broke off: {why}"))),
+        None if scrub.damaged() == 0 => Ok(()),
+        None => Err(Failure::work("damage was found; the log of the server names the blocks")),
+    }
+}
+
+/// Starts a scrub, and waits for its end.
+async fn scrubbed(admin: &str) -> Result<ScrubStats, Failure> {
+    let endpoint = Endpoint::at(admin.to_owned());
+    drop(endpoint.ask(Method::POST, block_stats::SCRUB_PATH, String::new()).await?);
+    for looks in 1.. {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let body = endpoint.ask(Method::GET, block_stats::PATH, String::new()).await?;
+        let BlockStats { scrub, .. } = ask::document(body).await?;
+        if !scrub.running {
+            return Ok(scrub);
+        }
+        if stderr().is_terminal() {
+            eprint!("\r{}", progress(&scrub));
+        } else if looks % QUIET == 0 {
+            eprintln!("{}", progress(&scrub));
+        }
+    }
+    unreachable!("it looks until the scrub ends")
+}
+
+fn progress(scrub: &ScrubStats) -> String {
+    let ScrubStats { zones, zones_done, .. } = scrub;
+    let read = human(Bytes(scrub.read_bytes));
+    format!("{zones_done} of {zones} zones, {read} read, {} damaged", scrub.damaged())
+}
+
+fn text(scrub: &ScrubStats) -> String {
+    let ScrubStats { blocks, corrupt_blocks, unreadable_blocks, damaged_metadata, .. } = scrub;
+    let read = human(Bytes(scrub.read_bytes));
+    let mut text = format!(
+        "verified      {blocks} blocks, {read} read\n\
+         corrupt       {corrupt_blocks} blocks do not fit their checksums\n\
+         unreadable    {unreadable_blocks} blocks cannot be read\n\
+         metadata      {damaged_metadata} headers, tables and lists of trims are damaged\n"
+    );
+    for DamagedBlock { export, block, device, lba } in &scrub.damaged_blocks {
+        text += &format!(
+            "damaged       block {block} of {export}: block {lba} of the {device} device\n"
+        );
+    }
+    text
+}
