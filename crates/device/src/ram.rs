@@ -33,12 +33,15 @@ pub struct RamOptions {
     pub latency: Nanos,
     /// Maximum random latency of a command in addition to the minimum.
     pub latency_spread: Nanos,
+    /// One read of 32 takes up to this much longer, as behind an erase.
+    pub slow_reads: Nanos,
 }
 
 impl Default for RamOptions {
     /// Zero latency and 256 commands in flight.
     fn default() -> Self {
-        Self { seed: 0, queue_depth: 256, latency: Nanos(0), latency_spread: Nanos(0) }
+        let none = Nanos(0);
+        Self { seed: 0, queue_depth: 256, latency: none, latency_spread: none, slow_reads: none }
     }
 }
 
@@ -207,13 +210,16 @@ impl RamDevice {
     }
 
     fn due(&mut self, now: Nanos, operation: &Operation) -> Nanos {
-        let RamOptions { latency, latency_spread, .. } = self.options;
+        let RamOptions { latency, latency_spread, slow_reads, .. } = self.options;
         let due = now + latency + Nanos(self.rng.below(latency_spread.0 + 1));
         match operation {
             Operation::Write { zone, .. } => {
                 let last = self.writes_due.entry(*zone).or_default();
                 *last = due.max(*last);
                 *last
+            }
+            Operation::Read { .. } if slow_reads != Nanos(0) && self.rng.one_in(32) => {
+                due + Nanos(self.rng.below(slow_reads.0))
             }
             _ => due,
         }

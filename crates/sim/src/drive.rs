@@ -15,7 +15,7 @@ use zonal_emulator::{ConventionalDrive, Memory, OnReset, Profile, ZonedDrive};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Model {
     /// RAM device: completes commands out of order, and loses unflushed writes in a power cut.
-    Ram { latency: Nanos, latency_spread: Nanos },
+    Ram { latency: Nanos, latency_spread: Nanos, slow_reads: Nanos },
     /// Model of the ZN540 (zoned).
     Zn540 { is_volatile: bool, blocks_per_stream: u64 },
     /// Model of the SN540, the same hardware without zones.
@@ -91,9 +91,9 @@ enum Device {
 impl Drive {
     pub(crate) fn new(model: Model, geometry: Geometry, seed: u64) -> Self {
         let device = match model {
-            Model::Ram { latency, latency_spread } => {
+            Model::Ram { latency, latency_spread, slow_reads } => {
                 let queue_depth = zonal_base::index(u64::from(QUEUE_DEPTH));
-                let options = RamOptions { seed, queue_depth, latency, latency_spread };
+                let options = RamOptions { seed, queue_depth, latency, latency_spread, slow_reads };
                 Device::Ram(Box::new(RamDevice::new(geometry, options)))
             }
             Model::Zn540 { is_volatile, blocks_per_stream } => {

@@ -175,7 +175,11 @@ impl Model {
             0..3 => {
                 let spread = [400_000, 400_000, 5_000_000][draw(rng, 3)];
                 let latency_spread = Nanos(rng.below(spread) + 1);
-                Self::Ram { latency: Nanos(rng.below(100_000)), latency_spread }
+                Self::Ram {
+                    latency: Nanos(rng.below(100_000)),
+                    latency_spread,
+                    slow_reads: Nanos(0),
+                }
             }
             // A buffer of the real size never fills from zones as small as these.
             3..5 => Self::Zn540 {

@@ -109,8 +109,12 @@ impl fmt::Display for Keeping {
 impl fmt::Display for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ram { latency, latency_spread } => {
-                write!(f, "memory, {} to {}", Ms(*latency), Ms(*latency + *latency_spread))
+            Self::Ram { latency, latency_spread, slow_reads } => {
+                write!(f, "memory, {} to {}", Ms(*latency), Ms(*latency + *latency_spread))?;
+                match slow_reads {
+                    Nanos(0) => Ok(()),
+                    slow => write!(f, ", some reads up to {} more", Ms(*slow)),
+                }
             }
             Self::Zn540 { is_volatile, blocks_per_stream } => {
                 let keeps = if *is_volatile { "volatile" } else { "protected" };

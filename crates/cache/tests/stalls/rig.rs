@@ -41,8 +41,13 @@ const GEOMETRY: Geometry = Geometry {
     max_active_zones: None,
 };
 
-const RAM: RamOptions =
-    RamOptions { seed: 0, queue_depth: 256, latency: Nanos::micros(100), latency_spread: Nanos(0) };
+const RAM: RamOptions = RamOptions {
+    seed: 0,
+    queue_depth: 256,
+    latency: Nanos::micros(100),
+    latency_spread: Nanos(0),
+    slow_reads: Nanos(0),
+};
 
 /// Rate of each body: 64 KiB every 100 µs, faster than any reader.
 const FRAME_BYTES: u64 = 64 << 10;

@@ -30,6 +30,7 @@ const SLOW: RamOptions = RamOptions {
     queue_depth: 32,
     latency: Nanos::micros(10),
     latency_spread: Nanos::micros(90),
+    slow_reads: Nanos::micros(900),
 };
 
 fn pool() -> Pool {

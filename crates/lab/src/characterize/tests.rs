@@ -36,8 +36,8 @@ fn ram(queue_depth: usize) -> RamDevice {
 }
 
 fn ram_of(geometry: Geometry, queue_depth: usize) -> RamDevice {
-    let latency_spread = Nanos(0);
-    RamDevice::new(geometry, RamOptions { seed: 1, queue_depth, latency: LATENCY, latency_spread })
+    let options = RamOptions { seed: 1, queue_depth, latency: LATENCY, ..RamOptions::default() };
+    RamDevice::new(geometry, options)
 }
 
 fn stream(work: Work, depth: usize) -> Stream {

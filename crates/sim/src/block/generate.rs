@@ -66,6 +66,9 @@ impl BlockHistory {
                 life.steps.push(Step { actor, at, deed });
             }
         }
+        if apart.one_in(4) {
+            setting.slow_reads(&mut apart);
+        }
         Self { seed, setting, lives }
     }
 }
@@ -129,6 +132,16 @@ impl Setting {
             [(_, device)] => Layout::one_device(device, self.layout.buffer.count),
             _ => Layout::two_devices(self.devices[0].1, self.devices[1].1),
         };
+    }
+
+    /// Makes some reads of the devices in memory so slow that they are in flight while their zone is
+    /// emptied.
+    fn slow_reads(&mut self, rng: &mut Rng) {
+        for (model, _) in &mut self.devices {
+            if let Model::Ram { slow_reads, .. } = model {
+                *slow_reads = Nanos(1_000_000 << rng.below(7));
+            }
+        }
     }
 
     fn life(&self, rng: &mut Rng, is_faulty: bool) -> Life {
@@ -242,6 +255,7 @@ fn draw_model(rng: &mut Rng) -> Model {
         _ => Model::Ram {
             latency: Nanos(rng.below(100_000)),
             latency_spread: Nanos(rng.below(400_000) + 1),
+            slow_reads: Nanos(0),
         },
     }
 }
