@@ -96,7 +96,7 @@ const fn rest(name: &'static str, holds: &'static str, run: fn(&Path) -> Outcome
 }
 
 /// Cheap stages come first, so that a slip shows within seconds.
-const STAGES: [Stage; 29] = [
+const STAGES: [Stage; 30] = [
     test("fmt", "the code is formatted", cargo::fmt),
     test("tidy", "text rules: prose, paths, metrics, golden bytes", tidy_stage),
     test("spelling", "no known misspelling in code and pages", clients::spelling),
@@ -109,6 +109,7 @@ const STAGES: [Stage; 29] = [
     test("clients", "four real S3 clients read and write", clients::four),
     test("docs", "the commands of the pages do what the pages say", clients::docs),
     test("attacks", "attacks on access keys, several hundred", clients::attacks),
+    test("damage", "a damaged block device hands out no wrong data", clients::damage),
     rest("deny", "licences, sources and versions of dependencies keep deny.toml", cargo::deny),
     rest("seeds", "simulated histories without a fault, thousands", cargo::seeds),
     rest("planted", "the simulator finds planted bugs", cargo::planted),

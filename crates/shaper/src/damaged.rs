@@ -1,4 +1,4 @@
-//! Corrupt blocks: the device read them without an error, and they do not fit their checksums.
+//! Damaged blocks: those that do not fit their checksums, or cannot be read.
 
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, index};
 
@@ -47,6 +47,7 @@ impl Inner {
         self.work.notify_all();
     }
 
+    /// Names a block and the place where it lies.
     pub(crate) fn place_of(&self, key: Key, spot: PhysAddr) -> DamagedBlock {
         let (zone, at) = self.layout.locate(spot);
         DamagedBlock {

@@ -50,9 +50,9 @@ pub struct Scrub {
 
 /// Bounds the rate of a scrub.
 struct Pace {
-    begun: Nanos,
     bytes_per_second: u64,
-    read: u64,
+    /// When the next piece may be read. A delay of the device is not made up for.
+    due: Nanos,
 }
 
 /// Resets the flag of a scrub that is dropped.
@@ -80,8 +80,7 @@ impl Shaper {
         assert!(!was.is_running, "one scrub at a time");
         inner.state.borrow_mut().scrub_damaged.clear();
         let running = Running(inner);
-        let begun = inner.ports.clock.now();
-        let mut pace = Pace { begun, bytes_per_second: rate.0.max(1), read: 0 };
+        let mut pace = Pace { bytes_per_second: rate.0.max(1), due: inner.ports.clock.now() };
         for zone in Tier::ALL.into_iter().flat_map(|tier| inner.layout.zones(tier)) {
             inner.scrub_zone(zone, &mut pace).await?;
             inner.state.borrow_mut().scrub.zones_done += 1;
@@ -124,6 +123,7 @@ impl Inner {
             if written <= at {
                 return Ok(());
             }
+            let begun = self.ports.clock.now();
             let pin = self.pin(zone);
             let blocks = (written - at).min(low_u32(index(SEGMENT_BLOCKS)));
             let next = self.scrub_piece(zone, (at, blocks)).await?;
@@ -136,7 +136,7 @@ impl Inner {
             };
             drop(pin);
             self.note_scrubbed(|scrub| scrub.read_bytes += Blocks(u64::from(blocks)).bytes().0);
-            pace.pause(self, Blocks(u64::from(blocks)).bytes()).await;
+            pace.pause(self, begun, Blocks(u64::from(blocks)).bytes()).await;
             at = end;
         }
     }
@@ -284,14 +284,13 @@ impl Inner {
 }
 
 impl Pace {
-    /// Waits until as many bytes may have been read.
-    async fn pause(&mut self, inner: &Inner, bytes: Bytes) {
-        self.read += bytes.0;
-        let due = u128::from(self.read) * 1_000_000_000 / u128::from(self.bytes_per_second);
-        let due = Nanos(self.begun.0.saturating_add(u64::try_from(due).unwrap_or(u64::MAX)));
+    /// Waits until the next piece may be read. `begun`: when these bytes were asked for.
+    async fn pause(&mut self, inner: &Inner, begun: Nanos, bytes: Bytes) {
+        let time = bytes.0.saturating_mul(1_000_000_000) / self.bytes_per_second;
+        self.due = Nanos(self.due.max(begun).0.saturating_add(time));
         // Others may want to reset the zone.
         yield_now().await;
-        inner.ports.clock.sleep_until(due).await;
+        inner.ports.clock.sleep_until(self.due).await;
     }
 }
 

@@ -59,6 +59,12 @@ pub(super) fn attacks(root: &Path) -> Outcome {
     run(root, &["versitygw"], "attacks", &["--core", "--versitygw", ".tools/bin/versitygw"])
 }
 
+/// A hundred damaged block devices on files and conventional drives; `make damage` has zoned drives
+/// and caches as well.
+pub(super) fn damage(root: &Path) -> Outcome {
+    run(root, &[], "damage", &["--trials", "100", "--only", "block/[fc]*"])
+}
+
 /// Three nodes behind HAProxy: losing one costs only its share of the hits.
 pub(super) fn nodes(root: &Path) -> Outcome {
     run(root, &["haproxy", "ip"], "clients/nodes.py", &[])
