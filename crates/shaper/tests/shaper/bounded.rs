@@ -7,7 +7,7 @@ use std::rc::Rc;
 use zonal_base::{Blocks, Bytes, Contents, Nanos, Rng};
 use zonal_shaper::{Export, MapMemory, Settings};
 
-use crate::rig::{Drives, Rig, Shape, export, is_slow, mib};
+use crate::rig::{Drives, Rig, Shape, export, in_order, is_slow, mib};
 
 /// Zones that the map needs here.
 const MAP_ZONES: u32 = 4;
@@ -44,15 +44,6 @@ fn zipf(user: u64) -> impl FnMut() -> u64 {
     move || {
         let wanted = rng.unit() * sum;
         places[ranks.partition_point(|sum| *sum < wanted).min(places.len() - 1)]
-    }
-}
-
-/// Blocks in ascending order from 0.
-fn in_order() -> impl FnMut() -> u64 {
-    let mut next = 0;
-    move || {
-        next += 1;
-        next - 1
     }
 }
 
@@ -134,9 +125,9 @@ fn compare_a_quarter_with_the_whole(is_verified: bool) {
             took.map_reads_share,
         );
     }
-    // At least this share of the throughput is left. A few percent are chance: what the buffer
-    // holds when the writing ends.
-    let left = 0.85;
+    // At least this share of the throughput is left. A few percent are chance, with the larger
+    // device more: what the buffer holds when the writing ends.
+    let left = if is_slow() { 0.85 } else { 0.9 };
     for (whole, part) in [(&whole, &part), (&coarse_whole, &coarse_part)] {
         assert!(part.memory_bytes <= memory.0 * 21 / 20, "{} of {memory}", part.memory_bytes);
         let (all, more) = (whole.capacity_written_share, part.capacity_written_share);

@@ -3,38 +3,39 @@
 use zonal_base::{Blocks, Contents, Nanos, Rng, ZoneId};
 use zonal_shaper::{BlockError, Settings, Tier};
 
-use crate::rig::{Drives, Rig, Shape, export};
+use crate::rig::{Drives, Rig, Shape, export, in_order};
+
+/// A block device nine tenths full, written in order, and its blocks.
+fn filled() -> (Rig, u64) {
+    let shape = Shape { zone: Blocks(960), buffer_zones: 6, capacity_zones: 64 };
+    let drives = Drives::new(shape, Contents::Bytes);
+    let user = Settings::default().exportable(&drives.layout(), 1).0 * 9 / 10;
+    let mut rig = Rig::open(drives, Settings::default(), export(Blocks(user)));
+    rig.write(user, in_order());
+    (rig, user)
+}
+
+/// Capacity zones that are kept because of blocks that cannot be read.
+fn kept(rig: &Rig) -> u32 {
+    rig.shaper.waiting().capacity_zones[5]
+}
 
 /// Regression: blocks that could not be read were given up and their zone reset, although the error
 /// passed.
 #[test]
 fn a_zone_with_blocks_that_cannot_be_read_is_kept_until_they_can_be_or_are_overwritten() {
-    const UNREADABLE: usize = 5;
-    let shape = Shape { zone: Blocks(960), buffer_zones: 6, capacity_zones: 64 };
-    let drives = Drives::new(shape, Contents::Bytes);
-    let user = Settings::default().exportable(&drives.layout(), 1).0 * 9 / 10;
-    let mut rig = Rig::open(drives, Settings::default(), export(Blocks(user)));
-    let mut next = 0;
-    rig.write(user, move || {
-        next += 1;
-        next - 1
-    });
+    let (mut rig, user) = filled();
     rig.make_unreadable(10..13);
     // Clients leave every other block as it is, in every zone.
     let mut rng = Rng::new(5);
     rig.write(3 * user, move || rng.below(user / 2) * 2);
-    let kept = |rig: &Rig| rig.shaper.waiting().capacity_zones[UNREADABLE];
     let stats = rig.stats().0;
     assert_eq!((kept(&rig), stats.blocks_lost), (3, 0), "{stats:?}");
 
     let mut drives = rig.kill();
     drives.cut_power_of_capacity();
     let mut rig = Rig::open(drives, Settings::default(), export(Blocks(user)));
-    let mut next = 0;
-    rig.read(user, move || {
-        next += 1;
-        next - 1
-    });
+    rig.read(user, in_order());
     assert_eq!((kept(&rig), rig.stats().0.blocks_lost), (0, 0));
 
     rig.make_unreadable(0..64);
@@ -43,42 +44,24 @@ fn a_zone_with_blocks_that_cannot_be_read_is_kept_until_they_can_be_or_are_overw
         next += 1;
         next % user
     });
-    let mut next = 0;
-    rig.read(user, move || {
-        next += 1;
-        next - 1
-    });
+    rig.read(user, in_order());
     assert_eq!(kept(&rig), 0, "what could not be read was overwritten: {:?}", rig.stats().0);
 }
 
 /// Regression: a block that did not fit its checksum once was lost as soon as it was moved.
 #[test]
 fn a_zone_with_a_corrupt_block_is_kept_and_the_block_is_right_when_the_device_is() {
-    const UNREADABLE: usize = 5;
-    let shape = Shape { zone: Blocks(960), buffer_zones: 6, capacity_zones: 64 };
-    let drives = Drives::new(shape, Contents::Bytes);
-    let user = Settings::default().exportable(&drives.layout(), 1).0 * 9 / 10;
-    let mut rig = Rig::open(drives, Settings::default(), export(Blocks(user)));
-    let mut next = 0;
-    rig.write(user, move || {
-        next += 1;
-        next - 1
-    });
+    let (mut rig, user) = filled();
     // At least one of two neighbours stays live.
     let flip = |rig: &mut Rig| [480, 481].map(|block| rig.flip_bit(ZoneId(10), block));
     flip(&mut rig);
     let mut rng = Rng::new(5);
     rig.write(3 * user, move || rng.below(user / 2) * 2);
-    let kept = |rig: &Rig| rig.shaper.waiting().capacity_zones[UNREADABLE];
     let stats = rig.stats().0;
     assert_eq!((kept(&rig), stats.blocks_lost), (1, 0), "{stats:?}");
     assert!((1..=2).contains(&stats.checksum_errors), "{stats:?}");
     flip(&mut rig);
-    let mut next = 0;
-    rig.read(user, move || {
-        next += 1;
-        next - 1
-    });
+    rig.read(user, in_order());
 }
 
 /// Regression: the write went back to the queue, and nobody was left to answer it.

@@ -133,6 +133,15 @@ pub(crate) fn export(blocks: Blocks) -> Export {
     Export { name: "disk".into(), tenant: "disk".into(), blocks, is_verified: true }
 }
 
+/// Blocks in ascending order from 0.
+pub(crate) fn in_order() -> impl FnMut() -> u64 {
+    let mut next = 0;
+    move || {
+        next += 1;
+        next - 1
+    }
+}
+
 impl Rig {
     pub(crate) fn open(drives: Drives, settings: Settings, export: Export) -> Self {
         let opened = Self::try_open(drives, settings, export);

@@ -3,7 +3,7 @@
 use zonal_base::{Blocks, Bytes, Contents, ZoneId};
 use zonal_shaper::{Scrub, Settings};
 
-use crate::rig::{Drives, Rig, Shape, export};
+use crate::rig::{Drives, Rig, Shape, export, in_order};
 
 const ZONE: Blocks = Blocks(960);
 
@@ -14,11 +14,7 @@ fn filled() -> Rig {
     let drives = Drives::new(shape, Contents::Bytes);
     let mut rig = Rig::open(drives, Settings::default(), export(Blocks(20_000)));
     for _ in 0..2 {
-        let mut next = 0;
-        rig.write(20_000, move || {
-            next += 1;
-            next - 1
-        });
+        rig.write(20_000, in_order());
     }
     rig
 }

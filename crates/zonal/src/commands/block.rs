@@ -4,6 +4,7 @@ mod admin;
 mod banner;
 mod format;
 mod metrics;
+mod running;
 mod scrub;
 mod scrubber;
 mod serve;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use zonal_base::{BLOCK_BYTES, Bytes};
+use zonal_base::{BLOCK_BYTES, Bytes, Nanos};
 use zonal_block::{Export, MapMemory};
 use zonal_hostdev::DeviceSpec;
 
 use super::admin_access::host_names;
-use super::check::{Checked, address, given, parsed, percent, text, time};
+use super::check::{Checked, address, given, parsed, percent, text};
 use super::error_position::placed;
 use super::layers::{gathered, table};
 use super::{ConfigError, Log, log, variables};
@@ -320,8 +320,12 @@ fn map_memory(value: &Option<String>) -> Checked<MapMemory> {
 fn scrub(block: &Block) -> Checked<ScrubSettings> {
     let every = match given("block.scrub", &block.scrub)? {
         "never" => None,
-        _ => Some(time("block.scrub", &block.scrub)?),
+        _ => Some(parsed::<Nanos>("block.scrub", &block.scrub)?.duration()),
     };
+    if every == Some(Duration::ZERO) {
+        let why = "a scrub needs some time after the last one: write 24h, or never";
+        return Err(ConfigError::new("block.scrub", why));
+    }
     let rate: Bytes = parsed("block.scrub-rate", &block.scrub_rate)?;
     if rate < SCRUB_RATE_MIN {
         let why = format!("{rate} a second is too little: write {SCRUB_RATE_MIN} or more");
@@ -385,6 +389,32 @@ mod tests {
             assert!(is_named, "--{flag} and {variable}: {line}");
         }
         assert_eq!(keys.next(), None);
+    }
+
+    #[track_caller]
+    fn check_scrub(every: &str, rate: &str, expected: Result<Option<u64>, &str>) {
+        let block = Block {
+            scrub: Some(every.to_owned()),
+            scrub_rate: Some(rate.to_owned()),
+            ..Block::default()
+        };
+        let found = scrub(&block).map_err(|error| error.to_string());
+        match (found, expected) {
+            (Ok(found), Ok(expected)) => {
+                assert_eq!(found.every.map(|every| every.as_secs()), expected);
+            }
+            (Err(found), Err(expected)) => assert!(found.contains(expected), "{found}"),
+            (found, expected) => panic!("{found:?}, expected {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn scrubs_have_a_time_between_them_and_a_rate() {
+        check_scrub("720h", "32MiB", Ok(Some(720 * 3600)));
+        check_scrub("never", "1MiB", Ok(None));
+        check_scrub("0s", "32MiB", Err("write 24h, or never"));
+        check_scrub("30d", "32MiB", Err("write a whole number and ns, us, ms, s, min or h"));
+        check_scrub("720h", "4KiB", Err("4KiB a second is too little: write 1MiB or more"));
     }
 
     #[track_caller]

@@ -8,6 +8,7 @@ use zonal_base::Bytes;
 use zonal_cli::Failure;
 use zonal_cli::print::{self, human};
 
+use super::running::Running;
 use crate::block_stats::{self, BlockStats, DamagedBlock, ScrubStats};
 use crate::commands::cache::ask::{self, Endpoint};
 
@@ -15,14 +16,8 @@ use crate::commands::cache::ask::{self, Endpoint};
 /// intact; 1: damage was found, or the scrub broke off
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Address of the block device's admin endpoint
-    #[arg(
-        long,
-        value_name = "ADDR",
-        env = "ZONAL_BLOCK_ADMIN_LISTEN",
-        default_value = "127.0.0.1:9091"
-    )]
-    admin: String,
+    #[command(flatten)]
+    running: Running,
     /// Print one JSON document with the result
     #[arg(long)]
     json: bool,
@@ -35,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const QUIET: u32 = 50;
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let scrub = crate::commands::runtime()?.block_on(scrubbed(&args.admin))?;
+    let scrub = crate::commands::runtime()?.block_on(scrubbed(&args.running.endpoint()))?;
     match args.json {
         true => print::json(&scrub)?,
         false => print::text(&text(&scrub))?,
@@ -48,8 +43,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Starts a scrub, and waits for its end.
-async fn scrubbed(admin: &str) -> Result<ScrubStats, Failure> {
-    let endpoint = Endpoint::at(admin.to_owned());
+async fn scrubbed(endpoint: &Endpoint) -> Result<ScrubStats, Failure> {
     drop(endpoint.ask(Method::POST, block_stats::SCRUB_PATH, String::new()).await?);
     for looks in 1.. {
         tokio::time::sleep(LOOK_EVERY).await;

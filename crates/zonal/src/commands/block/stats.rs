@@ -5,20 +5,15 @@ use zonal_base::Bytes;
 use zonal_cli::Failure;
 use zonal_cli::print::{self, human};
 
+use super::running::Running;
 use crate::block_stats::{self, BlockStats, Export, ScrubStats, Tenant};
-use crate::commands::cache::ask::{self, Endpoint};
+use crate::commands::cache::ask;
 
 /// Show statistics of a running block device since its start
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Address of the block device's admin endpoint
-    #[arg(
-        long,
-        value_name = "ADDR",
-        env = "ZONAL_BLOCK_ADMIN_LISTEN",
-        default_value = "127.0.0.1:9091"
-    )]
-    admin: String,
+    #[command(flatten)]
+    running: Running,
     /// Print one JSON document with the counters, without ratios
     #[arg(long)]
     json: bool,
@@ -26,7 +21,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let stats: BlockStats = crate::commands::runtime()?.block_on(async {
-        let endpoint = Endpoint::at(args.admin.clone());
+        let endpoint = args.running.endpoint();
         let body = endpoint.ask(Method::GET, block_stats::PATH, String::new()).await?;
         ask::document(body).await
     })?;

@@ -9,6 +9,7 @@ use zonal_base::Rng;
 
 use super::{Block, DEVICES, TestFolder};
 use crate::harness::{check_failure, noise, zonal};
+use crate::http;
 use crate::nbd::Command;
 
 const BLOCK: usize = 4096;
@@ -312,6 +313,9 @@ fn flipped_bits_of_data_are_errors_unless_the_export_is_not_verified() {
     }
     let text = block.ask("/metrics").text();
     assert!(text.contains("\nzonal_block_checksum_errors_total 12\n"), "{text}");
+    assert_eq!(block.ask("/scrub").status, 405);
+    let page = http::post(block.admin, "/scrub", "origin: http://localhost\r\n", &[]).unwrap();
+    assert_eq!(page.status, 403, "a web page may not start one");
     let scrub = block.scrub(&volume.place);
     assert_eq!(scrub.status.code(), Some(1), "{scrub:?}");
     let said = String::from_utf8(scrub.stdout).unwrap();
