@@ -288,7 +288,7 @@ impl Cache {
     }
 
     /// Graceful stop: waits until all admitted pieces are on flash, writes the policy checkpoint,
-    /// and flushes the device.
+    /// and closes the log.
     pub async fn settle(&self) {
         self.inner.end_all_waiting();
         self.inner.store_waiting_heads();
@@ -300,7 +300,7 @@ impl Cache {
             self.inner.quiet.wait().await;
         }
         self.inner.remember().await;
-        self.inner.log.flush().await;
+        self.inner.log.close().await;
     }
 
     /// Snapshot of the counters.

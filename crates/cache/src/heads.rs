@@ -22,6 +22,8 @@ pub(crate) struct KnownHead {
     pub(crate) validated_at: Cell<Nanos>,
     /// The origin has refused this version since: it is not served before the origin confirms it.
     pub(crate) is_untrusted: Cell<bool>,
+    /// A tombstone of the object may be lost: the head is not served before the origin confirms it.
+    pub(crate) is_suspect: Cell<bool>,
     /// Generation of the head's record. Rewrites of the same state keep it.
     pub(crate) generation: Cell<u64>,
     /// Whether the head is pinned, as the last request for it demanded.
@@ -46,6 +48,7 @@ impl KnownHead {
             head,
             validated_at: Cell::new(state.validated_at),
             is_untrusted: Cell::new(state.is_untrusted),
+            is_suspect: Cell::new(false),
             generation: Cell::new(state.generation),
             is_pinned: Cell::new(false),
             is_stored: Cell::new(false),
@@ -53,6 +56,11 @@ impl KnownHead {
             refreshed_at: Cell::new(Nanos(0)),
             touched: Cell::new(false),
         })
+    }
+
+    /// True when the head may be served without a request, if it is fresh.
+    pub(crate) const fn is_trusted(&self) -> bool {
+        !self.is_untrusted.get() && !self.is_suspect.get()
     }
 
     /// Registers that a lookup confirmed the head: the request was its `number`th and was sent at

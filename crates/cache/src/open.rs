@@ -214,7 +214,7 @@ impl Inner {
     /// The source of a head that may be served without a request: it is fresh, or the origin
     /// confirmed it since the read arrived.
     fn found(&self, known: &KnownHead, trust: FreshnessPolicy, arrived: u64) -> Option<HeadSource> {
-        if known.is_untrusted.get() || (trust.needs_whole_head && known.head.is_partial) {
+        if !known.is_trusted() || (trust.needs_whole_head && known.head.is_partial) {
             return None;
         }
         if trust.head.holds(known.validated_at.get(), self.now()) {
@@ -247,11 +247,11 @@ impl Inner {
     ) -> Option<Result<Found, LookupError>> {
         let in_trouble = |known: &Rc<KnownHead>| {
             let holds = trust.holds_in_trouble(known.validated_at.get(), self.now());
-            holds && !known.is_untrusted.get()
+            holds && known.is_trusted()
         };
         let meanwhile = |known: &&Rc<KnownHead>| {
             let holds = trust.holds_meanwhile(known.validated_at.get(), self.now());
-            holds && !known.is_untrusted.get()
+            holds && known.is_trusted()
         };
         let join_or_start = |known: Option<Rc<KnownHead>>, question| {
             self.join_or_start((object, key), known, question, (arrived, trust))
@@ -367,6 +367,7 @@ impl Inner {
         let known = KnownHead::new(object.clone(), Arc::new(head), state);
         known.is_pinned.set(is_pinned);
         known.is_stored.set(true);
+        known.is_suspect.set(state.generation < self.log.suspect_below());
         // Reclaim may have emptied the head's zone during the read. Then only this reader may use
         // the head.
         if !self.holdings.has(key.record()) {

@@ -142,7 +142,9 @@ impl Inner {
         sent: (u64, Nanos),
     ) -> Arc<Head> {
         known.note_confirmed(sent);
-        let was_untrusted = known.is_untrusted.replace(false);
+        let was_suspect = known.is_suspect.replace(false);
+        self.count(|stats| stats.suspects_confirmed += u64::from(was_suspect));
+        let was_untrusted = known.is_untrusted.replace(false) || was_suspect;
         let from_origin = known.head.complete(from_origin);
         if known.head.matches(&from_origin) {
             if was_untrusted {
@@ -168,6 +170,8 @@ impl Inner {
         known.confirmed_by.set(self.lookups_sent());
         if !known.is_untrusted.replace(true) {
             self.store_state(watch, known);
+            // The head on flash is trusted until this state is there, so it must not be loaded.
+            watch.publish(known.generation.get());
         }
     }
 

@@ -73,6 +73,8 @@ pub struct CacheStats {
     /// Records (chunks and heads) that were unreadable or failed verification; each became a miss.
     /// Timeouts are excluded.
     pub damaged: u64,
+    /// Suspect heads that the origin confirmed: a tombstone of the object could be lost.
+    pub suspects_confirmed: u64,
     /// Records dropped because their zone was reclaimed.
     pub evicted: u64,
     /// Removals acknowledged.

@@ -102,6 +102,7 @@ pub const fn state_name(content: &ZoneContent) -> &'static str {
         ZoneContent::Records { ending: ZoneEnd::Open(_), .. } => "open",
         ZoneContent::Records { ending: ZoneEnd::Footer, .. } => "full",
         ZoneContent::Records { ending: ZoneEnd::Unreadable(_), .. } => "unreadable",
+        ZoneContent::Misplaced => "misplaced",
         ZoneContent::Torn => "torn",
         ZoneContent::OtherVersion(_) => "other-version",
         ZoneContent::Foreign => "foreign",

@@ -17,7 +17,7 @@ use zonal_cache::{Cache, ChunkRules, PendingInvalidations, Ports, RemoveError};
 use zonal_device::{DeviceError, Geometry};
 use zonal_hostdev::{DeviceSpec, Drive, QUEUE_DEPTH, ShardOptions};
 use zonal_runtime::{Buffers, Executor, Port};
-use zonal_zonelog::{Identity, OpenError, OpenMode};
+use zonal_zonelog::{Damage, Identity, OpenError, OpenMode};
 
 use crate::CHECKSUM;
 use crate::alarm::Alarm;
@@ -126,7 +126,7 @@ impl ShardLoop {
         let start = Cache::start(ports, geometry, settings, identity, (rules, mode));
         match self.carry_out(start).await {
             Ok(cache) => {
-                name_unreadable_zones(drive, self.place, &cache);
+                name_damage(drive, self.place, &cache);
                 cache.set_chunks(chunks);
                 self.cache = Some(cache);
                 Ok(())
@@ -273,17 +273,32 @@ fn failed(share: &ShardShared) -> StartError {
 }
 
 /// Zones are numbered over the whole device, as in `zonal inspect`.
-fn name_unreadable_zones(drive: &Drive, place: ShardAddress, cache: &Cache) {
+fn name_damage(drive: &Drive, place: ShardAddress, cache: &Cache) {
     let ShardAddress { shard, shard_count, .. } = place;
     let zones_of = |shard| drive.share(low_u32(shard), low_u32(shard_count));
     let first: u32 = (0..shard).filter_map(|s| zones_of(s).ok()).map(|of| of.zone_count).sum();
-    for zone in cache.log().unreadable_zones() {
-        tracing::warn!(
-            path = %drive.path().display(),
+    let path = drive.path().display();
+    for damage in cache.log().damage() {
+        match (damage, damage.zone()) {
+            (Damage::Unreadable(_), Some(zone)) => tracing::warn!(
+                %path,
+                shard,
+                zone = first + zone.0,
+                "zone read error during recovery: its unreadable records are lost, and the zone is \
+                 not written before it is reset"
+            ),
+            (_, Some(zone)) => {
+                tracing::error!(%path, shard, zone = first + zone.0, %damage, "zone lost");
+            }
+            (_, None) => tracing::error!(%path, shard, %damage, "zones lost"),
+        }
+    }
+    if 0 < cache.log().stats().losses {
+        tracing::error!(
+            %path,
             shard,
-            zone = first + zone.0,
-            "zone read error during recovery: its unreadable records are lost, and the zone is not \
-             written before it is reset"
+            "removals may be lost with the zones: the origin confirms each cached object before it \
+             is served"
         );
     }
 }

@@ -29,14 +29,15 @@ struct Pin {
 }
 
 impl PinOracle {
-    /// A read that began in state `begun` found all of `range` on flash.
+    /// A read that began in state `begun` found all of `range` on flash. An empty range was not
+    /// looked for.
     pub(crate) fn note(
         &mut self,
         name: &ObjectName,
         begun: &Object,
         read: (&Arc<Head>, Range<u64>),
     ) {
-        if begun.is_pinned && !begun.is_being_written() {
+        if begun.is_pinned && !begun.is_being_written() && !read.1.is_empty() {
             let (head, range) = (read.0.clone(), read.1);
             let (name, writes) = (name.clone(), begun.writes_begun);
             self.pins.push(Pin { name, head, range, writes, is_durable: false });

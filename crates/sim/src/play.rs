@@ -198,9 +198,15 @@ impl<'a> Play<'a> {
         self.medium_is_whole &=
             crash == Crash::Process || setting.geometry.kind == DeviceKind::Zoned;
         if self.suffered.lost_records {
-            // A damaged tombstone works until the process ends; after that it may be lost.
+            // A damaged tombstone works until the process ends. A graceful stop leaves what notices
+            // its loss, and the origin confirms the version; it cannot tell of a repair. After a
+            // crash the loss may pass unnoticed.
+            let is_noticed = life.shutdown == Shutdown::Graceful;
             let mut objects = self.objects.borrow_mut();
-            objects.values_mut().for_each(|object| object.oldest_allowed = (0, 0));
+            for object in objects.values_mut() {
+                let (version, _) = object.oldest_allowed;
+                object.oldest_allowed = (if is_noticed { version } else { 0 }, 0);
+            }
         }
         Ok(Ok(kept))
     }
@@ -376,6 +382,10 @@ impl<'a> Play<'a> {
         if cache.log().is_gone() {
             let what = "the log gave up on a healthy device";
             return Err(ViolationKind::Unreadable.wrong(what.into()));
+        }
+        if 0 < cache.log().suspect_below() {
+            let what = format!("a crash was taken for a loss: {:?}", cache.log().damage());
+            return Err(ViolationKind::Unreadable.wrong(what));
         }
         let (damaged, torn) = (cache.stats().damaged, cache.log().stats().check_errors);
         if self.medium_is_whole && 0 < damaged + torn {

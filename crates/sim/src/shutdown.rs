@@ -150,6 +150,13 @@ fn settle(world: &mut World, outside: &mut Outside<'_>, stage: &Stage) -> Result
     });
     match world.run(outside, PATIENCE, || settled.get())? {
         true => Ok(()),
-        false => Err(ViolationKind::Stuck.wrong("a graceful stop does not end".into())),
+        false => {
+            let log = stage.cache.log();
+            let (zones, backlog, held) = (log.zone_counts(), log.backlog(), log.held());
+            let what = format!(
+                "a graceful stop does not end: zones {zones:?}, {backlog} to write, {held} held"
+            );
+            Err(ViolationKind::Stuck.wrong(what))
+        }
     }
 }

@@ -11,7 +11,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use zonal_base::ZoneId;
-use zonal_device::{Command, DeviceError};
+use zonal_device::DeviceError;
 
 use crate::format::checks::checks;
 use crate::format::record::RECORD_BYTES_MAX;
@@ -220,7 +220,7 @@ impl Log {
     /// Flushes the device's volatile write cache: all records that were on flash survive a power
     /// cut. The result is ignored, because the next command reveals a failed device.
     pub async fn flush(&self) {
-        let _ = self.inner.ports.device.call(Command::Flush).await;
+        let _ = self.inner.flush().await;
     }
 
     /// Generation of the key's tombstone, if there is one: all records of `key` below it are

@@ -11,10 +11,9 @@ use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, Blocks, ZoneId};
 use zonal_runtime::Event;
 
-use crate::format::FRAME_BYTES;
 use crate::format::footer::Trailer;
 use crate::format::record::descriptor_bytes;
-use crate::format::segment::HEADER_BLOCKS_MAX;
+use crate::format::segment::{FRONT_BYTES, HEADER_BLOCKS_MAX};
 use crate::log::Inner;
 use crate::segment::OpenSegment;
 use crate::state::{State, Zone};
@@ -182,7 +181,7 @@ impl State {
 fn tombstone_blocks(count: usize) -> Blocks {
     let descriptors = count * descriptor_bytes(0);
     // Assumes the worst case: each block is a header of its own.
-    let headers = descriptors.div_ceil(BLOCK_BYTES - FRAME_BYTES);
+    let headers = descriptors.div_ceil(BLOCK_BYTES - FRONT_BYTES);
     let torn = headers.min(usize::from(HEADER_BLOCKS_MAX));
     Blocks((headers + torn + descriptors.div_ceil(BLOCK_BYTES)) as u64)
 }

@@ -5,7 +5,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Handle of one log to the node's sequence.
 #[derive(Clone, Debug)]
@@ -21,6 +21,10 @@ struct GenerationState {
     next: AtomicU64,
     /// Number of skips, each of [`GENERATIONS_SKIPPED`] generations: one per unreadable zone.
     skips: AtomicU64,
+    /// Tombstones may be lost. So records of a lower generation than this may have been removed.
+    suspect_below: AtomicU64,
+    /// A log has lost zones, so whatever any log finds is suspect.
+    has_losses: AtomicBool,
     /// By log: lower bound of the generations of its records. 0 until the log is open.
     oldest: Box<[AtomicU64]>,
 }
@@ -39,8 +43,13 @@ impl Generations {
     /// on flash.
     pub fn of_node(logs: usize) -> impl Iterator<Item = Self> {
         let oldest = (0..logs).map(|_| AtomicU64::new(0)).collect();
-        let shared =
-            Arc::new(GenerationState { next: AtomicU64::new(1), skips: AtomicU64::new(0), oldest });
+        let shared = Arc::new(GenerationState {
+            next: AtomicU64::new(1),
+            skips: AtomicU64::new(0),
+            suspect_below: AtomicU64::new(0),
+            has_losses: AtomicBool::new(false),
+            oldest,
+        });
         (0..logs).map(move |log| Self { shared: shared.clone(), log })
     }
 
@@ -55,7 +64,27 @@ impl Generations {
 
     /// Registers a generation that was found on flash.
     pub(crate) fn found(&self, generation: u64) {
-        self.shared.next.fetch_max(generation + 1, Ordering::Relaxed);
+        self.shared.next.fetch_max(generation + 1, Ordering::SeqCst);
+        if self.shared.has_losses.load(Ordering::SeqCst) {
+            self.note_suspect_below(generation + 1);
+        }
+    }
+
+    /// Registers that this log has lost tombstones: every record that a log has found or will find
+    /// when it is opened is suspect.
+    pub(crate) fn note_losses(&self) {
+        self.shared.has_losses.store(true, Ordering::SeqCst);
+        self.note_suspect_below(self.shared.next.load(Ordering::SeqCst) + self.skipped());
+    }
+
+    /// Registers a bound that was found on flash.
+    pub(crate) fn note_suspect_below(&self, generation: u64) {
+        self.shared.suspect_below.fetch_max(generation, Ordering::Relaxed);
+    }
+
+    /// Records of a lower generation may have been removed by a tombstone that is lost.
+    pub(crate) fn suspect_below(&self) -> u64 {
+        self.shared.suspect_below.load(Ordering::Relaxed)
     }
 
     /// Skips generations after an unreadable part of a zone. It may hold records newer than all

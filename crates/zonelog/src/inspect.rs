@@ -31,6 +31,8 @@ pub enum ZoneContent {
         /// End of the zone's contents.
         ending: ZoneEnd,
     },
+    /// A zone that holds what was written to another zone of the log.
+    Misplaced,
     /// A zone whose first block is damaged, torn or unreadable.
     Torn,
     /// A zone of a format version that this program does not read.
@@ -54,6 +56,7 @@ pub async fn inspect_zone(
     let content = match firsts[0] {
         FirstBlock::Blank => ZoneContent::Blank,
         FirstBlock::Mark(mark) => ZoneContent::Empty(mark),
+        FirstBlock::Misplaced(_) => ZoneContent::Misplaced,
         FirstBlock::Torn => ZoneContent::Torn,
         FirstBlock::OtherVersion(version) => ZoneContent::OtherVersion(version),
         FirstBlock::Foreign => ZoneContent::Foreign,

@@ -3,8 +3,9 @@
 //!
 //! Uses: `device` (its port), `runtime`, `base`. Knows nothing of: the meaning of records, which
 //! records are worth keeping, files, sockets, threads, real time.
-//! Read in this order: `record`, `format`, `generations`, `settings`, `state`, `append`, `room`,
-//! `segment`, `writer`, `read`, `reclaim`, `open`, `scan`, `salvage`, `recover`.
+//! Read in this order: `record`, `format`, `generations`, `settings`, `state`, `append`,
+//! `backpressure`, `segment`, `writer`, `fills`, `read`, `reclaim`, `close`, `open`, `scan`, `salvage`,
+//! `damage`, `recover`.
 //!
 //! Invariants:
 //!
@@ -13,6 +14,8 @@
 //! - A zone is reset only when it has no pin and no unpublished record. Its tombstones that an
 //!   older record elsewhere still needs have been rewritten and flushed before the reset.
 //! - A removal is acknowledged when its tombstone is on flash and flushed.
+//! - A header expects of other zones only what is durable, so a crash is never taken for a loss. A
+//!   lost zone is noticed as long as one newer header is left in another zone.
 //! - One active slot and one empty zone are reserved for rewrites, and rewrites leave room for the
 //!   tombstones of the next zone. So reclaim proceeds as long as the device works, and after any
 //!   single failure. When no zone can be emptied any more, the log reports that it is gone, and no
@@ -23,6 +26,9 @@ extern crate alloc;
 
 mod append;
 mod backpressure;
+mod close;
+mod damage;
+mod fills;
 mod format;
 mod generations;
 mod inspect;
@@ -42,6 +48,7 @@ mod stats;
 mod writer;
 
 pub use append::{AppendError, UnpublishedRecord, Urgency};
+pub use damage::Damage;
 pub use format::checks::{Checks, GRANULE_BYTES, GRANULES_MAX, granule_count};
 pub use format::footer::Trailer;
 pub use format::mark::ZoneMark;

@@ -9,6 +9,7 @@ use zonal_device::{Command, Completion, Geometry};
 use zonal_runtime::{Buffers, Clock, Event, Port, Spawner};
 
 use crate::backpressure::Backpressure;
+use crate::damage::Damage;
 use crate::segment::FRONT_BLOCKS;
 use crate::state::State;
 use crate::{Generations, Identity, LogStats, Settings, Stream, ZoneUse};
@@ -135,10 +136,17 @@ impl Log {
         counts
     }
 
-    /// Zones with blocks that could not be read when the log was opened.
+    /// What was damaged or lost when the log was opened.
     #[must_use]
-    pub fn unreadable_zones(&self) -> Vec<ZoneId> {
-        self.inner.state.borrow().unreadable.clone()
+    pub fn damage(&self) -> Vec<Damage> {
+        self.inner.state.borrow().damage.clone()
+    }
+
+    /// Records of a lower generation may have been removed by a tombstone that is lost, in this log
+    /// or in another one of the node. 0: no tombstone was lost.
+    #[must_use]
+    pub fn suspect_below(&self) -> u64 {
+        self.inner.ports.generations.suspect_below()
     }
 
     /// Bytes of records that were admitted to the backlog and are not yet on flash.

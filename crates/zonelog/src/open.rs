@@ -120,6 +120,8 @@ pub enum FirstBlock {
     Mark(ZoneMark),
     /// A segment header: the zone has records.
     Segment(Header),
+    /// What was written to another zone of the log.
+    Misplaced(Identity),
     /// A Zonal block with a bad checksum, or a block that cannot be read. Nothing leads to the
     /// zone's records.
     Torn,
@@ -225,6 +227,7 @@ fn identify_log(
                 mark.identity
             }
             FirstBlock::Segment(header) => header.identity,
+            FirstBlock::Misplaced(identity) => *identity,
             FirstBlock::OtherVersion(version) => return Err(OpenError::Version(zone, *version)),
             FirstBlock::Torn => {
                 torn = torn.or(Some(zone));
@@ -235,9 +238,18 @@ fn identify_log(
                 continue;
             }
         };
-        match found {
-            Some(other) if other != identity => return Err(OpenError::Mixed(zone)),
-            _ => found = Some(identity),
+        let is_wanted = |identity: Identity| {
+            (identity.shard, identity.shard_count) == (wanted.shard, wanted.shard_count)
+        };
+        found = match found {
+            // A zone of another shard of this log is damage, see `recover`.
+            Some(other)
+                if other.log != identity.log || other.shard_count != identity.shard_count =>
+            {
+                return Err(OpenError::Mixed(zone));
+            }
+            Some(other) if is_wanted(other) => Some(other),
+            _ => Some(identity),
         }
     }
     match (found, foreign.or(torn)) {
@@ -275,12 +287,26 @@ impl FirstBlock {
         }
     }
 
+    /// The block as it is in this zone: one that names another zone is misplaced.
+    fn in_zone(self, zone: ZoneId) -> Self {
+        let written_to = match self {
+            Self::Segment(header) => Some((header.identity, header.zone)),
+            Self::Mark(mark) => Some((mark.identity, mark.zone)),
+            _ => None,
+        };
+        match written_to {
+            Some((identity, other)) if other != zone => Self::Misplaced(identity),
+            _ => self,
+        }
+    }
+
     /// Identity of the log that wrote the block, if it is a valid block of a log.
     #[must_use]
     pub const fn identity(&self) -> Option<Identity> {
         match self {
             Self::Mark(mark) => Some(mark.identity),
             Self::Segment(header) => Some(header.identity),
+            Self::Misplaced(identity) => Some(*identity),
             Self::Blank | Self::Torn | Self::OtherVersion(_) | Self::Foreign => None,
         }
     }
@@ -317,12 +343,13 @@ impl Scanner<'_> {
                     false => None,
                 });
             }
-            for call in calls {
+            for (report, call) in batch.iter().zip(calls) {
                 firsts.push(match call {
                     None => FirstBlock::Blank,
                     Some(call) => match call.await {
                         Ok(Answer::Read(buffer)) => {
-                            FirstBlock::read(&buffer.bytes()[..BLOCK_BYTES], self.ports.checksum)
+                            let block = &buffer.bytes()[..BLOCK_BYTES];
+                            FirstBlock::read(block, self.ports.checksum).in_zone(report.zone)
                         }
                         Err(error) if !is_of_blocks(error) => return Err(error),
                         // Without a first block nothing leads to the zone's records.

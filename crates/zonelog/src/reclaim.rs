@@ -9,6 +9,7 @@
 //!    of the kept records, flushes, and resets. On a conventional device it also marks the zone as
 //!    empty.
 
+use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -88,6 +89,7 @@ impl Log {
             let entry = state.zone_mut(zone);
             assert!(entry.usage == ZoneUse::Sealed && entry.unpublished == 0);
             entry.usage = ZoneUse::Reclaiming;
+            state.fills.leave(zone, self.inner.ports.checksum);
         }
         match self.keep_tombstones(zone).await {
             Ok(()) => Ok(Reclaim { log: self.clone(), zone }),
@@ -180,19 +182,23 @@ impl Inner {
         }
     }
 
-    pub(crate) async fn reset(&self, zone: ZoneId) -> Result<(), DeviceError> {
+    pub(crate) async fn reset(self: &Rc<Self>, zone: ZoneId) -> Result<(), DeviceError> {
+        let is_expected = self.state.borrow().fills.is_expected(zone);
+        if is_expected && !self.settings.has(Mutation::ResetExpected) {
+            self.write_manifest().await;
+        }
         // Rewritten records must be durable before the reset of the zone that they came from. They
         // may have been written before the log was opened. A needed tombstone may also have been
         // replaced by a newer one that was not flushed. The log does not track whether a flush is
         // due, and one flush per zone costs little.
-        self.ports.device.call(Command::Flush).await?;
+        self.flush().await?;
         let reset = || Command::Manage { zone, action: ZoneAction::Reset };
         self.ports.device.call(reset()).await?;
         if self.geometry.kind == DeviceKind::Conventional {
             // The old bytes are still there. The mark overwrites the first header. It must be
             // durable before the log drops any tombstone because this zone is empty.
             self.write_mark(zone).await?;
-            self.ports.device.call(Command::Flush).await?;
+            self.flush().await?;
             self.ports.device.call(reset()).await?;
         }
         self.state.borrow_mut().stats.zones_reset += 1;
@@ -220,7 +226,10 @@ impl Inner {
 
     /// Makes a zone reclaimable again.
     fn put_back(&self, zone: ZoneId) {
-        self.state.borrow_mut().zone_mut(zone).usage = ZoneUse::Sealed;
+        let mut state = self.state.borrow_mut();
+        state.zone_mut(zone).usage = ZoneUse::Sealed;
+        state.fills.stay(zone);
+        drop(state);
         self.note_change_of_use();
     }
 

@@ -1,9 +1,11 @@
 //! Recovery: rebuilds the in-memory state of the log from the scanned zones.
 //!
-//! 1. Scan each zone that begins with a segment, up to [`SCAN_WINDOW`] zones at a time (`scan`).
-//! 2. Report every record to the owner; keep tombstones.
-//! 3. Continue the unfinished zones as far as there are slots; finish the others.
-//! 4. Rewrite the tombstones that were found behind unreadable blocks (`salvage`). Then reset the
+//! 1. Flush the device, so that everything found is durable.
+//! 2. Scan each zone that begins with a segment, up to [`SCAN_WINDOW`] zones at a time (`scan`).
+//! 3. Report every record to the owner; keep tombstones.
+//! 4. Compare the zones with the newest manifest (`damage`).
+//! 5. Continue the unfinished zones as far as there are slots; finish the others.
+//! 6. Rewrite the tombstones that were found behind unreadable blocks (`salvage`). Then reset the
 //!    zones whose first block is unreadable.
 
 use alloc::boxed::Box;
@@ -16,8 +18,11 @@ use core::task::Poll;
 use zonal_base::{Blocks, ZoneId, index};
 use zonal_device::{Command, DeviceError, DeviceKind, ZoneAction, ZoneReport, ZoneState};
 
+use crate::damage::{self, Damage, FoundFill};
 use crate::format::footer::Trailer;
+use crate::format::manifest::Manifest;
 use crate::format::record;
+use crate::log::Inner;
 use crate::open::{FirstBlock, SCAN_WINDOW};
 use crate::scan::{Scan, Scanner, ZoneEnd};
 use crate::segment::SEGMENT_BLOCKS_MAX;
@@ -39,23 +44,27 @@ pub(crate) async fn recover(
     firsts: &[FirstBlock],
     on_record: &mut dyn FnMut(Recovered<'_>),
 ) -> Result<(), DeviceError> {
+    log.inner.flush().await?;
     let scanner = Scanner { ports: &log.inner.ports, geometry: &log.inner.geometry };
     let (mut unfinished, mut without_records) = (Vec::new(), Vec::new());
-    let mut salvaged = Vec::new();
+    let (mut salvaged, mut found) = (Vec::new(), FoundZones::default());
     let mut scans: Vec<Pin<Box<dyn Future<Output = _> + '_>>> = Vec::new();
     let mut waiting = zones.iter().zip(firsts);
     loop {
         while scans.len() < SCAN_WINDOW {
             let Some((report, first)) = waiting.next() else { break };
             match first {
-                FirstBlock::Segment(header) => scans.push(Box::pin(scanner.scan(*report, *header))),
+                FirstBlock::Segment(header) if header.identity == log.inner.identity => {
+                    scans.push(Box::pin(scanner.scan(*report, *header)));
+                }
                 other => without_records.push((*report, *other)),
             }
         }
         if scans.is_empty() {
             break;
         }
-        let scan = first_ready(&mut scans).await?;
+        let mut scan = first_ready(&mut scans).await?;
+        found.note(&mut scan);
         match scan.ending {
             ZoneEnd::Footer => {
                 log.adopt(&scan, on_record);
@@ -75,6 +84,7 @@ pub(crate) async fn recover(
     // reset.
     unfinished.iter().for_each(|scan| log.adopt(scan, on_record));
     log.note_marks(&without_records);
+    log.note_damage(&found, &without_records);
     let torn = log.empty(&scanner, without_records, &mut salvaged).await?;
     log.go_on_with(unfinished, zones).await?;
     let is_kept = log.keep_salvaged(&salvaged).await;
@@ -107,7 +117,63 @@ fn position(scan: &Scan) -> Blocks {
     }
 }
 
+/// The fills that recovery found, and the newest manifest.
+#[derive(Default)]
+struct FoundZones {
+    fills: Vec<FoundFill>,
+    manifest: Option<Manifest>,
+}
+
+impl FoundZones {
+    fn note(&mut self, scan: &mut Scan) {
+        self.fills.push(FoundFill { fill: scan.fill, has_footer: scan.ending == ZoneEnd::Footer });
+        let number = |manifest: &Option<Manifest>| manifest.as_ref().map(|found| found.number);
+        if number(&self.manifest) < number(&scan.manifest) {
+            self.manifest = scan.manifest.take();
+        }
+    }
+}
+
 impl Log {
+    /// Registers the zones as later manifests tell them, and what is missing. Without a manifest
+    /// there is nothing to compare with, and every damaged zone counts as a loss.
+    fn note_damage(&self, found: &FoundZones, without_records: &[(ZoneReport, FirstBlock)]) {
+        let Inner { ports, geometry, .. } = &*self.inner;
+        let mut state = self.inner.state.borrow_mut();
+        for FoundFill { fill, has_footer } in &found.fills {
+            state.fills.found(*fill, *has_footer, ports.checksum);
+        }
+        let mut damage = Vec::new();
+        for (report, first) in without_records {
+            let was_written = match geometry.kind {
+                DeviceKind::Conventional => !found.fills.is_empty(),
+                DeviceKind::Zoned => Blocks(0) < report.written && report.state.is_readable(),
+            };
+            match first {
+                FirstBlock::Blank if was_written => damage.push(Damage::Blank(report.zone)),
+                FirstBlock::Misplaced(_) | FirstBlock::Segment(_) => {
+                    damage.push(Damage::Misplaced(report.zone));
+                }
+                _ => {}
+            }
+        }
+        let has_losses = match &found.manifest {
+            Some(manifest) => {
+                state.fills.found_number(manifest.number);
+                ports.generations.note_suspect_below(manifest.suspect_below);
+                let missing = damage::missing(manifest, &found.fills, ports.checksum);
+                damage.extend(&missing);
+                !missing.is_empty()
+            }
+            None => !damage.is_empty() || !state.damage.is_empty(),
+        };
+        if has_losses {
+            ports.generations.note_losses();
+            state.stats.losses += 1;
+        }
+        state.damage.extend(damage);
+    }
+
     fn note_marks(&self, zones: &[(ZoneReport, FirstBlock)]) {
         let mut state = self.inner.state.borrow_mut();
         for (_, first) in zones {

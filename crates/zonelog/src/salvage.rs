@@ -57,7 +57,7 @@ impl Scanner<'_> {
         }
         let bytes = self.read(header.zone, at, len).await?;
         let decoded = bytes.and_then(|bytes| Header::decode(&bytes, self.ports.checksum).ok());
-        let records = decoded.map(|(_, records)| records).unwrap_or_default();
+        let records = decoded.map(|(_, _, records)| records).unwrap_or_default();
         Ok(records.into_iter().filter(|record| record.kind == Kind::TOMBSTONE).collect())
     }
 }

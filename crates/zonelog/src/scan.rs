@@ -10,13 +10,14 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use zonal_base::{BLOCK_BYTES, Blocks, ZoneId, index};
+use zonal_base::{BLOCK_BYTES, Blocks, ZoneId, index, low_u32};
 use zonal_device::{Answer, Command, Completion, DeviceError, DeviceKind, Geometry, ZoneReport};
 use zonal_runtime::Call;
 
 use crate::format::Malformed;
 use crate::format::checks::GRANULE_BYTES;
 use crate::format::footer::{TRAILER_BYTES, Trailer};
+use crate::format::manifest::{Fill, Manifest};
 use crate::format::segment::Header;
 use crate::log::{FOOTER_PIECE, Ports};
 use crate::read::Span;
@@ -37,6 +38,10 @@ pub(crate) struct Scan {
     pub(crate) records: Vec<Descriptor>,
     pub(crate) segments: Vec<Header>,
     pub(crate) ending: ZoneEnd,
+    /// The fill, as far as it is there.
+    pub(crate) fill: Fill,
+    /// Newest manifest of the zone.
+    pub(crate) manifest: Option<Manifest>,
     /// Tombstones found behind an unreadable block.
     pub(crate) salvaged: Vec<Descriptor>,
 }
@@ -56,7 +61,7 @@ pub enum ZoneEnd {
 /// Result of looking for the next header.
 enum Next {
     /// Header of the walk's next segment, and the block at which it begins.
-    Segment(Blocks, Header, Vec<Descriptor>),
+    Segment(Blocks, Header, Manifest, Vec<Descriptor>),
     Nothing,
     /// A block that cannot be read, or a damaged header.
     Unreadable,
@@ -73,7 +78,7 @@ enum SegmentState {
 
 /// Contents of a zone's last blocks.
 enum End {
-    Footer(Vec<Descriptor>),
+    Footer(Trailer, Manifest, Vec<Descriptor>),
     Other,
     Unreadable,
 }
@@ -86,6 +91,8 @@ struct Walk {
     readable: Blocks,
     position: Blocks,
     segments: Vec<Header>,
+    /// Manifest of the last header. It is valid even if that segment is torn.
+    manifest: Option<Manifest>,
     /// Records of segments that are known to be whole.
     records: Vec<Descriptor>,
     /// Records of the last segment, which may be torn.
@@ -108,11 +115,16 @@ impl Scanner<'_> {
         };
         let readable = self.readable(&report).end;
         match end {
-            End::Footer(records) => {
-                let (segments, salvaged) = (Vec::new(), Vec::new());
-                let (zone, ending) = (report.zone, ZoneEnd::Footer);
-                Ok(Scan { zone, first, records, segments, ending, salvaged })
-            }
+            End::Footer(trailer, manifest, records) => Ok(Scan {
+                zone: report.zone,
+                first,
+                records,
+                segments: Vec::new(),
+                ending: ZoneEnd::Footer,
+                fill: fill_of(&first, trailer.segment_count),
+                manifest: Some(manifest),
+                salvaged: Vec::new(),
+            }),
             End::Other => self.walk(report.zone, readable, first).await,
             End::Unreadable => {
                 let mut scan = self.walk(report.zone, readable, first).await?;
@@ -142,8 +154,8 @@ impl Scanner<'_> {
         let Some(trailer) = trailer.filter(|trailer| trailer.ends(zone, first)) else {
             return Ok(End::Other);
         };
-        let len = trailer.descriptor_bytes as usize;
-        let blocks = Trailer::blocks_for(len);
+        let len = trailer.contents_len();
+        let blocks = Trailer::blocks_for(trailer.descriptor_bytes as usize);
         if capacity < blocks {
             return Ok(End::Other);
         }
@@ -152,8 +164,9 @@ impl Scanner<'_> {
         };
         let end = bytes.len() - TRAILER_BYTES;
         // A power cut may have torn the footer.
-        let records = trailer.descriptors(&bytes[end - len..end], checksum);
-        Ok(records.map_or(End::Other, End::Footer))
+        let contents = trailer.contents(&bytes[end - len..end], checksum);
+        Ok(contents
+            .map_or(End::Other, |(manifest, records)| End::Footer(trailer, manifest, records)))
     }
 
     async fn walk(
@@ -168,12 +181,16 @@ impl Scanner<'_> {
             readable,
             position: Blocks(0),
             segments: Vec::new(),
+            manifest: None,
             records: Vec::new(),
             last: Vec::new(),
         };
         let (ending, salvaged) = loop {
             match self.next(&mut walk).await? {
-                Next::Segment(at, header, records) => walk.step(at, header, records),
+                Next::Segment(at, header, manifest, records) => {
+                    walk.step(at, header, records);
+                    walk.manifest = Some(manifest);
+                }
                 Next::Nothing => break (ZoneEnd::Open(walk.position), Vec::new()),
                 Next::Unreadable => {
                     let rest = walk.position..readable;
@@ -182,8 +199,9 @@ impl Scanner<'_> {
                 }
             }
         };
-        let Walk { records, segments, .. } = walk;
-        Ok(Scan { zone, first, records, segments, ending, salvaged })
+        let Walk { records, segments, manifest, .. } = walk;
+        let fill = fill_of(&first, low_u32(segments.len()));
+        Ok(Scan { zone, first, records, segments, ending, fill, manifest, salvaged })
     }
 
     /// Finds the next segment. When none follows directly, first decides whether the last segment
@@ -227,7 +245,7 @@ impl Scanner<'_> {
             return Ok(Next::Unreadable);
         };
         Ok(match Header::decode(&bytes, self.ports.checksum) {
-            Ok((header, records)) => Next::Segment(at, header, records),
+            Ok((header, manifest, records)) => Next::Segment(at, header, manifest, records),
             // A power cut may tear a header of several blocks, never a single block.
             Err(_) if Blocks(1) < len => Next::Nothing,
             Err(_) => Next::Unreadable,
@@ -326,6 +344,11 @@ impl Scanner<'_> {
 /// gone, does not: a zone that reclaim took for unreadable would be reset with all that it holds.
 pub(crate) const fn is_of_blocks(error: DeviceError) -> bool {
     !matches!(error, DeviceError::DeviceGone | DeviceError::TimedOut)
+}
+
+/// The fill that began with `first`, of which so many segments are there.
+const fn fill_of(first: &Header, segments: u32) -> Fill {
+    Fill { zone: first.zone, sequence: first.zone_sequence, first_crc: first.crc, segments }
 }
 
 impl Walk {

@@ -7,6 +7,8 @@ use alloc::vec::Vec;
 use zonal_base::{Blocks, ZoneId, index};
 use zonal_device::Geometry;
 
+use crate::damage::Damage;
+use crate::fills::Fills;
 use crate::log::Inner;
 use crate::settings::ZONES_MIN;
 use crate::writer::Writer;
@@ -146,8 +148,9 @@ pub(crate) struct State {
     pub(crate) backlog_bytes: u64,
     /// Zones sealed since the owner last called [`crate::Log::take_sealed`].
     pub(crate) newly_sealed: Vec<ZoneId>,
-    /// Zones with blocks that could not be read when the log was opened.
-    pub(crate) unreadable: Vec<ZoneId>,
+    /// What was damaged when the log was opened.
+    pub(crate) damage: Vec<Damage>,
+    pub(crate) fills: Fills,
     /// The device does not answer, was given up, or has too few usable zones: all appends fail.
     pub(crate) is_gone: bool,
     pub(crate) stats: LogStats,
@@ -165,7 +168,8 @@ impl State {
             tombstones: BTreeMap::new(),
             backlog_bytes: 0,
             newly_sealed: Vec::new(),
-            unreadable: Vec::new(),
+            damage: Vec::new(),
+            fills: Fills::new(geometry.zone_count),
             is_gone: false,
             stats: LogStats::default(),
         }
@@ -197,7 +201,7 @@ impl State {
     /// records. So until its reset the zone counts as holding records older than any tombstone.
     pub(crate) fn note_unreadable(&mut self, zone: ZoneId) {
         self.zone_mut(zone).generation_min = 0;
-        self.unreadable.push(zone);
+        self.damage.push(Damage::Unreadable(zone));
         self.stats.zones_unreadable += 1;
     }
 
@@ -237,6 +241,7 @@ impl State {
                 self.tombstones.remove(&key);
             }
         }
+        self.fills.note_reset(zone);
         self.empty.push_back(zone);
     }
 
@@ -261,6 +266,7 @@ impl State {
         let zone = self.empty.pop_front()?;
         let sequence = self.next_sequence;
         self.next_sequence += 1;
+        self.fills.open(zone, sequence);
         let entry = self.zone_mut(zone);
         (entry.usage, entry.sequence) = (ZoneUse::Open, sequence);
         self.writers.insert(zone, Writer::new(stream, slot, sequence, capacity));

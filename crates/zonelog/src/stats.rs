@@ -32,6 +32,8 @@ pub struct LogStats {
     pub read_errors: u64,
     /// Zones with blocks that could not be read when the log was opened.
     pub zones_unreadable: u64,
+    /// Starts that found zones lost, so that all records are suspect.
+    pub losses: u64,
     /// Reads that failed because the checksum of a granule did not match.
     pub check_errors: u64,
 }

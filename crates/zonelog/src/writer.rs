@@ -13,6 +13,7 @@ use zonal_device::{Answer, Command, DeviceError, ZoneAction, ZoneState};
 
 use crate::backpressure::segment_blocks_for;
 use crate::format::footer::{TRAILER_BYTES, Trailer};
+use crate::format::manifest::Manifest;
 use crate::format::record::descriptor_bytes;
 use crate::format::segment::Header;
 use crate::log::{FOOTER_PIECE, Inner};
@@ -195,7 +196,7 @@ impl Inner {
         let front_bytes = index(front_blocks.bytes().0);
         let header_bytes = usize::from(segment.header_blocks) * BLOCK_BYTES;
         let (head, packed) = front.bytes_mut()[..front_bytes].split_at_mut(header_bytes);
-        self.write_header(zone, &segment, head);
+        let (manifest, first_crc) = self.write_header(zone, &segment, head);
         packed.fill(0);
         for (at, data) in &segment.packed {
             packed[*at..at + data.len()].copy_from_slice(data.as_bytes());
@@ -204,14 +205,34 @@ impl Inner {
         let (flush, start) = (segment.flush, self.segment_start(zone, &segment));
         data.extend(segment.whole);
         self.write(zone, start, data).await?;
-        self.state.borrow_mut().stats.segments += 1;
+        {
+            let mut state = self.state.borrow_mut();
+            state.stats.segments += 1;
+            state.fills.note_segment(zone, (first_crc, segment.number + 1), manifest);
+        }
         if flush && !self.settings.has(Mutation::FlushForgotten) {
-            self.ports.device.call(Command::Flush).await?;
+            self.flush().await?;
         }
         Ok(())
     }
 
-    fn write_header(&self, zone: ZoneId, segment: &SealedSegment, out: &mut [u8]) {
+    /// Flushes the device's volatile write cache. Everything that is written by now is durable.
+    pub(crate) async fn flush(&self) -> Result<(), DeviceError> {
+        let written = self.state.borrow().fills.before_flush();
+        self.ports.device.call(Command::Flush).await?;
+        self.state.borrow_mut().fills.flushed(written, self.ports.checksum);
+        Ok(())
+    }
+
+    fn manifest(&self) -> Manifest {
+        let suspect_below = self.ports.generations.suspect_below();
+        self.state.borrow_mut().fills.manifest(suspect_below)
+    }
+
+    /// Encodes a segment's header. Returns the number of its manifest, and the checksum of the
+    /// zone's first header.
+    fn write_header(&self, zone: ZoneId, segment: &SealedSegment, out: &mut [u8]) -> (u64, u32) {
+        let manifest = self.manifest();
         let mut state = self.state.borrow_mut();
         let writer = state.writers.get_mut(&zone).expect("open zones have a writer");
         let header = Header {
@@ -227,8 +248,9 @@ impl Inner {
             descriptor_crc: 0,
             crc: 0,
         };
-        writer.previous = header.encode(&segment.descriptors, self.ports.checksum, out);
-        writer.first_crc.get_or_insert(writer.previous);
+        let contents = (&manifest, &segment.descriptors[..]);
+        writer.previous = header.encode(contents, self.ports.checksum, out);
+        (manifest.number, *writer.first_crc.get_or_insert(writer.previous))
     }
 
     /// Block at which the segment begins. Segments are written in order, so all queued segments lie
@@ -257,28 +279,30 @@ impl Inner {
         answer.map(drop)
     }
 
-    /// Writes the footer, which fills the rest of the zone: zeros, the descriptors of all records,
-    /// the trailer.
+    /// Writes the footer, which fills the rest of the zone: zeros, a manifest, the descriptors of all
+    /// records, the trailer.
     async fn write_footer(&self, zone: ZoneId) -> Result<(), DeviceError> {
-        let (mut position, trailer, descriptors) = {
+        let manifest = self.manifest();
+        let (mut position, trailer, contents) = {
             let mut state = self.state.borrow_mut();
             let writer = state.writers.get_mut(&zone).expect("open zones have a writer");
             let descriptors = core::mem::take(&mut writer.footer);
+            let contents = [&manifest.encode()[..], &descriptors].concat();
             let trailer = Trailer {
                 identity: self.identity,
                 zone,
                 zone_sequence: writer.sequence,
                 record_count: writer.footer_records,
                 descriptor_bytes: low_u32(descriptors.len()),
-                descriptor_crc: self.ports.checksum.of(0, &descriptors),
+                descriptor_crc: self.ports.checksum.of(0, &contents),
                 segment_count: writer.next_segment,
                 first_crc: writer.first_crc.unwrap_or(0),
             };
-            (writer.position, trailer.encode(self.ports.checksum), descriptors)
+            (writer.position, trailer.encode(self.ports.checksum), contents)
         };
         let capacity = self.geometry.zone_capacity;
         let end = index(capacity.bytes().0);
-        let descriptors_at = end - TRAILER_BYTES - descriptors.len();
+        let contents_at = end - TRAILER_BYTES - contents.len();
         while position < capacity {
             let blocks = FOOTER_PIECE.min(capacity - position);
             let mut piece = self.fronts.take(blocks).await;
@@ -286,10 +310,14 @@ impl Inner {
             let len = index(blocks.bytes().0);
             let bytes = &mut piece.bytes_mut()[..len];
             bytes.fill(0);
-            overlay(bytes, from, descriptors_at, &descriptors);
+            overlay(bytes, from, contents_at, &contents);
             overlay(bytes, from, end - TRAILER_BYTES, &trailer);
             self.write(zone, position, vec![piece.freeze(len)]).await?;
             position += blocks;
+        }
+        let is_flush_due = self.state.borrow_mut().fills.note_footer(zone, manifest.number);
+        if is_flush_due {
+            self.flush().await?;
         }
         Ok(())
     }

@@ -116,6 +116,9 @@ const SHARD: &[Metric<ShardStats>] = &[
     counter("zonal_cache_damaged_total", "Chunks on flash that were unreadable or corrupt", |s| {
         s.cache.damaged
     }),
+    counter("zonal_cache_suspect_heads_confirmed_total", "Heads confirmed after a loss", |s| {
+        s.cache.suspects_confirmed
+    }),
     counter("zonal_cache_evicted_total", "Records evicted with their zone", |s| s.cache.evicted),
     counter("zonal_cache_removals_total", "Acknowledged removals", |s| s.cache.removals),
     gauge("zonal_cache_backlog_bytes", "Admitted bytes not yet written to flash", |s| s.backlog.0),
@@ -161,6 +164,7 @@ const SHARD: &[Metric<ShardStats>] = &[
     counter("zonal_device_zones_unreadable_total", "Zones with read errors during recovery", |s| {
         s.log.zones_unreadable
     }),
+    counter("zonal_device_losses_total", "Starts that found zones lost", |s| s.log.losses),
     gauge("zonal_device_zone_bytes", "Zone capacity in bytes", |s| s.zone_capacity.0),
     labelled(MetricKind::Gauge, (ZONES, ZONES_HELP), ("use", "empty"), |s| s.zones[0].into()),
     labelled(MetricKind::Gauge, (ZONES, ZONES_HELP), ("use", "open"), |s| s.zones[1].into()),

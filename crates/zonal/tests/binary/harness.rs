@@ -35,6 +35,8 @@ pub(crate) fn zonal(folder: &Path) -> Command {
             command.env_remove(name);
         }
     }
+    // A busy disk takes seconds for a write. Only tests of isolation give a device up for that.
+    command.env("ZONAL_DEVICE_PATIENCE", "1min");
     command
 }
 

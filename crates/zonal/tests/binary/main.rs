@@ -17,6 +17,7 @@ mod harness;
 mod http;
 mod isolated;
 mod links;
+mod lost_zones;
 mod metrics;
 mod nbd;
 mod origin_check;

@@ -1,13 +1,14 @@
 //! Zone footer: the list of all records at the end of a full zone, so that recovery reads only the
 //! footer and the first block.
 //!
-//! The descriptors of all records end right in front of the trailer, which is the last 64 bytes of
-//! the zone's last block.
+//! A manifest and the descriptors of all records end right in front of the trailer, which is the
+//! last 64 bytes of the zone's last block.
 
 use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Checksum, ZoneId};
 
+use super::manifest::{MANIFEST_BYTES, Manifest};
 use super::segment::Header;
 use super::{FRAME_BYTES, Malformed, OpenFrame, Reader, close_frame, frame, open_frame, record};
 use crate::{Descriptor, Identity};
@@ -31,7 +32,7 @@ pub struct Trailer {
     pub record_count: u32,
     /// Bytes of descriptors in front of the trailer.
     pub descriptor_bytes: u32,
-    /// CRC-32C of the descriptors.
+    /// CRC-32C of the manifest and the descriptors.
     pub descriptor_crc: u32,
     /// Segments in the zone.
     pub segment_count: u32,
@@ -43,7 +44,7 @@ pub struct Trailer {
 impl Trailer {
     /// Blocks of a footer with this many bytes of descriptors.
     pub(crate) const fn blocks_for(descriptor_bytes: usize) -> Blocks {
-        Blocks((descriptor_bytes + TRAILER_BYTES).div_ceil(BLOCK_BYTES) as u64)
+        Blocks((MANIFEST_BYTES + descriptor_bytes + TRAILER_BYTES).div_ceil(BLOCK_BYTES) as u64)
     }
 
     /// True when this trailer belongs to the fill of the zone that began with `first`.
@@ -81,16 +82,24 @@ impl Trailer {
         })
     }
 
-    /// Decodes the descriptors in front of the trailer.
-    pub(crate) fn descriptors(
+    /// Bytes of the manifest and the descriptors in front of the trailer.
+    pub(crate) const fn contents_len(&self) -> usize {
+        MANIFEST_BYTES + self.descriptor_bytes as usize
+    }
+
+    /// Decodes the manifest and the descriptors in front of the trailer.
+    pub(crate) fn contents(
         &self,
         bytes: &[u8],
         checksum: Checksum,
-    ) -> Result<Vec<Descriptor>, Malformed> {
+    ) -> Result<(Manifest, Vec<Descriptor>), Malformed> {
         if checksum.of(0, bytes) != self.descriptor_crc {
             return Err(Malformed::Checksum);
         }
-        let mut from = Reader::new(bytes);
-        (0..self.record_count).map(|_| record::decode(&mut from)).collect()
+        let (manifest, described) = bytes.split_first_chunk().ok_or(Malformed::Fields)?;
+        let mut from = Reader::new(described);
+        let records: Result<Vec<_>, _> =
+            (0..self.record_count).map(|_| record::decode(&mut from)).collect();
+        Ok((Manifest::decode(manifest), records?))
     }
 }

@@ -7,13 +7,14 @@ use crate::Identity;
 
 pub(crate) mod checks;
 pub(crate) mod footer;
+pub(crate) mod manifest;
 pub(crate) mod mark;
 pub(crate) mod record;
 pub(crate) mod segment;
 
 /// Format version in every header: of this layout, and of the records that the cache stores. Readers
 /// refuse any other.
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
 
 /// Decoding failure. It is never reported as a device error: the log decides what it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

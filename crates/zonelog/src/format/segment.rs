@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use zonal_base::{BLOCK_BYTES, Blocks, Checksum, ZoneId};
 
+use super::manifest::{MANIFEST_BYTES, Manifest};
 use super::{FRAME_BYTES, Malformed, OpenFrame, Reader, close_frame, frame, open_frame, record};
 use crate::{Descriptor, Identity};
 
@@ -11,7 +12,10 @@ const MAGIC: [u8; 4] = *b"ZSEG";
 
 // 0 magic, 4 version, 6 header_blocks, 7 zero, 8 log, 24 shard, 26 shard_count, 28 zone,
 // 32 zone_sequence, 40 segment, 44 record_count, 46 payload_blocks, 48 descriptor_crc, 52 previous,
-// 56 session, 60 crc, 64 descriptors
+// 56 session, 60 crc, 64 manifest, 1088 descriptors
+
+/// Bytes in front of the descriptors.
+pub(crate) const FRONT_BYTES: usize = FRAME_BYTES + MANIFEST_BYTES;
 
 /// Most header blocks of one segment: 20 KiB describe 256 records of 4 KiB and nearly as many small
 /// ones.
@@ -55,16 +59,23 @@ impl Header {
 
     /// Blocks of a header with this many bytes of descriptors.
     pub(crate) const fn blocks_for(descriptor_bytes: usize) -> u64 {
-        (FRAME_BYTES + descriptor_bytes).div_ceil(BLOCK_BYTES) as u64
+        (FRONT_BYTES + descriptor_bytes).div_ceil(BLOCK_BYTES) as u64
     }
 
-    /// Encodes the header and its descriptors into `out`, which must be exactly the header's
-    /// blocks. Computes both checksums and returns the header's own.
-    pub(crate) fn encode(&self, descriptors: &[u8], checksum: Checksum, out: &mut [u8]) -> u32 {
+    /// Encodes the header with its manifest and descriptors into `out`, which must be exactly the
+    /// header's blocks. Computes both checksums and returns the header's own.
+    pub(crate) fn encode(
+        &self,
+        (manifest, descriptors): (&Manifest, &[u8]),
+        checksum: Checksum,
+        out: &mut [u8],
+    ) -> u32 {
         assert!(out.len() == usize::from(self.header_blocks) * BLOCK_BYTES);
         let (front, rest) = out.split_at_mut(FRAME_BYTES);
-        rest[..descriptors.len()].copy_from_slice(descriptors);
-        rest[descriptors.len()..].fill(0);
+        let (first, described) = rest.split_at_mut(MANIFEST_BYTES);
+        first.copy_from_slice(&manifest.encode());
+        described[..descriptors.len()].copy_from_slice(descriptors);
+        described[descriptors.len()..].fill(0);
         let mut frame = frame(MAGIC, &self.identity);
         frame[6] = self.header_blocks;
         frame[28..32].copy_from_slice(&self.zone.0.to_le_bytes());
@@ -103,20 +114,21 @@ impl Header {
         })
     }
 
-    /// Decodes a whole header and its descriptors.
+    /// Decodes a whole header with its manifest and descriptors.
     pub(crate) fn decode(
         bytes: &[u8],
         checksum: Checksum,
-    ) -> Result<(Self, Vec<Descriptor>), Malformed> {
+    ) -> Result<(Self, Manifest, Vec<Descriptor>), Malformed> {
         let header = Self::peek(bytes, checksum)?;
         let len = usize::from(header.header_blocks) * BLOCK_BYTES;
         let rest = bytes.get(FRAME_BYTES..len).ok_or(Malformed::Fields)?;
         if header.descriptor_crc != checksum.of(0, rest) {
             return Err(Malformed::Checksum);
         }
-        let mut from = Reader::new(rest);
+        let (manifest, described) = rest.split_first_chunk().ok_or(Malformed::Fields)?;
+        let mut from = Reader::new(described);
         let records: Result<Vec<_>, _> =
             (0..header.record_count).map(|_| record::decode(&mut from)).collect();
-        Ok((header, records?))
+        Ok((header, Manifest::decode(manifest), records?))
     }
 }

@@ -12,16 +12,21 @@
 //! - Every found record was appended since the previous crash, or was found after that crash: lost
 //!   history stays lost.
 //! - The bytes of a record are right or unreadable.
+//! - No crash is taken for a loss of zones.
+//!
+//! If a stopped device is damaged, a record that was removed or replaced may be alive again, and is
+//! suspect then.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use zonal_base::Rng;
+use zonal_base::{BLOCK_BYTES, Rng, ZoneId, index};
 use zonal_device::ram::Crash;
 use zonal_device::{DeviceError, DeviceKind, Geometry, ZonedDevice};
 use zonal_zonelog::{Extent, Key, Log, ReadError, Record, Stream, Urgency};
 
+use crate::reclaim::reclaim_oldest_for_ever;
 use crate::rig::{FoundRecord, Rig, content, geometry, read, record_of};
 
 const WORKERS: u64 = 6;
@@ -112,7 +117,7 @@ impl World {
             before.map(|_| self.log.next_generation())
         };
         let generation = self.log.next_generation();
-        let len = [40, 700, 4000, 5000, 16_384, 40_000][zonal_base::index(rng.below(6))];
+        let len = [40, 700, 4000, 5000, 16_384, 40_000][index(rng.below(6))];
         let version = {
             let mut owner = self.owner.borrow_mut();
             owner.next_version += 1;
@@ -130,7 +135,7 @@ impl World {
         }
         let record =
             Record { generation: Some(generation), ..record_of(key, &bytes_of(version, len)) };
-        let urgency = [Urgency::Linger, Urgency::Now][zonal_base::index(rng.below(2))];
+        let urgency = [Urgency::Linger, Urgency::Now][index(rng.below(2))];
         if let Ok(placed) = self.log.append(Stream::Fill, record, urgency).await {
             let mut owner = self.owner.borrow_mut();
             owner.index.insert(key, FoundRecord::of(&placed));
@@ -161,7 +166,7 @@ impl World {
         let found = self.owner.borrow().index.get(&key).cloned();
         let Some(found) = found else { return };
         let len = found.extent.len;
-        let start = zonal_base::low_u32(zonal_base::index(rng.below(u64::from(len))));
+        let start = zonal_base::low_u32(index(rng.below(u64::from(len))));
         let blocks = Log::read_blocks(found.extent, &(start..len));
         let buffer = self.ports.buffers.take(blocks).await;
         // The record may have moved while the worker waited for the buffer, so it looks again.
@@ -198,13 +203,13 @@ impl World {
                 continue;
             }
             let oldest = candidates.iter().min_by_key(|facts| facts.sequence);
-            let any = &candidates[zonal_base::index(rng.below(candidates.len() as u64))];
+            let any = &candidates[index(rng.below(candidates.len() as u64))];
             let victim = if rng.one_in(3) { any } else { oldest.unwrap_or(any) };
             self.empty_zone(victim.zone, &mut rng).await;
         }
     }
 
-    async fn empty_zone(&self, zone: zonal_base::ZoneId, rng: &mut Rng) {
+    async fn empty_zone(&self, zone: ZoneId, rng: &mut Rng) {
         let Ok(reclaim) = self.log.begin_reclaim(zone).await else { return };
         let in_zone = |(_, found): &(&Key, &FoundRecord)| found.extent.zone == zone;
         let records: Vec<FoundRecord> = {
@@ -269,13 +274,14 @@ struct History {
 impl History {
     fn new(seed: u64, geometry: Geometry) -> Self {
         let mut rig = Rig::new(geometry, seed);
-        let keep_percent = [0, 20, 60][zonal_base::index(rig.rng.below(3))];
+        let keep_percent = [0, 20, 60][index(rig.rng.below(3))];
         Self { rig, owner: Rc::default(), keep_percent, medium_is_whole: true }
     }
 
     /// Opens the log and checks the found records and their bytes against the guarantees.
     fn start(&mut self, after: Option<Crash>) -> World {
         let (log, found) = self.rig.open();
+        assert_eq!((log.damage(), log.suspect_below()), (Vec::new(), 0), "nothing was damaged");
         self.check_found(&log, found, after);
         let world = World {
             log,
@@ -374,7 +380,7 @@ impl History {
             let steps = 1 + self.rig.rng.below(2000);
             self.rig.run_steps(steps);
             self.check_health(&world);
-            let crash = [Crash::Process, Crash::Power][zonal_base::index(self.rig.rng.below(2))];
+            let crash = [Crash::Process, Crash::Power][index(self.rig.rng.below(2))];
             self.crash(crash);
             drop(world);
             after = Some(crash);
@@ -396,6 +402,129 @@ impl History {
     }
 }
 
+impl History {
+    /// Rounds of work, a graceful stop, and damage to a zone. Returns true if a record was alive
+    /// that had been removed or replaced.
+    fn run_and_damage(&mut self) -> bool {
+        let (mut after, mut earlier) = (None, Vec::new());
+        for round in 0..3 {
+            let world = self.start(after);
+            self.set_to_work(&world);
+            let steps = 500 + self.rig.rng.below(2000);
+            self.rig.run_steps(steps);
+            if round == 2 {
+                world.shift.is_over.set(true);
+                self.rig.run_until_idle();
+                let log = world.log.clone();
+                self.rig.run(async move { log.close().await });
+                self.rig.run_until_idle();
+            }
+            drop(world);
+            self.crash(Crash::Process);
+            after = Some(Crash::Process);
+            if round < 2 {
+                earlier.push(self.zones());
+            }
+        }
+        let before = self.zones();
+        let what = self.damage(&before, &earlier);
+        let (log, found) = self.rig.open();
+        let came_back = self.check_suspects(&log, &found, &what);
+        if self.zones() == before && log.suspect_below() != 0 {
+            panic!("{what}: {:?}", log.damage());
+        }
+        let suspect_below = log.suspect_below();
+        // The bound holds from the next write on, whatever is found later.
+        let log = self.reopened_after_a_write(log);
+        assert_eq!(log.suspect_below(), suspect_below, "{what}");
+        came_back
+    }
+
+    fn zones(&self) -> Vec<Vec<u8>> {
+        let zones = self.rig.device.geometry().zones();
+        zones.map(|zone| self.rig.device.zone_bytes(zone)).collect()
+    }
+
+    fn damage(&mut self, now: &[Vec<u8>], earlier: &[Vec<Vec<u8>>]) -> String {
+        let rng = &mut self.rig.rng;
+        let any = |rng: &mut Rng, below: usize| index(rng.below(below as u64));
+        let used: Vec<usize> = (0..now.len()).filter(|zone| !now[*zone].is_empty()).collect();
+        let [one, other] = [(); 2].map(|()| used[any(rng, used.len())]);
+        let blocks = now[one].len() / BLOCK_BYTES;
+        let mut after = now.to_vec();
+        let what = match rng.below(6) {
+            0 => {
+                after[one].fill(0);
+                "is zeroed"
+            }
+            1 => {
+                after[one][any(rng, blocks) * BLOCK_BYTES..].fill(0);
+                "has lost its tail"
+            }
+            2 => {
+                after[one].resize(now[other].len().max(now[one].len()), 0);
+                let len = now[other].len().min(now[one].len());
+                let (first, second) = (now[one][..len].to_vec(), now[other][..len].to_vec());
+                after[one][..len].copy_from_slice(&second);
+                after[other][..len].copy_from_slice(&first);
+                "is exchanged"
+            }
+            3 => {
+                let older = &earlier[any(rng, earlier.len())][one];
+                let len = older.len().min(now[one].len());
+                after[one][..len].copy_from_slice(&older[..len]);
+                after[one][len..].fill(0);
+                "is an older one"
+            }
+            4 => {
+                let at = any(rng, blocks) * BLOCK_BYTES;
+                after[one][at + any(rng, BLOCK_BYTES)] ^= 1;
+                "has a flipped bit"
+            }
+            _ => {
+                let at = any(rng, blocks) * BLOCK_BYTES;
+                after[one][at..at + BLOCK_BYTES].fill(0);
+                "has a block of zeros"
+            }
+        };
+        for (zone, bytes) in (0..).map(ZoneId).zip(after) {
+            self.rig.device.replace_zone_bytes(zone, bytes);
+        }
+        format!("zone {one} (with {other}) {what}")
+    }
+
+    fn check_suspects(&mut self, log: &Log, found: &[FoundRecord], what: &str) -> bool {
+        let owner = self.owner.borrow();
+        let mut newest: BTreeMap<Key, u64> = BTreeMap::new();
+        for record in found {
+            let generation = newest.entry(record.key()).or_default();
+            *generation = record.descriptor.generation.max(*generation);
+        }
+        let mut came_back = false;
+        for (key, generation) in newest {
+            let is_removed = log.tombstone(key).is_some_and(|removed| generation < removed);
+            let floor = owner.keys.get(&key).map_or(0, |promises| promises.floor[0]);
+            if !is_removed && generation < floor {
+                came_back = true;
+                let bound = log.suspect_below();
+                assert!(generation < bound, "{what}: {key:?} is back, {generation}, {floor}");
+            }
+        }
+        came_back
+    }
+
+    fn reopened_after_a_write(&mut self, log: Log) -> Log {
+        self.rig.spawn(reclaim_oldest_for_ever(log.clone()));
+        let writer = log.clone();
+        let written = self.rig.run(async move { writer.remove(Key(1)).await });
+        drop(log);
+        self.crash(Crash::Power);
+        let (log, _) = self.rig.open();
+        assert!(written.is_err() || log.tombstone(Key(1)).is_some());
+        log
+    }
+}
+
 /// Seeds per test; `SLOW_TESTS` multiplies them by 100.
 const SEEDS: u64 = 60;
 
@@ -412,17 +541,29 @@ fn check(shape: fn(u64) -> Geometry) {
 #[test]
 fn histories_on_zoned_devices_keep_every_promise() {
     check(|seed| Geometry {
-        max_active_zones: [None, Some(2), Some(3), Some(14)][zonal_base::index(seed % 4)],
-        max_open_zones: [None, Some(2)][zonal_base::index(seed / 4 % 2)],
-        ..geometry(DeviceKind::Zoned, zonal_base::low_u32(zonal_base::index(4 + seed % 5)))
+        max_active_zones: [None, Some(2), Some(3), Some(14)][index(seed % 4)],
+        max_open_zones: [None, Some(2)][index(seed / 4 % 2)],
+        ..geometry(DeviceKind::Zoned, zonal_base::low_u32(index(4 + seed % 5)))
     });
 }
 
 #[test]
 fn histories_on_conventional_devices_keep_every_promise() {
-    check(|seed| {
-        geometry(DeviceKind::Conventional, zonal_base::low_u32(zonal_base::index(4 + seed % 5)))
-    });
+    check(|seed| geometry(DeviceKind::Conventional, zonal_base::low_u32(index(4 + seed % 5))));
+}
+
+#[test]
+fn what_damage_brings_back_is_suspect() {
+    let slow = std::env::var_os("SLOW_TESTS").is_some();
+    for kind in [DeviceKind::Zoned, DeviceKind::Conventional] {
+        let mut came_back = 0;
+        for seed in 0..SEEDS * if slow { 100 } else { 1 } {
+            let shape = geometry(kind, zonal_base::low_u32(index(4 + seed % 5)));
+            let run = std::panic::catch_unwind(|| History::new(seed, shape).run_and_damage());
+            came_back += u32::from(run.unwrap_or_else(|_| panic!("seed {seed} on {shape:?}")));
+        }
+        assert!(5 < came_back, "the damage must matter, or this test proves nothing: {came_back}");
+    }
 }
 
 #[test]

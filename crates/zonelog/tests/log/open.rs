@@ -126,12 +126,12 @@ fn other_shards_other_zones_other_logs_and_other_versions_are_refused() {
         let mine = first_block(&mut rig, ZoneId(0));
 
         let mut version = mine.clone();
-        version[4] = 3;
+        version[4] = 4;
         let crc = CRC.of(0, &version[..60]);
         version[60..64].copy_from_slice(&crc.to_le_bytes());
         put_block(&mut rig, ZoneId(5), &version);
         rig.crash(Crash::Process);
-        assert_eq!(refused(&mut rig, IDENTITY), OpenError::Version(ZoneId(5), 3));
+        assert_eq!(refused(&mut rig, IDENTITY), OpenError::Version(ZoneId(5), 4));
 
         let mut log = mine;
         log[8] = 1;
