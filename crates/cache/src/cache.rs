@@ -32,7 +32,7 @@ use crate::recover::{Recovery, RecoveryStats};
 use crate::remove::{RemovedLately, WatchedObject};
 use crate::roster::KeptRoster;
 use crate::version_keys::VersionKeyCache;
-use crate::{CacheStats, Ports};
+use crate::{CacheStats, Ports, Scrub};
 
 /// Settings of one cache shard.
 #[derive(Clone, Copy, Debug)]
@@ -204,6 +204,8 @@ pub(crate) struct Inner {
     pub(crate) heads_storing: Cell<u32>,
     pub(crate) quiet: Event,
     pub(crate) stats: RefCell<CacheStats>,
+    pub(crate) scrub: RefCell<Scrub>,
+    pub(crate) scrub_ended: Event,
 }
 
 impl Cache {
@@ -279,6 +281,8 @@ impl Cache {
             heads_storing: Cell::new(0),
             quiet: Event::default(),
             stats: RefCell::default(),
+            scrub: RefCell::default(),
+            scrub_ended: Event::default(),
             log,
             ports,
         };
@@ -290,6 +294,7 @@ impl Cache {
     /// Graceful stop: waits until all admitted pieces are on flash, writes the policy checkpoint,
     /// and closes the log.
     pub async fn settle(&self) {
+        self.inner.end_scrub();
         self.inner.end_all_waiting();
         self.inner.store_waiting_heads();
         loop {

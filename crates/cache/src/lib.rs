@@ -6,7 +6,7 @@
 //! Read in this order: `object`, `ports`, `cache`, `chunks`, `freshness`, then the paths: `open`,
 //! `question`, `lookup`, `first_read`, `pass_through`, `publish`, `read`, `fetch`, `fill`,
 //! `prefetch`, `admit`, `dram_tier`, `evict`, `remove`, `purge`, `pending_invalidations`,
-//! `placement_epochs`, `roster`, `recover`, `checkpoint`.
+//! `placement_epochs`, `roster`, `recover`, `checkpoint`, `scrub`.
 //!
 //! Invariants:
 //!
@@ -58,6 +58,7 @@ mod recover;
 mod remove;
 mod residency;
 mod roster;
+mod scrub;
 mod stats;
 mod version_keys;
 
@@ -84,4 +85,5 @@ pub use recover::RecoveryStats;
 pub use remove::{InvalidationTarget, RemoveError};
 pub use residency::Residency;
 pub use roster::{ROSTER_BYTES_MAX, RosterLost};
+pub use scrub::Scrub;
 pub use stats::CacheStats;

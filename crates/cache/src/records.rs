@@ -48,7 +48,7 @@ impl Inner {
 
     /// Blocks of a buffer for the whole record. A record that is larger than all buffers is from a
     /// time of larger chunks. It is removed from the index, because no read requests it any more.
-    fn blocks_of_whole(&self, key: Key, extent: Extent) -> Result<Blocks, Unread> {
+    pub(crate) fn blocks_of_whole(&self, key: Key, extent: Extent) -> Result<Blocks, Unread> {
         let blocks = Log::read_blocks(extent, &(0..extent.len));
         if blocks <= self.ports.buffers.pool().largest() {
             return Ok(blocks);
@@ -58,7 +58,12 @@ impl Inner {
     }
 
     /// Starts the read, unless reclaim has emptied the record's zone during the wait for a buffer.
-    fn start_whole(&self, key: Key, found: IndexEntry, buffer: Buffer) -> Result<LogRead, Unread> {
+    pub(crate) fn start_whole(
+        &self,
+        key: Key,
+        found: IndexEntry,
+        buffer: Buffer,
+    ) -> Result<LogRead, Unread> {
         if self.holdings.find(key).is_none_or(|now| now.extent != found.extent) {
             return Err(Unread::Gone);
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
-use zonal_base::RangeSpec;
+use zonal_base::{Bytes, RangeSpec};
 use zonal_cache::{
     ChunkRules, FreshnessPolicy, Head, HeadSource, InvalidationTarget, LookupError, ObjectName,
     Opened, OriginFault, ReadError, ReadHints, RemoveError, Residency, RetentionClass, STRIPE,
@@ -290,6 +290,25 @@ impl Client {
         }
     }
 
+    /// Reads and verifies everything on the flash of all shards, with at most `rate` bytes per second
+    /// and device. [`Client::stats`] tells the progress and the result.
+    pub async fn scrub(&self, rate: Bytes) {
+        let stats = self.stats().await;
+        let shards_of = |device| stats.iter().filter(|shard| shard.device == device).count();
+        let mut answers = Vec::with_capacity(self.shards.len());
+        for (shard, place) in self.shards.iter().zip(&stats) {
+            let rate = Bytes(rate.0 / shards_of(place.device).max(1) as u64);
+            let (reply, answer) = oneshot::channel();
+            if shard.send(Request::Scrub { rate, reply }).await.is_ok() {
+                answers.push(answer);
+            }
+        }
+        for answer in answers {
+            // A shard that ended has ended its scrub.
+            let _ = answer.await;
+        }
+    }
+
     /// Number of shards of the node.
     #[must_use]
     pub fn shard_count(&self) -> usize {
@@ -358,9 +377,9 @@ pub struct Located {
     /// Where the bytes of the range are.
     pub residency: Residency,
     /// Bytes admitted and not yet on flash, of all objects of the shard with the largest backlog.
-    pub backlog: zonal_base::Bytes,
+    pub backlog: Bytes,
     /// Limit of that backlog: beyond it, admissions are refused.
-    pub backlog_max: zonal_base::Bytes,
+    pub backlog_max: Bytes,
 }
 
 impl Located {

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
+use zonal_base::Bytes;
 use zonal_cache::{
     ChunkRules, FreshnessPolicy, Head, InvalidationTarget, LookupError, ObjectName, Opened,
     PlacementEpochs, ReadHints, RemoveError, RetentionClass, RosterLost,
@@ -88,6 +89,11 @@ pub(crate) enum Request {
     },
     /// Write all admitted bytes to flash, then reply.
     Settle {
+        reply: oneshot::Sender<()>,
+    },
+    /// Scrub the shard's flash with at most this many bytes per second, then reply.
+    Scrub {
+        rate: Bytes,
         reply: oneshot::Sender<()>,
     },
     /// Store the roster on flash.

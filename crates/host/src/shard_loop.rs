@@ -187,6 +187,7 @@ impl ShardLoop {
         self.device.isolate();
         if let Some(cache) = &self.cache {
             cache.log().give_up();
+            cache.end_scrub();
         }
         self.pending_invalidations.open();
     }
@@ -273,6 +274,10 @@ impl ShardLoop {
                 cache.settle().await;
                 let _ = reply.send(());
             }),
+            Request::Scrub { rate, reply } => spawner.spawn(async move {
+                cache.scrub(rate).await;
+                let _ = reply.send(());
+            }),
             Request::Stats { reply } => {
                 let _ = reply.send(self.stats(&cache));
             }
@@ -321,6 +326,7 @@ impl ShardLoop {
             buffers_in_use: self.buffers.pool().in_use(),
             is_gone: cache.log().is_gone(),
             is_isolated: self.device.is_isolated(),
+            scrub: cache.scrub_progress(),
             // The number is per device, so only its first shard reports it.
             isolations: if self.place.shard == 0 { self.standing.isolations() } else { 0 },
             reads_timed_out: self.device.device().map_or(0, |of| of.waits().reads_timed_out),

@@ -39,6 +39,8 @@ pub struct ShardStats {
     pub is_gone: bool,
     /// True while the device is isolated; it may join again.
     pub is_isolated: bool,
+    /// The scrub that is running, or the last one.
+    pub scrub: zonal_cache::Scrub,
     /// Isolations of the device since the start; 0 in all its shards but the first.
     pub isolations: u64,
     /// Reads of the device that timed out.

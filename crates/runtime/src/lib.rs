@@ -14,10 +14,12 @@ mod buffers;
 mod clock;
 mod event;
 mod executor;
+mod pace;
 mod port;
 
 pub use buffers::Buffers;
 pub use clock::{Clock, Sleep};
 pub use event::{Event, Wait};
 pub use executor::{Executor, Spawner, yield_now};
+pub use pace::Pace;
 pub use port::{Call, Port};

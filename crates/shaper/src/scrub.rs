@@ -11,8 +11,8 @@
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Bytes, Nanos, index, low_u32};
-use zonal_runtime::yield_now;
+use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Bytes, index, low_u32};
+use zonal_runtime::Pace;
 
 use crate::export::has_block;
 use crate::format::{Echo, EntryKind, Header, Key, SEED, SEGMENT_BLOCKS};
@@ -48,13 +48,6 @@ pub struct Scrub {
     pub damaged_metadata: u64,
 }
 
-/// Bounds the rate of a scrub.
-struct Pace {
-    bytes_per_second: u64,
-    /// When the next piece may be read. A delay of the device is not made up for.
-    due: Nanos,
-}
-
 /// Resets the flag of a scrub that is dropped.
 struct Running<'a>(&'a Inner);
 
@@ -80,7 +73,7 @@ impl Shaper {
         assert!(!was.is_running, "one scrub at a time");
         inner.state.borrow_mut().scrub_damaged.clear();
         let running = Running(inner);
-        let mut pace = Pace { bytes_per_second: rate.0.max(1), due: inner.ports.clock.now() };
+        let mut pace = Pace::new(&inner.ports.clock, rate);
         for zone in Tier::ALL.into_iter().flat_map(|tier| inner.layout.zones(tier)) {
             inner.scrub_zone(zone, &mut pace).await?;
             inner.state.borrow_mut().scrub.zones_done += 1;
@@ -136,7 +129,7 @@ impl Inner {
             };
             drop(pin);
             self.note_scrubbed(|scrub| scrub.read_bytes += Blocks(u64::from(blocks)).bytes().0);
-            pace.pause(self, begun, Blocks(u64::from(blocks)).bytes()).await;
+            pace.pause(begun, Blocks(u64::from(blocks)).bytes()).await;
             at = end;
         }
     }
@@ -280,17 +273,6 @@ impl Inner {
 
     fn note_scrubbed(&self, note: impl FnOnce(&mut Scrub)) {
         note(&mut self.state.borrow_mut().scrub);
-    }
-}
-
-impl Pace {
-    /// Waits until the next piece may be read. `begun`: when these bytes were asked for.
-    async fn pause(&mut self, inner: &Inner, begun: Nanos, bytes: Bytes) {
-        let time = bytes.0.saturating_mul(1_000_000_000) / self.bytes_per_second;
-        self.due = Nanos(self.due.max(begun).0.saturating_add(time));
-        // Others may want to reset the zone.
-        yield_now().await;
-        inner.ports.clock.sleep_until(self.due).await;
     }
 }
 

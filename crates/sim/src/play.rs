@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use zonal_base::{Bytes, Nanos, Rng};
+use zonal_base::{Bytes, Nanos, Rng, mix64};
 use zonal_cache::{Cache, ObjectName, PendingInvalidations, StartError};
 use zonal_device::ram::Crash;
 use zonal_device::{DeadlineDevice, DeviceKind};
@@ -88,6 +88,14 @@ const BEGINNING: Nanos = Nanos::secs(1);
 /// Longest wait at the end of a life until all work is done. Longer than the host's command
 /// timeout.
 pub(crate) const PATIENCE: Nanos = Nanos::secs(60);
+
+/// Rate of scrubs: the device is verified within a life.
+const SCRUB_RATE: Bytes = Bytes::mib(8);
+
+/// True for a quarter of all lives: they begin with a scrub.
+fn is_scrubbed(life: &Life) -> bool {
+    mix64(life.chance ^ 1) & 3 == 0
+}
 
 /// Read timeout of the host: longer than a healthy drive takes.
 const READ_PATIENCE: Nanos = Nanos::millis(100);
@@ -200,8 +208,8 @@ impl<'a> Play<'a> {
         if self.suffered.lost_records {
             // A damaged tombstone works until the process ends. A graceful stop leaves what notices
             // its loss, and the origin confirms the version; it cannot tell of a repair. After a
-            // crash the loss may pass unnoticed.
-            let is_noticed = life.shutdown == Shutdown::Graceful;
+            // crash, or if the device refuses what a stop writes, the loss may pass unnoticed.
+            let is_noticed = life.shutdown == Shutdown::Graceful && !self.suffered.refusals;
             let mut objects = self.objects.borrow_mut();
             for object in objects.values_mut() {
                 let (version, _) = object.oldest_allowed;
@@ -227,6 +235,10 @@ impl<'a> Play<'a> {
             }
         };
         cache.set_chunks(self.history.chunk_rules(life, &self.names));
+        if is_scrubbed(life) {
+            let cache = cache.clone();
+            world.executor.spawner().spawn(async move { cache.scrub(SCRUB_RATE).await });
+        }
         let stage = self.stage(world, &cache);
         if let Some(kept) = kept.filter(|_| !self.suffered.anything) {
             kept.check(world, outside, &stage)?;
@@ -390,6 +402,11 @@ impl<'a> Play<'a> {
         let (damaged, torn) = (cache.stats().damaged, cache.log().stats().check_errors);
         if self.medium_is_whole && 0 < damaged + torn {
             let what = format!("{damaged} records of a healthy device could not be read");
+            return Err(ViolationKind::Unreadable.wrong(what));
+        }
+        let scrub = cache.scrub_progress();
+        if self.medium_is_whole && 0 < scrub.damaged_records + scrub.damaged_metadata {
+            let what = format!("a scrub found damage on a healthy device: {scrub:?}");
             return Err(ViolationKind::Unreadable.wrong(what));
         }
         Ok(())

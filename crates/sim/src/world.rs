@@ -53,7 +53,7 @@ pub(crate) struct Outside<'a> {
 pub(crate) struct Suffered {
     pub(crate) anything: bool,
     /// Commands of a correct engine may fail.
-    refusals: bool,
+    pub(crate) refusals: bool,
     /// Acknowledged and flushed records may be lost.
     pub(crate) lost_records: bool,
 }

@@ -9,6 +9,7 @@ mod pin;
 mod purge;
 mod readiness;
 mod report;
+mod scrub;
 mod summary;
 mod warm;
 
@@ -36,6 +37,7 @@ use zonal_host::{Client, ShardStats, contained};
 use zonal_origin::{ConfiguredOrigin, Origins};
 
 use crate::admin_access::{AccessDenied, AccessLevel, AdminAccess};
+use crate::config::ScrubSettings;
 use crate::frontend::Frontend;
 use crate::listeners::AcceptWarnings;
 use crate::metrics::OPEN_METRICS;
@@ -45,6 +47,7 @@ use crate::stats;
 use commands::AdminCommand;
 pub(crate) use readiness::Phase;
 use readiness::ShardState;
+use scrub::Scrubber;
 use summary::summary;
 
 /// Concurrent connections; more wait to be accepted. 64: a few monitoring systems are the only
@@ -76,6 +79,7 @@ pub(crate) struct Admin {
     warming: Arc<Semaphore>,
     /// Permit for one purge at a time.
     purging: Arc<Semaphore>,
+    scrubber: Arc<Scrubber>,
 }
 
 /// The parts of a running Zonal that the endpoint reports on and controls.
@@ -99,10 +103,21 @@ impl Observed {
 }
 
 impl Admin {
-    pub(crate) fn new(admin_access: AdminAccess, phase: watch::Receiver<Phase>) -> Self {
+    pub(crate) fn new(
+        admin_access: AdminAccess,
+        scrub: ScrubSettings,
+        phase: watch::Receiver<Phase>,
+    ) -> Self {
         let one = || Arc::new(Semaphore::new(1));
         let admin_access = Arc::new(ArcSwap::from_pointee(admin_access));
-        Self { admin_access, phase, node: Arc::default(), warming: one(), purging: one() }
+        Self {
+            admin_access,
+            phase,
+            node: Arc::default(),
+            warming: one(),
+            purging: one(),
+            scrubber: Scrubber::new(scrub),
+        }
     }
 
     /// Replaces the access control; later requests are checked with the new one.
@@ -111,7 +126,7 @@ impl Admin {
     }
 
     /// Attaches the started node. It also starts the tasks that probe origins and log their
-    /// outages, and the one that re-pins the operator's pins.
+    /// outages, the one that re-pins the operator's pins, and the one that scrubs.
     pub(crate) fn observe(&self, node: Observed) {
         for place in 0..node.origins.iter().count() {
             tokio::spawn(origin_health::watch(node.origins.clone(), place));
@@ -120,6 +135,8 @@ impl Admin {
         if let Some(gateway) = node.front.gateway() {
             tokio::spawn(pin::pin_again(node.client.clone(), gateway.runtime_config()));
         }
+        let scrubs = self.scrubber.clone().run(node.client.clone(), node.devices.clone());
+        tokio::spawn(scrubs);
         // A node starts only once, so the cell is still empty.
         let _ = self.node.set(node);
     }
@@ -202,7 +219,8 @@ impl Admin {
         let Some(shards) = node.shards().await else {
             return answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, "a shard does not answer\n");
         };
-        let summary = summary(node, gateway, &shards);
+        let scrub = self.scrubber.stats(&node.devices, &shards);
+        let summary = summary(node, gateway, &shards, scrub);
         let json = serde_json::to_string(&summary).expect("text and numbers are JSON");
         answer(StatusCode::OK, JSON, json + "\n")
     }
@@ -308,5 +326,6 @@ Zonal
 /cache/warm   POST of a list: fetches objects to flash, see zonal cache warm --help
 /cache/pin    POST of a list: pins objects, see zonal cache pin --help; /cache/unpin releases them
 /cache/purge  POST of a list: removes objects from the cache, see zonal cache purge --help
+/cache/scrub  POST: reads and verifies everything on the devices, see zonal cache scrub --help
 /cache/off    POST: all reads go to the origin, until /cache/on or a restart
 ";

@@ -21,6 +21,7 @@ mod origin_spec;
 mod origins;
 mod prefix;
 mod raw;
+mod scrub;
 mod stores;
 #[cfg(test)]
 mod tests;
@@ -44,11 +45,12 @@ use zonal_s3::sigv4::Credentials;
 
 use crate::admin_access::AdminAccess;
 
-pub(crate) use block::{BlockConfig, BlockFlags, Devices, ScrubSettings};
+pub(crate) use block::{BlockConfig, BlockFlags, Devices};
 pub(crate) use client::{ClientConfig, ClientFlags, ClientKeys};
 pub(crate) use keys::KeyEntry;
 pub(crate) use origin_spec::{OriginSpec, StoreSpec};
 pub(crate) use raw::{Flags, OriginsOnly};
+pub(crate) use scrub::ScrubSettings;
 
 /// Validated configuration of `zonal serve`.
 #[derive(Debug)]
@@ -99,6 +101,7 @@ pub(crate) struct Config {
     /// Limits of the S3 endpoint: connections, timeouts and the like.
     pub(crate) limits: zonal_gateway::Limits,
     /// Format, level and access log.
+    pub(crate) scrub: ScrubSettings,
     pub(crate) log: Log,
 }
 

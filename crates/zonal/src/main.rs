@@ -31,6 +31,7 @@ mod pins;
 mod purging;
 mod reload;
 mod reports;
+mod scrubbing;
 mod service_manager;
 mod signals;
 mod stats;

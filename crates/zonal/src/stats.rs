@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::scrubbing::ScrubStats;
 use crate::switching::CachingState;
 
 /// Path on the admin endpoint.
@@ -21,6 +22,7 @@ pub(crate) struct Stats {
     pub(crate) devices: Vec<DeviceStats>,
     /// Origins in the order of the configuration.
     pub(crate) origins: Vec<OriginStats>,
+    pub(crate) scrub: ScrubStats,
 }
 
 /// Responses by their `X-Cache` header.

@@ -123,6 +123,15 @@ impl Fills {
         }
     }
 
+    /// What was written to a zone, and whether it has a footer. `None`: the zone is not in use.
+    pub(crate) fn written(&self, zone: ZoneId) -> Option<(Fill, bool)> {
+        let listed = self.listed.get(&zone).map(|listed| {
+            let Listed { first_crc, segments, has_footer, .. } = *listed;
+            (Fill { first_crc, segments, ..listed.fill }, has_footer)
+        });
+        listed.or_else(|| self.full[index(zone.0.into())].map(|fill| (fill, true)))
+    }
+
     /// Registers that a zone is about to be reset: manifests expect nothing of it any more.
     pub(crate) fn leave(&mut self, zone: ZoneId, checksum: Checksum) {
         if let Some(fill) = self.full[index(zone.0.into())].take() {

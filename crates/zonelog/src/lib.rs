@@ -5,7 +5,7 @@
 //! records are worth keeping, files, sockets, threads, real time.
 //! Read in this order: `record`, `format`, `generations`, `settings`, `state`, `append`,
 //! `backpressure`, `segment`, `writer`, `fills`, `read`, `reclaim`, `close`, `open`, `scan`, `salvage`,
-//! `damage`, `recover`.
+//! `damage`, `recover`, `verify`.
 //!
 //! Invariants:
 //!
@@ -45,6 +45,7 @@ mod segment;
 mod settings;
 mod state;
 mod stats;
+mod verify;
 mod writer;
 
 pub use append::{AppendError, UnpublishedRecord, Urgency};
@@ -66,3 +67,4 @@ pub use scan::ZoneEnd;
 pub use settings::{Identity, Settings, SettingsError};
 pub use state::{ZoneFacts, ZoneUse};
 pub use stats::LogStats;
+pub use verify::ZoneListing;

@@ -27,11 +27,20 @@ pub enum ReadError {
 
 /// Zone pin: prevents the reset of a zone while the device reads from it. It ends with the device's
 /// answer, because the reader may go on waiting for a client's socket.
-struct Pin {
+pub(crate) struct Pin {
     /// Weak, to avoid a cycle: the log owns the port, and the port may hold the pin of a read that
     /// was given up.
     inner: Weak<Inner>,
     zone: ZoneId,
+}
+
+impl Pin {
+    pub(crate) fn new(inner: &Weak<Inner>, zone: ZoneId) -> Self {
+        if let Some(inner) = inner.upgrade() {
+            inner.state.borrow_mut().zone_mut(zone).pins += 1;
+        }
+        Self { inner: inner.clone(), zone }
+    }
 }
 
 impl Drop for Pin {
@@ -133,12 +142,9 @@ impl Log {
     ) -> LogRead {
         let span = Span::of(extent, range);
         let lba = self.inner.geometry.zone_start(extent.zone) + span.start(extent);
-        let mut state = self.inner.state.borrow_mut();
-        state.zone_mut(extent.zone).pins += 1;
-        state.stats.device_read_bytes += span.blocks.bytes().0;
-        drop(state);
+        self.inner.state.borrow_mut().stats.device_read_bytes += span.blocks.bytes().0;
         let inner = self.inner.clone();
-        let pin = Pin { inner: Rc::downgrade(&inner), zone: extent.zone };
+        let pin = Pin::new(&Rc::downgrade(&inner), extent.zone);
         let read = Command::Read { lba, blocks: span.blocks, buffer };
         let under_way = inner.ports.device.call_holding(read, pin);
         LogRead { inner, under_way, key, checks, span }

@@ -8,6 +8,7 @@
 //! tombstones count (`salvage`).
 
 use alloc::vec::Vec;
+use core::mem::take;
 use core::ops::Range;
 
 use zonal_base::{BLOCK_BYTES, Blocks, ZoneId, index, low_u32};
@@ -87,6 +88,9 @@ enum End {
 struct Walk {
     zone: ZoneId,
     first: Header,
+    /// Number of segments that are known to have been written; 0: unknown. The last of them is
+    /// damaged, not torn.
+    known: u32,
     /// End of the blocks that may have been written.
     readable: Blocks,
     position: Blocks,
@@ -106,14 +110,26 @@ impl Scanner<'_> {
         report: ZoneReport,
         first: Header,
     ) -> Result<Scan, DeviceError> {
+        self.scan_written(report, (first, 0)).await
+    }
+
+    /// Scans one zone to which at least `known` segments were written.
+    pub(crate) async fn scan_written(
+        &self,
+        report: ZoneReport,
+        (first, known): (Header, u32),
+    ) -> Result<Scan, DeviceError> {
         let capacity = self.geometry.zone_capacity;
-        let conventional = self.geometry.kind == DeviceKind::Conventional;
-        let may_end = conventional || report.written == capacity;
+        // Before recovery, a conventional device does not know what was written.
+        let readable = match known {
+            0 => self.readable(&report).end,
+            _ => report.written,
+        };
+        let may_end = readable == capacity;
         let end = match may_end {
             true => self.end(report.zone, &first).await?,
             false => End::Other,
         };
-        let readable = self.readable(&report).end;
         match end {
             End::Footer(trailer, manifest, records) => Ok(Scan {
                 zone: report.zone,
@@ -125,9 +141,9 @@ impl Scanner<'_> {
                 manifest: Some(manifest),
                 salvaged: Vec::new(),
             }),
-            End::Other => self.walk(report.zone, readable, first).await,
+            End::Other => self.walk(report.zone, readable, (first, known)).await,
             End::Unreadable => {
-                let mut scan = self.walk(report.zone, readable, first).await?;
+                let mut scan = self.walk(report.zone, readable, (first, known)).await?;
                 if let ZoneEnd::Open(position) = scan.ending {
                     scan.ending = ZoneEnd::Unreadable(position);
                 }
@@ -173,11 +189,12 @@ impl Scanner<'_> {
         &self,
         zone: ZoneId,
         readable: Blocks,
-        first: Header,
+        (first, known): (Header, u32),
     ) -> Result<Scan, DeviceError> {
         let mut walk = Walk {
             zone,
             first,
+            known,
             readable,
             position: Blocks(0),
             segments: Vec::new(),
@@ -212,16 +229,24 @@ impl Scanner<'_> {
             return Ok(next);
         }
         let last = self.outcome(walk.zone, &walk.last).await?;
-        match last {
-            SegmentState::Whole => walk.keep_last(),
-            SegmentState::Torn | SegmentState::Unreadable => walk.cut_last(),
-        }
-        match (next, last) {
-            (Next::Nothing, SegmentState::Whole | SegmentState::Torn) => {
-                self.segment_behind_gap(walk).await
+        let cut = match last {
+            SegmentState::Whole => {
+                walk.keep_last();
+                None
             }
-            _ => Ok(Next::Unreadable),
+            SegmentState::Torn | SegmentState::Unreadable => walk.cut_last(),
+        };
+        let next = match (next, last) {
+            (Next::Nothing, SegmentState::Whole | SegmentState::Torn) => {
+                self.segment_behind_gap(walk).await?
+            }
+            _ => Next::Unreadable,
+        };
+        let is_last_written = low_u32(walk.segments.len()) + 1 == walk.known;
+        if is_last_written && !matches!(next, Next::Segment(..)) {
+            cut.into_iter().for_each(|(header, records)| walk.put_back(header, records));
         }
+        Ok(next)
     }
 
     /// Returns the walk's next segment if its header is at `at` and the segment fits into the zone.
@@ -373,10 +398,18 @@ impl Walk {
         self.records.append(&mut self.last);
     }
 
-    fn cut_last(&mut self) {
-        self.last.clear();
-        if let Some(torn) = self.segments.pop() {
-            self.position = self.position - torn.blocks();
-        }
+    /// Drops the last segment. Returns its header and its records.
+    fn cut_last(&mut self) -> Option<(Header, Vec<Descriptor>)> {
+        let records = take(&mut self.last);
+        let header = self.segments.pop()?;
+        self.position = self.position - header.blocks();
+        Some((header, records))
+    }
+
+    /// Keeps a segment that was dropped.
+    fn put_back(&mut self, header: Header, mut records: Vec<Descriptor>) {
+        self.records.append(&mut records);
+        self.position += header.blocks();
+        self.segments.push(header);
     }
 }

@@ -59,10 +59,10 @@ pub(super) fn attacks(root: &Path) -> Outcome {
     run(root, &["versitygw"], "attacks", &["--core", "--versitygw", ".tools/bin/versitygw"])
 }
 
-/// A hundred damaged block devices on files and conventional drives; `make damage` has zoned drives
-/// and caches as well.
+/// 150 damaged caches and block devices on files and conventional drives; `make damage` has zoned
+/// drives as well.
 pub(super) fn damage(root: &Path) -> Outcome {
-    run(root, &[], "damage", &["--trials", "100", "--only", "block/[fc]*"])
+    run(root, &[], "damage", &["--trials", "150", "--only", "*/[fc]*"])
 }
 
 /// Three nodes behind HAProxy: losing one costs only its share of the hits.

@@ -1,4 +1,4 @@
-//! Admin commands (POST): warm, pin, unpin, purge, cache on and off.
+//! Admin commands (POST): warm, pin, unpin, purge, scrub, cache on and off.
 //!
 //! 1. Check whether the command can run now.
 //! 2. Read its object list, if it takes one, within limits of size and time.
@@ -16,11 +16,12 @@ use zonal_host::contained;
 use super::listed_objects::ListedObjects;
 use super::pin::release;
 use super::purge::purge;
+use super::scrub::Scrubber;
 use super::warm::Warmer;
 use super::{Admin, Body, JSON, Observed, PLAIN, Phase, answer, report, streamed};
 use crate::object_list::{self, ListedName};
 use crate::pins::{self, NotPinned};
-use crate::{purging, switching, unpinning, warming};
+use crate::{purging, scrubbing, switching, unpinning, warming};
 
 /// Timeout for receiving an object list.
 const LIST_PATIENCE: Duration = Duration::from_secs(60);
@@ -32,6 +33,7 @@ pub(super) enum AdminCommand {
     Pin,
     Unpin,
     Purge,
+    Scrub,
     Switch(Caching),
 }
 
@@ -49,6 +51,7 @@ impl AdminCommand {
             unpinning::PIN_PATH => Some(Self::Pin),
             unpinning::PATH => Some(Self::Unpin),
             purging::PATH => Some(Self::Purge),
+            scrubbing::PATH => Some(Self::Scrub),
             switching::OFF_PATH => Some(Self::Switch(Caching::Off)),
             switching::ON_PATH => Some(Self::Switch(Caching::On)),
             _ => None,
@@ -80,6 +83,7 @@ impl Admin {
             }
             AdminCommand::Unpin => self.unpin(node, gateway, request).await,
             AdminCommand::Purge => self.purge(node, request).await,
+            AdminCommand::Scrub => Ok(begin_scrub(&self.scrubber)),
             AdminCommand::Switch(caching) => Ok(switch(gateway, caching)),
         }
     }
@@ -159,6 +163,17 @@ impl Admin {
         let (client, phase) = (node.client.clone(), self.phase.clone());
         tokio::spawn(contained(purge(client, list, report, phase, place)));
         Ok(streamed(lines))
+    }
+}
+
+/// Starts a scrub. Its progress is in the statistics.
+fn begin_scrub(scrubber: &Scrubber) -> Response<Body> {
+    match scrubber.ask() {
+        true => answer(StatusCode::OK, PLAIN, "a scrub begins\n"),
+        false => refuse(
+            StatusCode::CONFLICT,
+            "another scrub is running: zonal cache stats shows its progress",
+        ),
     }
 }
 

@@ -165,6 +165,18 @@ const SHARD: &[Metric<ShardStats>] = &[
         s.log.zones_unreadable
     }),
     counter("zonal_device_losses_total", "Starts that found zones lost", |s| s.log.losses),
+    gauge("zonal_scrub_running", "1 while the shard is scrubbed", |s| s.scrub.is_running.into()),
+    gauge("zonal_scrub_zones", "Zones to verify, once a scrub began", |s| s.scrub.zones.into()),
+    gauge("zonal_scrub_zones_done", "Zones that the scrub has verified", |s| {
+        s.scrub.zones_done.into()
+    }),
+    gauge("zonal_scrub_read_bytes", "Bytes that the scrub has read", |s| s.scrub.read_bytes),
+    gauge("zonal_scrub_damaged", "Damaged records and zones found by the scrub", |s| {
+        s.scrub.damaged_records + s.scrub.damaged_metadata
+    }),
+    gauge("zonal_scrub_broken_off", "1 when the last scrub did not verify everything", |s| {
+        s.scrub.is_broken_off.into()
+    }),
     gauge("zonal_device_zone_bytes", "Zone capacity in bytes", |s| s.zone_capacity.0),
     labelled(MetricKind::Gauge, (ZONES, ZONES_HELP), ("use", "empty"), |s| s.zones[0].into()),
     labelled(MetricKind::Gauge, (ZONES, ZONES_HELP), ("use", "open"), |s| s.zones[1].into()),

@@ -4,11 +4,17 @@ use zonal_gateway::{BypassReason, CacheStatus, Gateway};
 use zonal_host::ShardStats;
 
 use super::Observed;
+use crate::scrubbing::ScrubStats;
 use crate::stats::{
     Answers, BypassedReads, Connections, DeviceStats, Flash, OriginStats, Pins, Reads, Stats, Zones,
 };
 
-pub(super) fn summary(node: &Observed, gateway: &Gateway, shards: &[ShardStats]) -> Stats {
+pub(super) fn summary(
+    node: &Observed,
+    gateway: &Gateway,
+    shards: &[ShardStats],
+    scrub: ScrubStats,
+) -> Stats {
     let stats = gateway.stats();
     let mut answers = Answers::default();
     for (outcome, n) in stats.outcomes() {
@@ -48,6 +54,7 @@ pub(super) fn summary(node: &Observed, gateway: &Gateway, shards: &[ShardStats])
         pins: Pins { objects: pins.object_count() as u64, prefixes: pins.prefix_count() as u64 },
         devices: devices(&node.devices, shards),
         origins: node.origins.iter().map(origin).collect(),
+        scrub,
     }
 }
 

@@ -4,6 +4,7 @@ pub(super) mod ask;
 mod list;
 mod pin;
 mod purge;
+mod scrub;
 mod stats;
 mod switch;
 mod warm;
@@ -29,6 +30,7 @@ enum Action {
     #[command(after_help = pin::UNPIN_HELP)]
     Unpin(pin::Args),
     Purge(purge::Args),
+    Scrub(scrub::Args),
     Stats(stats::Args),
     /// Switch the cache off: all reads go to the origin, until `on` or a restart
     #[command(after_help = switch::HELP)]
@@ -44,6 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Action::Pin(args) => pin::pin(args),
         Action::Unpin(args) => pin::unpin(args),
         Action::Purge(args) => purge::run(args),
+        Action::Scrub(args) => scrub::run(args),
         Action::Stats(args) => stats::run(args),
         Action::Off(args) => switch::run(args, Caching::Off),
         Action::On(args) => switch::run(args, Caching::On),

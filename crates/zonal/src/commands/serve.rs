@@ -101,7 +101,7 @@ async fn serve(
     let addresses = (endpoint.socket_address(), admin_address.socket_address());
 
     let (phase, phases) = watch::channel(Phase::Starting);
-    let admin = Admin::new(config.admin_access.clone(), phases);
+    let admin = Admin::new(config.admin_access.clone(), config.scrub, phases);
     let admin_listener = admin_address.listen().and_then(TcpListener::from_std);
     let admin_listener = admin_listener.map_err(Failure::work)?;
     tokio::spawn(admin.clone().serve(admin_listener));

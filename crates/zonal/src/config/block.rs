@@ -2,11 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use zonal_base::{BLOCK_BYTES, Bytes, Nanos};
+use zonal_base::{BLOCK_BYTES, Bytes};
 use zonal_block::{Export, MapMemory};
 use zonal_hostdev::DeviceSpec;
 
@@ -14,14 +13,12 @@ use super::admin_access::host_names;
 use super::check::{Checked, address, given, parsed, percent, text};
 use super::error_position::placed;
 use super::layers::{gathered, table};
+use super::scrub::{self, ScrubSettings};
 use super::{ConfigError, Log, log, variables};
 use crate::admin_access::AdminAccess;
 
 /// Configuration file with every key and its default.
 const DEFAULTS: &str = include_str!("../../../../config/block.toml");
-
-/// Lowest rate of a scrub: with it, 1 TiB takes twelve days.
-const SCRUB_RATE_MIN: Bytes = Bytes::mib(1);
 
 /// Validated configuration of `zonal block`.
 #[derive(Debug)]
@@ -60,15 +57,6 @@ pub(crate) enum Devices {
         /// Capacity device: compaction moves the data here.
         capacity: DeviceSpec,
     },
-}
-
-/// When and how fast the devices are scrubbed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ScrubSettings {
-    /// Time between two scrubs, and before the first; `None`: only when asked for.
-    pub(crate) every: Option<Duration>,
-    /// Bytes a second.
-    pub(crate) rate: Bytes,
 }
 
 /// Unvalidated configuration file of `zonal block`.
@@ -238,7 +226,10 @@ fn check(file: &File) -> Checked<BlockConfig> {
         )?,
         memory: memory(&block.memory)?,
         map_memory: map_memory(&block.map_memory)?,
-        scrub: scrub(block)?,
+        scrub: scrub::checked(
+            ("block.scrub", &block.scrub),
+            ("block.scrub-rate", &block.scrub_rate),
+        )?,
         socket: Some(text(&nbd.socket)).filter(|path| !path.is_empty()).map(PathBuf::from),
         listen: if is_local { None } else { Some(address("nbd.listen", &nbd.listen)?) },
         connections_max: connections(&nbd.connections)?,
@@ -317,23 +308,6 @@ fn map_memory(value: &Option<String>) -> Checked<MapMemory> {
     }
 }
 
-fn scrub(block: &Block) -> Checked<ScrubSettings> {
-    let every = match given("block.scrub", &block.scrub)? {
-        "never" => None,
-        _ => Some(parsed::<Nanos>("block.scrub", &block.scrub)?.duration()),
-    };
-    if every == Some(Duration::ZERO) {
-        let why = "a scrub needs some time after the last one: write 24h, or never";
-        return Err(ConfigError::new("block.scrub", why));
-    }
-    let rate: Bytes = parsed("block.scrub-rate", &block.scrub_rate)?;
-    if rate < SCRUB_RATE_MIN {
-        let why = format!("{rate} a second is too little: write {SCRUB_RATE_MIN} or more");
-        return Err(ConfigError::new("block.scrub-rate", why));
-    }
-    Ok(ScrubSettings { every, rate })
-}
-
 fn memory(value: &Option<String>) -> Checked<Bytes> {
     let memory: Bytes = parsed("block.memory", value)?;
     if memory < zonal_block::MEMORY_MIN {
@@ -389,32 +363,6 @@ mod tests {
             assert!(is_named, "--{flag} and {variable}: {line}");
         }
         assert_eq!(keys.next(), None);
-    }
-
-    #[track_caller]
-    fn check_scrub(every: &str, rate: &str, expected: Result<Option<u64>, &str>) {
-        let block = Block {
-            scrub: Some(every.to_owned()),
-            scrub_rate: Some(rate.to_owned()),
-            ..Block::default()
-        };
-        let found = scrub(&block).map_err(|error| error.to_string());
-        match (found, expected) {
-            (Ok(found), Ok(expected)) => {
-                assert_eq!(found.every.map(|every| every.as_secs()), expected);
-            }
-            (Err(found), Err(expected)) => assert!(found.contains(expected), "{found}"),
-            (found, expected) => panic!("{found:?}, expected {expected:?}"),
-        }
-    }
-
-    #[test]
-    fn scrubs_have_a_time_between_them_and_a_rate() {
-        check_scrub("720h", "32MiB", Ok(Some(720 * 3600)));
-        check_scrub("never", "1MiB", Ok(None));
-        check_scrub("0s", "32MiB", Err("write 24h, or never"));
-        check_scrub("30d", "32MiB", Err("write a whole number and ns, us, ms, s, min or h"));
-        check_scrub("720h", "4KiB", Err("4KiB a second is too little: write 1MiB or more"));
     }
 
     #[track_caller]

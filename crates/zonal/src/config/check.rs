@@ -15,7 +15,7 @@ use zonal_policy::Spec;
 
 use super::{
     Config, ConfigError, Device, KeyEntry, KeyPair, admin_access, chunk, freshness, keep, keys,
-    log, origins, raw,
+    log, origins, raw, scrub,
 };
 
 pub(super) type Checked<T> = Result<T, ConfigError>;
@@ -62,6 +62,10 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         keep: keep::checked(&file.keep, text(&file.data_dir))?,
         chunks: Arc::new(chunk::rules(&file.chunk)?),
         limits: limits(&file.limits)?,
+        scrub: scrub::checked(
+            ("scrub.every", &file.scrub.every),
+            ("scrub.rate", &file.scrub.rate),
+        )?,
         log: log::checked(&file.log.format, &file.log.level, &file.log.access)?,
     })
 }

@@ -27,6 +27,7 @@ pub(super) fn gather(flags: &Flags) -> Result<File, ConfigError> {
         ("headers", table(&flags.headers)?),
         ("admin", table(&flags.admin)?),
         ("limits", table(&flags.limits)?),
+        ("scrub", table(&flags.scrub)?),
         ("log", table(&flags.log)?),
     ];
     let mut file: File = gathered(DEFAULTS, flags.config.as_deref(), sections)?;

@@ -31,6 +31,7 @@ pub(crate) struct File {
     pub(crate) keep: Keep,
     pub(crate) chunk: Chunk,
     pub(crate) limits: Limits,
+    pub(crate) scrub: Scrub,
     pub(crate) log: Log,
 }
 
@@ -73,6 +74,8 @@ pub(crate) struct Flags {
     pub(crate) chunk: ChunkFlags,
     #[command(flatten)]
     pub(crate) limits: Limits,
+    #[command(flatten)]
+    pub(crate) scrub: Scrub,
     #[command(flatten)]
     pub(crate) log: Log,
 }
@@ -167,6 +170,23 @@ pub(crate) struct Admin {
         env = "ZONAL_ADMIN_PRIVATE_KEY_FILE"
     )]
     pub(crate) private_key_file: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(next_help_heading = "Scrub")]
+pub(crate) struct Scrub {
+    /// Time between two scrubs, which read and verify everything; never: only zonal cache scrub
+    #[arg(
+        id = "scrub-every",
+        long = "scrub",
+        value_name = "TIME|never",
+        env = "ZONAL_SCRUB_EVERY"
+    )]
+    pub(crate) every: Option<String>,
+    /// Maximum bytes that a scrub reads from each device in a second
+    #[arg(id = "scrub-rate", long, value_name = "SIZE", env = "ZONAL_SCRUB_RATE")]
+    pub(crate) rate: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]

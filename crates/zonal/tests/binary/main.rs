@@ -29,6 +29,7 @@ mod price;
 mod purge;
 mod refusals;
 mod reload;
+mod scrub;
 mod serve;
 mod service_manager;
 mod stats;

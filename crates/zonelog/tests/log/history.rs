@@ -372,6 +372,20 @@ impl History {
         assert_eq!((&self.rig.refusals[..], world.log.is_gone()), (&[][..], false));
     }
 
+    /// Asserts that each zone lists the records that the owner has in it.
+    fn check_listings(&mut self, world: &World) {
+        let index: Vec<FoundRecord> = self.owner.borrow().index.values().cloned().collect();
+        for zone in self.rig.device.geometry().zones() {
+            let log = world.log.clone();
+            let listing = self.rig.run(async move { log.list_zone(zone).await });
+            let listing = listing.expect("the device is healthy");
+            assert!(listing.is_intact, "{zone}");
+            for found in index.iter().filter(|found| found.extent.zone == zone) {
+                assert!(listing.records.contains(&found.descriptor), "{zone} lists {found:?}");
+            }
+        }
+    }
+
     fn run(&mut self) -> u64 {
         let mut after = None;
         for _ in 0..ROUNDS {
@@ -398,6 +412,7 @@ impl History {
         );
         assert_eq!((world.log.held(), world.log.slots_balance()), (0, true));
         self.check_health(&world);
+        self.check_listings(&world);
         self.rig.commands
     }
 }

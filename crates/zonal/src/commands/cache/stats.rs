@@ -6,6 +6,7 @@ use zonal_cli::Failure;
 use zonal_cli::print::{self, human};
 
 use super::ask::{self, Endpoint};
+use crate::scrubbing::ScrubStats;
 use crate::stats::{
     self, Answers, BypassedReads, Connections, DeviceStats, Flash, OriginStats, Pins, Reads, Stats,
     Zones,
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn text(stats: &Stats) -> String {
-    let Stats { cache, answers, connections, pins, devices, origins } = stats;
+    let Stats { cache, answers, connections, pins, devices, origins, scrub } = stats;
     let (mut reads, mut flash) = (Reads::default(), Flash::default());
     for device in devices {
         reads.add(&device.reads);
@@ -53,6 +54,7 @@ fn text(stats: &Stats) -> String {
         "connections",
         format!("{open} open, {accepted} accepted, {refused} refused, {timed_out} timed out"),
     ));
+    rows.push(("scrub", of_scrub(scrub)));
     let mut text = String::new();
     for (name, value) in rows {
         text += &format!("{name:<13}{value}\n");
@@ -64,6 +66,20 @@ fn text(stats: &Stats) -> String {
         text += &of_origin(origin);
     }
     text
+}
+
+fn of_scrub(scrub: &ScrubStats) -> String {
+    let ScrubStats { zones, zones_done, records, .. } = scrub;
+    match (scrub.running, scrub.ended_seconds) {
+        (true, _) => {
+            format!("running: {zones_done} of {zones} zones, {} damaged", scrub.damaged())
+        }
+        (false, None) => "none yet".into(),
+        (false, Some(_)) if scrub.broken_off.is_empty() => {
+            format!("{records} records verified, {} damaged", scrub.damaged())
+        }
+        (false, Some(_)) => format!("broke off: {zones_done} of {zones} zones verified"),
+    }
 }
 
 fn of_answers(answers: &Answers) -> Vec<(&'static str, String)> {
