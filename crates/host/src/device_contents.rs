@@ -5,7 +5,9 @@
 //!    written after the log.
 //! 3. On a device without a log, anything but zeros is foreign data.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Mutex;
 
 use zonal_base::{Bytes, ZoneId};
 use zonal_device::DeviceKind;
@@ -87,23 +89,20 @@ impl Formatted {
             // A zoned drive has fixed zones, so no other size is possible.
             return Self { identity, zone: None, zones_of: None };
         }
-        let told = drive.first_of_zones(|zone, block| match FirstBlock::read(block, CHECKSUM) {
+        let marked = drive.first_of_zones(|_, block| match FirstBlock::read(block, CHECKSUM) {
             FirstBlock::Mark(mark) => {
                 let zones_of = (mark.identity.shard, mark.zone_count);
-                Some((mark.zone_capacity.bytes(), Some(zones_of)))
-            }
-            // The first shard begins at the start of the device, so the position of one of its
-            // zones gives the zone size.
-            FirstBlock::Segment(header) if header.identity.shard == 0 && 0 < header.zone.0 => {
-                let at = drive.geometry().zone_start(zone) - drive.geometry().zone_start(ZoneId(0));
-                Some((Bytes(at.bytes().0 / u64::from(header.zone.0)), None))
+                Some((mark.zone_capacity.bytes(), zones_of))
             }
             _ => None,
         });
-        let (zone, zones_of) = told.unzip();
+        let (zone, zones_of) = match marked {
+            Some((zone, zones_of)) => (Some(zone), Some(zones_of)),
+            None => (zone_size_by_headers(drive), None),
+        };
         // Zones are whole MiB: any other size was not written by this program.
         let zone = zone.filter(|zone| 0 < zone.0 && zone.0.is_multiple_of(Bytes::mib(1).0));
-        Self { identity, zone, zones_of: zones_of.flatten() }
+        Self { identity, zone, zones_of }
     }
 
     /// Divides the device into the zones that it was formatted with, unless its spec sets a zone
@@ -135,6 +134,25 @@ impl Formatted {
         let now = share.zone_count;
         (now != formatted).then_some(GeometryMismatch::Size { shard, formatted, now })
     }
+}
+
+/// The zone size by the positions of the zones of the first shard, which begins at the start of the
+/// device. Zones may have changed places, so the size that most of them tell counts.
+fn zone_size_by_headers(drive: &Drive) -> Option<Bytes> {
+    let sizes = Mutex::new(BTreeMap::<u64, u32>::new());
+    let _: Option<()> = drive.first_of_zones(|zone, block| {
+        if let FirstBlock::Segment(header) = FirstBlock::read(block, CHECKSUM)
+            && header.identity.shard == 0
+            && 0 < header.zone.0
+        {
+            let at = drive.geometry().zone_start(zone) - drive.geometry().zone_start(ZoneId(0));
+            let size = at.bytes().0 / u64::from(header.zone.0);
+            *sizes.lock().expect("no panics").entry(size).or_default() += 1;
+        }
+        None
+    });
+    let most = sizes.into_inner().expect("no panics").into_iter().max_by_key(|(_, zones)| *zones);
+    most.map(|(size, _)| Bytes(size))
 }
 
 /// How the division on a device differs from the requested one.

@@ -6,7 +6,7 @@
 mod conventional;
 
 use zonal_base::{Lba, Nanos, Rng, Ticket, ZoneId};
-use zonal_device::ram::{Crash, RamDevice, RamOptions};
+use zonal_device::ram::{Crash, Image, RamDevice, RamOptions};
 use zonal_device::{Command, Completion, Geometry, ZonedDevice};
 use zonal_emulator::profile::BufferProfile;
 use zonal_emulator::{ConventionalDrive, Memory, OnReset, Profile, ZonedDrive};
@@ -44,6 +44,19 @@ pub(crate) enum Fault {
     Gone,
     /// The next reads, as many as this, exceed their deadline. The data are intact.
     LateReads(u32),
+    /// The zone is damaged when the life has ended. RAM devices only.
+    ZoneAtRest(ZoneId, ZoneDamage),
+}
+
+/// Damage of a zone while nobody uses the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ZoneDamage {
+    /// It reads as zeros.
+    Zeroed,
+    /// It changes places with another zone.
+    Exchanged(ZoneId),
+    /// It has the bytes that it had after the previous life.
+    Older,
 }
 
 impl Fault {
@@ -56,6 +69,7 @@ impl Fault {
                 | Self::UnreadableWhileOn(_)
                 | Self::SlowDie(..)
                 | Self::LateReads(_)
+                | Self::ZoneAtRest(..)
         )
     }
 
@@ -63,7 +77,11 @@ impl Fault {
     pub(crate) const fn loses_records(self) -> bool {
         matches!(
             self,
-            Self::FlipBit(..) | Self::Unreadable(_) | Self::UnreadableWhileOn(_) | Self::Offline(_)
+            Self::FlipBit(..)
+                | Self::Unreadable(_)
+                | Self::UnreadableWhileOn(_)
+                | Self::Offline(_)
+                | Self::ZoneAtRest(..)
         )
     }
 }
@@ -80,6 +98,10 @@ pub(crate) struct Drive {
     pub(crate) has_lost: bool,
     /// The device permanently fails commands of a correct engine.
     pub(crate) is_worn: bool,
+    /// Zones to damage when this life has ended.
+    at_rest: Vec<(ZoneId, ZoneDamage)>,
+    /// Image of the device after the previous life.
+    earlier: Option<Image>,
 }
 
 enum Device {
@@ -112,7 +134,14 @@ impl Drive {
                 Device::Conventional(Box::new(drive))
             }
         };
-        Self { device, losses: 0, has_lost: false, is_worn: false }
+        Self {
+            device,
+            losses: 0,
+            has_lost: false,
+            is_worn: false,
+            at_rest: Vec::new(),
+            earlier: None,
+        }
     }
 
     /// Injects a fault. Returns false while commands in flight delay it. A fault that does not
@@ -120,6 +149,7 @@ impl Drive {
     pub(crate) fn inflict(&mut self, fault: Fault, is_idle: bool) -> bool {
         match (&mut self.device, fault) {
             (_, Fault::LowerLimits(_)) if !is_idle || self.has_lost => return false,
+            (_, Fault::ZoneAtRest(zone, damage)) => self.at_rest.push((zone, damage)),
             (Device::Ram(ram), fault) => match fault {
                 Fault::FlipBit(lba, bit) => ram.flip_bit(lba, bit),
                 Fault::Unreadable(lba) => ram.make_unreadable(lba),
@@ -132,6 +162,7 @@ impl Drive {
                 | Fault::SlowDie(..)
                 | Fault::LowerLimits(_)
                 | Fault::LateReads(_)
+                | Fault::ZoneAtRest(..)
                 | Fault::Gone => (),
             },
             (Device::Zoned(drive), fault) => match fault {
@@ -148,7 +179,7 @@ impl Drive {
                 }
                 Fault::SlowDie(die, times) => drive.slow_down_die(die, times),
                 Fault::LowerLimits(limit) => drive.lower_limits(limit, limit),
-                Fault::LateReads(_) | Fault::Gone => (),
+                Fault::LateReads(_) | Fault::ZoneAtRest(..) | Fault::Gone => (),
             },
             (Device::Conventional(drive), fault) => match fault {
                 Fault::FlipBit(lba, bit) => drive.flip_bit(lba, bit),
@@ -166,6 +197,7 @@ impl Drive {
                 | Fault::Offline(_)
                 | Fault::LowerLimits(_)
                 | Fault::LateReads(_)
+                | Fault::ZoneAtRest(..)
                 | Fault::Gone => (),
             },
         }
@@ -178,7 +210,14 @@ impl Drive {
     /// device is idle.
     pub(crate) fn crash(&mut self, now: Nanos, rng: &mut Rng, crash: Crash) -> Nanos {
         match (&mut self.device, crash) {
-            (Device::Ram(ram), crash) => ram.crash(rng, crash),
+            (Device::Ram(ram), crash) => {
+                ram.crash(rng, crash);
+                let now = ram.image();
+                for (zone, damage) in self.at_rest.drain(..) {
+                    damage_zone(ram, zone, damage, self.earlier.as_ref());
+                }
+                self.earlier = Some(now);
+            }
             // A drive does not see the process crash: it completes its commands.
             (Device::Zoned(drive), Crash::Process) => return run_out(drive.as_mut(), now),
             (Device::Zoned(drive), Crash::Power) => {
@@ -220,6 +259,24 @@ impl Drive {
             Device::Zoned(drive) => &mut **drive,
             Device::Conventional(drive) => &mut **drive,
         }
+    }
+}
+
+/// Damages a zone. Its length stays, as a write pointer would.
+fn damage_zone(ram: &mut RamDevice, zone: ZoneId, damage: ZoneDamage, earlier: Option<&Image>) {
+    let replacements = match damage {
+        ZoneDamage::Zeroed => vec![(zone, Vec::new())],
+        ZoneDamage::Older => {
+            let bytes = earlier.map(|earlier| (zone, earlier.zone_bytes(zone).to_vec()));
+            bytes.into_iter().collect()
+        }
+        ZoneDamage::Exchanged(other) => {
+            vec![(zone, ram.zone_bytes(other)), (other, ram.zone_bytes(zone))]
+        }
+    };
+    for (zone, mut bytes) in replacements {
+        bytes.resize(ram.zone_bytes(zone).len(), 0);
+        ram.replace_zone_bytes(zone, bytes);
     }
 }
 

@@ -8,7 +8,7 @@ use zonal_emulator::{OnReset, Profile};
 use zonal_policy::Spec;
 
 use crate::cuts::cut_some;
-use crate::drive::{Fault, Model};
+use crate::drive::{Fault, Model, ZoneDamage};
 use crate::history::{
     Actor, Change, History, Keeping, Life, NewObject, Op, ReadStep, ScanStep, Setting, Shutdown,
     Step, WHOLE, WriteStep,
@@ -82,6 +82,9 @@ impl History {
         }
         isolate_some(seed, &mut lives);
         cut_some(seed, &mut setting, &mut objects);
+        if faults == Faults::None {
+            damage_some(seed, &setting, &mut lives);
+        }
         Self { seed, setting, objects, lives }
     }
 }
@@ -95,6 +98,29 @@ fn isolate_some(seed: u64, lives: &mut [Life]) {
                 let after = pause(&mut rng, ISOLATED_WITHIN);
                 life.shutdown = Shutdown::Isolated(after, pause(&mut rng, AWAY_MAX));
             }
+        }
+    }
+}
+
+/// Damages zones at rest in an eighth of the histories without other faults, from a random stream of
+/// its own. All their lives end gracefully: after a crash some losses pass unnoticed.
+fn damage_some(seed: u64, setting: &Setting, lives: &mut [Life]) {
+    if seed % 8 != 7 {
+        return;
+    }
+    let mut rng = Rng::new(mix64(seed ^ 2));
+    let zone_count = u64::from(setting.geometry.zone_count);
+    for life in lives {
+        life.shutdown = Shutdown::Graceful;
+        for _ in 0..=rng.below(3) {
+            let [zone, other] = [(); 2].map(|()| ZoneId(narrow(rng.below(zone_count))));
+            let damage = match rng.below(4) {
+                0 => ZoneDamage::Zeroed,
+                1 => ZoneDamage::Exchanged(other),
+                _ => ZoneDamage::Older,
+            };
+            let deed = Op::Fault(Fault::ZoneAtRest(zone, damage));
+            life.steps.push(Step { actor: Actor::Fate, at: Nanos(0), deed });
         }
     }
 }

@@ -18,6 +18,7 @@
 //! | process crash at any instant | acknowledged removals; data on flash | data not yet on flash |
 //! | power cut at any instant | acknowledged removals | data that was not flushed |
 //! | flipped bits, unreadable blocks, a zone offline | every answer is right | the affected records, tombstones included |
+//! | zones zeroed, exchanged or older after a graceful end | every answer is right | repairs under the same ETag |
 //! | a failed write, a zone read-only, limits lower than reported | every answer is right; acknowledged removals | data to be written |
 //! | a lost command, the device gone | every answer is right; acknowledged removals | the use of the device, until the next start |
 //! | a slow die | all | time |

@@ -8,7 +8,7 @@ use zonal_cache::Freshness;
 use zonal_device::ram::Crash;
 use zonal_device::{DeviceKind, Geometry};
 
-use crate::drive::{Fault, Model};
+use crate::drive::{Fault, Model, ZoneDamage};
 use crate::history::{
     Actor, Change, History, Keeping, Life, NewObject, Op, ReadStep, ScanStep, Setting, Shutdown,
     Step, WHOLE, WriteStep,
@@ -263,6 +263,15 @@ impl fmt::Display for Fault {
             Self::LowerLimits(limit) => write!(f, "allow {limit} open and active zones only"),
             Self::Gone => f.write_str("take the device away"),
             Self::LateReads(count) => write!(f, "answer the next {count} reads too late"),
+            Self::ZoneAtRest(zone, ZoneDamage::Zeroed) => {
+                write!(f, "fill zone {} with zeros after this life", zone.0)
+            }
+            Self::ZoneAtRest(zone, ZoneDamage::Older) => {
+                write!(f, "revert zone {} after this life to the end of the life before", zone.0)
+            }
+            Self::ZoneAtRest(zone, ZoneDamage::Exchanged(other)) => {
+                write!(f, "exchange zones {} and {} after this life", zone.0, other.0)
+            }
         }
     }
 }

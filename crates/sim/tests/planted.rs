@@ -21,7 +21,7 @@ const SEEDS_MAX: u64 = 1500;
 /// Largest number of steps and ends of lives of a shrunk history: small enough to read.
 const STEPS_MAX: usize = 100;
 
-static BUGS: [(&str, Options); 24] = [
+static BUGS: [(&str, Options); 25] = [
     ("early publish: on flash before the device answered", of_log(Log::PublishedEarly)),
     ("a zone is reset with a pin held", of_log(Log::PinIgnored)),
     ("reclaim loses a tombstone", of_log(Log::TombstoneLost)),
@@ -44,6 +44,7 @@ static BUGS: [(&str, Options); 24] = [
     ("removals that an isolated share missed are forgotten", of_cache(Cache::MissedForgotten)),
     ("wrong CRC range: the first 32 KiB only", of_log(Log::CheckShort)),
     ("no check at all", of_log(Log::CheckIgnored)),
+    ("lost zones are not noticed", of_log(Log::LossIgnored)),
     ("a zone is reset while the manifest has it", of_log(Log::ResetExpected)),
     ("a full zone keeps its active slot", of_log(Log::SlotLeaked)),
 ];

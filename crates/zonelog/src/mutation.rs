@@ -21,6 +21,8 @@ pub enum Mutation {
     CheckShort,
     /// A sealed zone keeps its active slot.
     SlotLeaked,
+    /// Lost zones are not noticed.
+    LossIgnored,
     /// A zone is reset while the newest manifest expects it.
     ResetExpected,
     /// An append is acknowledged before the device has answered.

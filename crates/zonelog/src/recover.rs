@@ -23,6 +23,7 @@ use crate::format::footer::Trailer;
 use crate::format::manifest::Manifest;
 use crate::format::record;
 use crate::log::Inner;
+use crate::mutation::Mutation;
 use crate::open::{FirstBlock, SCAN_WINDOW};
 use crate::scan::{Scan, Scanner, ZoneEnd};
 use crate::segment::SEGMENT_BLOCKS_MAX;
@@ -135,8 +136,7 @@ impl FoundZones {
 }
 
 impl Log {
-    /// Registers the zones as later manifests tell them, and what is missing. Without a manifest
-    /// there is nothing to compare with, and every damaged zone counts as a loss.
+    /// Registers the zones as later manifests tell them, and what is damaged or missing.
     fn note_damage(&self, found: &FoundZones, without_records: &[(ZoneReport, FirstBlock)]) {
         let Inner { ports, geometry, .. } = &*self.inner;
         let mut state = self.inner.state.borrow_mut();
@@ -157,17 +157,15 @@ impl Log {
                 _ => {}
             }
         }
-        let has_losses = match &found.manifest {
-            Some(manifest) => {
-                state.fills.found_number(manifest.number);
-                ports.generations.note_suspect_below(manifest.suspect_below);
-                let missing = damage::missing(manifest, &found.fills, ports.checksum);
-                damage.extend(&missing);
-                !missing.is_empty()
-            }
-            None => !damage.is_empty() || !state.damage.is_empty(),
-        };
-        if has_losses {
+        if let Some(manifest) = &found.manifest {
+            state.fills.found_number(manifest.number);
+            ports.generations.note_suspect_below(manifest.suspect_below);
+            damage.extend(damage::missing(manifest, &found.fills, ports.checksum));
+        }
+        // A zone without its first block may have been any zone, with the newest manifest in it.
+        let is_torn = |(_, first): &(ZoneReport, FirstBlock)| *first == FirstBlock::Torn;
+        let has_losses = !damage.is_empty() || without_records.iter().any(is_torn);
+        if has_losses && !self.inner.settings.has(Mutation::LossIgnored) {
             ports.generations.note_losses();
             state.stats.losses += 1;
         }

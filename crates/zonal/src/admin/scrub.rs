@@ -99,13 +99,18 @@ fn tell(scrub: &ScrubStats) {
     let ScrubStats { records, damaged_records, damaged_metadata, .. } = *scrub;
     if !scrub.broken_off.is_empty() {
         let devices = scrub.broken_off.join(", ");
-        tracing::warn!(records, devices, "a scrub broke off: a device failed or was late");
+        tracing::warn!(
+            records,
+            devices,
+            "a scrub broke off: a device failed or was late, or Zonal is stopping"
+        );
     }
     for DamagedZone { device, zone } in &scrub.damaged_zones {
         tracing::warn!(device, zone, "a scrub found damage in a zone");
     }
     match scrub.damaged() {
-        0 => tracing::info!(records, "a scrub ended: everything it read is intact"),
+        0 if !scrub.broken_off.is_empty() => {}
+        0 => tracing::info!(records, "a scrub ended: everything is intact"),
         _ => tracing::error!(
             records,
             damaged_records,

@@ -97,3 +97,30 @@ fn what_is_suspect_stays_suspect_over_restarts_and_is_not_served_without_the_ori
     assert!(text == "old" && found != "HIT", "{text} {found}");
     zonal.stop();
 }
+
+/// Regression: the position of a zone told the zone size, and the start was refused with advice to
+/// erase the device.
+#[test]
+fn exchanged_zones_do_not_hide_the_zone_size() {
+    let place = TestFolder::new();
+    let device = place.path().join("flash");
+    let contents: Vec<Vec<u8>> = (0..12).map(|seed| noise(3 << 20, seed)).collect();
+    for (n, content) in contents.iter().enumerate() {
+        place.object(&n.to_string(), content);
+    }
+    let zonal = place.start(&OPTIONS);
+    (0..contents.len()).for_each(|n| zonal.store(&format!("/bucket/{n}")));
+    zonal.stop();
+    let mut damaged = fs::read(&device).unwrap();
+    let (front, second) = damaged.split_at_mut(2 * ZONE);
+    front[ZONE..].swap_with_slice(&mut second[..ZONE]);
+    assert!(front[ZONE..].starts_with(b"ZSEG") && second.starts_with(b"ZSEG"));
+    fs::write(&device, damaged).unwrap();
+    let zonal = place.start(&OPTIONS);
+    assert_eq!(zonal.metric("zonal_device_losses_total"), 1, "{}", zonal.log());
+    for (n, content) in contents.iter().enumerate() {
+        let answer = zonal.s3().get(&format!("/bucket/{n}")).unwrap();
+        assert!(answer.status == 200 && answer.body == *content, "{n}: {}", zonal.log());
+    }
+    zonal.stop();
+}
