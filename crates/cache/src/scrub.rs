@@ -24,6 +24,9 @@ use crate::records::{LATE_TRIES, Unread};
 /// Damaged zones that a scrub remembers.
 const DAMAGED_ZONES_MAX: usize = 1000;
 
+/// Records looked up between two yields to other tasks: about 100 us.
+const LOOK_AT_ONCE: usize = 1024;
+
 /// A scrub of one shard: how far it is, and what it has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scrub {
@@ -102,7 +105,11 @@ impl Inner {
             self.note_damaged_zone(zone);
         }
         self.pause(pace, begun, listed_bytes(&listing.records)).await?;
-        for descriptor in listing.records.iter().filter(|record| record.kind != Kind::TOMBSTONE) {
+        let records = listing.records.iter().filter(|record| record.kind != Kind::TOMBSTONE);
+        for (number, descriptor) in records.enumerate() {
+            if number % LOOK_AT_ONCE == LOOK_AT_ONCE - 1 {
+                zonal_runtime::yield_now().await;
+            }
             let begun = self.now();
             let Some(bytes) = self.scrub_record(zone, descriptor).await? else { continue };
             self.pause(pace, begun, bytes).await?;
@@ -138,6 +145,9 @@ impl Inner {
             let buffer = self.ports.buffers.take(blocks).await;
             let Ok(mut reading) = self.start_whole(key, found, buffer) else { return Ok(None) };
             let Err(error) = reading.done().await else { break };
+            if self.log.is_gone() {
+                return Err(BrokenOff);
+            }
             match self.note_unread(key, extent, error) {
                 Unread::Late if tries.next().is_some() => {}
                 Unread::Late => return Err(BrokenOff),

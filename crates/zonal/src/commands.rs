@@ -7,6 +7,7 @@ mod env;
 mod inspect;
 mod moved;
 mod origin;
+mod scrub_watch;
 mod serve;
 
 use clap::Subcommand;

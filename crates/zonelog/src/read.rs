@@ -35,11 +35,9 @@ pub(crate) struct Pin {
 }
 
 impl Pin {
-    pub(crate) fn new(inner: &Weak<Inner>, zone: ZoneId) -> Self {
-        if let Some(inner) = inner.upgrade() {
-            inner.state.borrow_mut().zone_mut(zone).pins += 1;
-        }
-        Self { inner: inner.clone(), zone }
+    pub(crate) fn new(inner: &Rc<Inner>, zone: ZoneId) -> Self {
+        inner.state.borrow_mut().zone_mut(zone).pins += 1;
+        Self { inner: Rc::downgrade(inner), zone }
     }
 }
 
@@ -144,7 +142,7 @@ impl Log {
         let lba = self.inner.geometry.zone_start(extent.zone) + span.start(extent);
         self.inner.state.borrow_mut().stats.device_read_bytes += span.blocks.bytes().0;
         let inner = self.inner.clone();
-        let pin = Pin::new(&Rc::downgrade(&inner), extent.zone);
+        let pin = Pin::new(&inner, extent.zone);
         let read = Command::Read { lba, blocks: span.blocks, buffer };
         let under_way = inner.ports.device.call_holding(read, pin);
         LogRead { inner, under_way, key, checks, span }

@@ -1,7 +1,6 @@
 //! Zone verification while the log is in use: compares what a zone lists with what was written to
 //! it.
 
-use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use zonal_base::ZoneId;
@@ -40,7 +39,7 @@ impl Log {
         let Some((expected, has_footer)) = expected.filter(|(fill, _)| 0 < fill.segments) else {
             return Ok(nothing);
         };
-        let pin = Pin::new(&Rc::downgrade(inner), zone);
+        let pin = Pin::new(inner, zone);
         let scanner = Scanner { ports: &inner.ports, geometry: &inner.geometry };
         let report = scanner.report_of(zone).await?;
         let listing = match scanner.first_blocks(&[report]).await?[..] {

@@ -1,8 +1,5 @@
 //! `zonal block scrub`: reads and verifies everything on the devices of a running block device.
 
-use std::io::{IsTerminal, stderr};
-use std::time::Duration;
-
 use http::Method;
 use zonal_base::Bytes;
 use zonal_cli::Failure;
@@ -11,6 +8,7 @@ use zonal_cli::print::{self, human};
 use super::running::Running;
 use crate::block_stats::{self, BlockStats, DamagedBlock, ScrubStats};
 use crate::commands::cache::ask::{self, Endpoint};
+use crate::commands::scrub_watch;
 
 /// Read and verify everything on the devices of a running block device. Exit code 0: everything is
 /// intact; 1: damage was found, or the scrub broke off
@@ -22,12 +20,6 @@ pub(super) struct Args {
     #[arg(long)]
     json: bool,
 }
-
-/// Time between two looks at the progress.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-
-/// Lines of progress that are skipped where standard error is no terminal: one in ten seconds.
-const QUIET: u32 = 50;
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let scrub = crate::commands::runtime()?.block_on(scrubbed(&args.running.endpoint()))?;
@@ -45,26 +37,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 /// Starts a scrub, and waits for its end.
 async fn scrubbed(endpoint: &Endpoint) -> Result<ScrubStats, Failure> {
     drop(endpoint.ask(Method::POST, block_stats::SCRUB_PATH, String::new()).await?);
-    for looks in 1.. {
-        tokio::time::sleep(LOOK_EVERY).await;
+    scrub_watch::until_ended(async || {
         let body = endpoint.ask(Method::GET, block_stats::PATH, String::new()).await?;
         let BlockStats { scrub, .. } = ask::document(body).await?;
-        if !scrub.running {
-            return Ok(scrub);
-        }
-        if stderr().is_terminal() {
-            eprint!("\r{}", progress(&scrub));
-        } else if looks % QUIET == 0 {
-            eprintln!("{}", progress(&scrub));
-        }
-    }
-    unreachable!("it looks until the scrub ends")
-}
-
-fn progress(scrub: &ScrubStats) -> String {
-    let ScrubStats { zones, zones_done, .. } = scrub;
-    let read = human(Bytes(scrub.read_bytes));
-    format!("{zones_done} of {zones} zones, {read} read, {} damaged", scrub.damaged())
+        Ok(scrub)
+    })
+    .await
 }
 
 fn text(scrub: &ScrubStats) -> String {

@@ -1,14 +1,12 @@
 //! `zonal cache scrub`: reads and verifies everything on the devices of a running cache.
 
-use std::io::{IsTerminal, stderr};
-use std::time::Duration;
-
 use http::Method;
 use zonal_base::Bytes;
 use zonal_cli::Failure;
 use zonal_cli::print::{self, human};
 
 use super::ask::{self, Endpoint};
+use crate::commands::scrub_watch;
 use crate::scrubbing::{self, DamagedZone, ScrubStats};
 use crate::stats::{self, Stats};
 
@@ -25,12 +23,6 @@ pub(crate) struct Args {
 }
 
 const HELP: &str = "Damaged records are dropped, and fetched again when a client reads them.";
-
-/// Time between two looks at the progress.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-
-/// Lines of progress that are skipped where standard error is no terminal: one in ten seconds.
-const QUIET: u32 = 50;
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let scrub = crate::commands::runtime()?.block_on(scrubbed(&args.endpoint))?;
@@ -53,26 +45,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// Starts a scrub, and waits for its end.
 async fn scrubbed(endpoint: &Endpoint) -> Result<ScrubStats, Failure> {
     drop(endpoint.ask(Method::POST, scrubbing::PATH, String::new()).await?);
-    for looks in 1.. {
-        tokio::time::sleep(LOOK_EVERY).await;
+    scrub_watch::until_ended(async || {
         let body = endpoint.ask(Method::GET, stats::PATH, String::new()).await?;
         let Stats { scrub, .. } = ask::document(body).await?;
-        if !scrub.running {
-            return Ok(scrub);
-        }
-        if stderr().is_terminal() {
-            eprint!("\r{}", progress(&scrub));
-        } else if looks % QUIET == 0 {
-            eprintln!("{}", progress(&scrub));
-        }
-    }
-    unreachable!("it looks until the scrub ends")
-}
-
-fn progress(scrub: &ScrubStats) -> String {
-    let ScrubStats { zones, zones_done, .. } = scrub;
-    let read = human(Bytes(scrub.read_bytes));
-    format!("{zones_done} of {zones} zones, {read} read, {} damaged", scrub.damaged())
+        Ok(scrub)
+    })
+    .await
 }
 
 fn text(scrub: &ScrubStats) -> String {
