@@ -144,13 +144,12 @@ impl Log {
             state.fills.found(*fill, *has_footer, ports.checksum);
         }
         let mut damage = Vec::new();
+        // On a conventional device an empty zone has a mark. On a zoned one a power cut can leave
+        // zeros where nothing was durable.
+        let is_never_blank = geometry.kind == DeviceKind::Conventional && !found.fills.is_empty();
         for (report, first) in without_records {
-            let was_written = match geometry.kind {
-                DeviceKind::Conventional => !found.fills.is_empty(),
-                DeviceKind::Zoned => Blocks(0) < report.written && report.state.is_readable(),
-            };
             match first {
-                FirstBlock::Blank if was_written => damage.push(Damage::Blank(report.zone)),
+                FirstBlock::Blank if is_never_blank => damage.push(Damage::Blank(report.zone)),
                 FirstBlock::Misplaced(_) | FirstBlock::Segment(_) => {
                     damage.push(Damage::Misplaced(report.zone));
                 }
