@@ -5,7 +5,7 @@
 
 mod conventional;
 
-use zonal_base::{Lba, Nanos, Rng, Ticket, ZoneId};
+use zonal_base::{BLOCK_BYTES, Blocks, Lba, Nanos, Rng, Ticket, ZoneId, index};
 use zonal_device::ram::{Crash, Image, RamDevice, RamOptions};
 use zonal_device::{Command, Completion, Geometry, ZonedDevice};
 use zonal_emulator::profile::BufferProfile;
@@ -55,8 +55,12 @@ pub(crate) enum ZoneDamage {
     Zeroed,
     /// It changes places with another zone.
     Exchanged(ZoneId),
-    /// It has the bytes that it had after the previous life.
+    /// It has the bytes that it had after the previous life. Of the zones that differ from then,
+    /// the number of the zone chooses one.
     Older,
+    /// The last blocks that were written to it read as zeros. It is one of the two zones that were
+    /// written to last: the number of the zone chooses.
+    Cut(Blocks),
 }
 
 impl Fault {
@@ -102,6 +106,8 @@ pub(crate) struct Drive {
     at_rest: Vec<(ZoneId, ZoneDamage)>,
     /// Image of the device after the previous life.
     earlier: Option<Image>,
+    /// The two zones that were written to last.
+    written_last: [ZoneId; 2],
 }
 
 enum Device {
@@ -114,7 +120,7 @@ impl Drive {
     pub(crate) fn new(model: Model, geometry: Geometry, seed: u64) -> Self {
         let device = match model {
             Model::Ram { latency, latency_spread, slow_reads } => {
-                let queue_depth = zonal_base::index(u64::from(QUEUE_DEPTH));
+                let queue_depth = index(u64::from(QUEUE_DEPTH));
                 let options = RamOptions { seed, queue_depth, latency, latency_spread, slow_reads };
                 Device::Ram(Box::new(RamDevice::new(geometry, options)))
             }
@@ -141,6 +147,7 @@ impl Drive {
             is_worn: false,
             at_rest: Vec::new(),
             earlier: None,
+            written_last: [ZoneId(0); 2],
         }
     }
 
@@ -214,6 +221,10 @@ impl Drive {
                 ram.crash(rng, crash);
                 let now = ram.image();
                 for (zone, damage) in self.at_rest.drain(..) {
+                    let zone = match damage {
+                        ZoneDamage::Cut(_) => self.written_last[index(zone.0.into()) % 2],
+                        _ => zone,
+                    };
                     damage_zone(ram, zone, damage, self.earlier.as_ref());
                 }
                 self.earlier = Some(now);
@@ -267,9 +278,14 @@ fn damage_zone(ram: &mut RamDevice, zone: ZoneId, damage: ZoneDamage, earlier: O
     let replacements = match damage {
         ZoneDamage::Zeroed => vec![(zone, Vec::new())],
         ZoneDamage::Older => {
-            let bytes = earlier.map(|earlier| (zone, earlier.zone_bytes(zone).to_vec()));
-            bytes.into_iter().collect()
+            let bytes = |zone| Some((zone, earlier?.zone_bytes(zone).to_vec()));
+            let has_changed = |(zone, bytes): &(ZoneId, Vec<u8>)| ram.zone_bytes(*zone) != *bytes;
+            let all = ram.geometry().zones().filter_map(bytes).filter(has_changed);
+            let changed: Vec<_> = all.collect();
+            let chosen = index(zone.0.into()).checked_rem(changed.len());
+            chosen.map(|chosen| changed[chosen].clone()).into_iter().collect()
         }
+        ZoneDamage::Cut(blocks) => vec![(zone, cut(ram.zone_bytes(zone), blocks))],
         ZoneDamage::Exchanged(other) => {
             vec![(zone, ram.zone_bytes(other)), (other, ram.zone_bytes(zone))]
         }
@@ -278,6 +294,14 @@ fn damage_zone(ram: &mut RamDevice, zone: ZoneId, damage: ZoneDamage, earlier: O
         bytes.resize(ram.zone_bytes(zone).len(), 0);
         ram.replace_zone_bytes(zone, bytes);
     }
+}
+
+/// Removes blocks before the zeros at the end of a zone.
+fn cut(mut bytes: Vec<u8>, blocks: Blocks) -> Vec<u8> {
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let end = end.div_ceil(BLOCK_BYTES).saturating_sub(index(blocks.0));
+    bytes.truncate(end * BLOCK_BYTES);
+    bytes
 }
 
 /// Completes all commands in flight. Returns the time of the last completion.
@@ -297,6 +321,12 @@ impl ZonedDevice for Drive {
     }
 
     fn submit(&mut self, now: Nanos, ticket: Ticket, command: Command) -> Result<(), Command> {
+        if let Command::Write { lba, .. } = &command
+            && let zone = self.geometry().zone_of(*lba)
+            && self.written_last[0] != zone
+        {
+            self.written_last = [zone, self.written_last[0]];
+        }
         self.device_mut().submit(now, ticket, command)?;
         self.has_lost |= 0 < self.losses;
         self.losses = self.losses.saturating_sub(1);

@@ -67,6 +67,8 @@ pub(crate) enum Shutdown {
     Graceful,
     /// Crash, this long after the start of the cache unless the actors end earlier.
     Crash(Crash, Nanos),
+    /// Crash some seconds after all actors have ended.
+    CrashAtRest(Crash),
     /// Isolation of the device, this long after the start of the cache. After the second duration
     /// the device is readmitted with its contents, and the shard begins its next life.
     Isolated(Nanos, Nanos),

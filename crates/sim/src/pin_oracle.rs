@@ -58,7 +58,10 @@ impl PinOracle {
 
     /// Ends a life: keeps the ranges that must survive it.
     pub(crate) fn outlive(&mut self, shutdown: Shutdown) {
-        let power_was_cut = matches!(shutdown, Shutdown::Crash(Crash::Power, _));
+        let power_was_cut = matches!(
+            shutdown,
+            Shutdown::Crash(Crash::Power, _) | Shutdown::CrashAtRest(Crash::Power)
+        );
         self.pins.retain(|pin| pin.is_durable || !power_was_cut);
         if shutdown == Shutdown::Graceful {
             self.pins.iter_mut().for_each(|pin| pin.is_durable = true);

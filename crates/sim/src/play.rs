@@ -97,6 +97,9 @@ fn is_scrubbed(life: &Life) -> bool {
     mix64(life.chance ^ 1) & 3 == 0
 }
 
+/// Time without requests before a crash at rest: removals are listed by then.
+const REST: Nanos = Nanos::secs(4);
+
 /// Read timeout of the host: longer than a healthy drive takes.
 const READ_PATIENCE: Nanos = Nanos::millis(100);
 
@@ -187,7 +190,7 @@ impl<'a> Play<'a> {
         };
         let crash = match life.shutdown {
             Shutdown::Graceful | Shutdown::Isolated(..) => Crash::Process,
-            Shutdown::Crash(crash, _) => {
+            Shutdown::Crash(crash, _) | Shutdown::CrashAtRest(crash) => {
                 self.report.crashes += 1;
                 crash
             }
@@ -206,10 +209,13 @@ impl<'a> Play<'a> {
         self.medium_is_whole &=
             crash == Crash::Process || setting.geometry.kind == DeviceKind::Zoned;
         if self.suffered.lost_records {
-            // A damaged tombstone works until the process ends. A graceful stop leaves what notices
-            // its loss, and the origin confirms the version; it cannot tell of a repair. After a
-            // crash, or if the device refuses what a stop writes, the loss may pass unnoticed.
-            let is_noticed = life.shutdown == Shutdown::Graceful && !self.suffered.refusals;
+            // A damaged tombstone works until the process ends. A graceful stop and some seconds of
+            // rest leave what notices its loss, and the origin confirms the version; it cannot tell
+            // of a repair. After a crash in the midst of work, or if the device refuses what a stop
+            // writes, the loss may pass unnoticed.
+            let was_at_rest =
+                matches!(life.shutdown, Shutdown::Graceful | Shutdown::CrashAtRest(_));
+            let is_noticed = was_at_rest && !self.suffered.refusals;
             let mut objects = self.objects.borrow_mut();
             for object in objects.values_mut() {
                 let (version, _) = object.oldest_allowed;
@@ -250,7 +256,7 @@ impl<'a> Play<'a> {
         self.pending_invalidations = Some(stage.pending_invalidations.clone());
         stage.enter_all(&life.steps);
         let patience = match life.shutdown {
-            Shutdown::Graceful => PATIENCE,
+            Shutdown::Graceful | Shutdown::CrashAtRest(_) => PATIENCE,
             Shutdown::Crash(_, after) | Shutdown::Isolated(after, _) => after,
         };
         let (acting, wrong) = (stage.acting.clone(), stage.wrong.clone());
@@ -277,8 +283,12 @@ impl<'a> Play<'a> {
             return Err(wrong);
         }
         let is_graceful = life.shutdown == Shutdown::Graceful;
-        if is_graceful && !is_done {
+        let is_at_rest = matches!(life.shutdown, Shutdown::CrashAtRest(_));
+        if (is_graceful || is_at_rest) && !is_done {
             return Err(ViolationKind::Stuck.wrong("somebody waits for ever".into()));
+        }
+        if is_at_rest {
+            world.run(outside, REST, || false)?;
         }
         let at_end = is_graceful.then(|| FlashedState::at_end(world, outside, &stage));
         let kept = at_end.transpose()?;

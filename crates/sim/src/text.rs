@@ -35,7 +35,7 @@ impl fmt::Display for History {
                 writeln!(f, "  {:>11}  {:<9} {}", Ms(step.at).to_string(), step.actor, step.deed)?;
             }
             let at = match life.shutdown {
-                Shutdown::Graceful => String::new(),
+                Shutdown::Graceful | Shutdown::CrashAtRest(_) => String::new(),
                 Shutdown::Crash(_, at) | Shutdown::Isolated(at, _) => Ms(at).to_string(),
             };
             writeln!(f, "  {at:>11}  {}", life.shutdown)?;
@@ -267,7 +267,11 @@ impl fmt::Display for Fault {
                 write!(f, "fill zone {} with zeros after this life", zone.0)
             }
             Self::ZoneAtRest(zone, ZoneDamage::Older) => {
-                write!(f, "revert zone {} after this life to the end of the life before", zone.0)
+                let number = zone.0;
+                write!(f, "revert a zone of this life (number {number}) to the life before")
+            }
+            Self::ZoneAtRest(_, ZoneDamage::Cut(blocks)) => {
+                write!(f, "cut {} blocks off a zone written to last, after this life", blocks.0)
             }
             Self::ZoneAtRest(zone, ZoneDamage::Exchanged(other)) => {
                 write!(f, "exchange zones {} and {} after this life", zone.0, other.0)
@@ -282,6 +286,8 @@ impl fmt::Display for Shutdown {
             Self::Graceful => "a graceful end",
             Self::Crash(Crash::Process, _) => "the process crashes",
             Self::Crash(Crash::Power, _) => "the power is cut",
+            Self::CrashAtRest(Crash::Process) => "the process crashes at rest",
+            Self::CrashAtRest(Crash::Power) => "the power is cut at rest",
             Self::Isolated(_, away) => {
                 return write!(f, "the device is isolated for {}, and used again", Ms(away));
             }

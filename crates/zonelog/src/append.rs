@@ -341,11 +341,13 @@ impl Inner {
     }
 
     /// Registers a tombstone that is on flash. Returns its generation.
-    fn note_tombstone(&self, placed: &UnpublishedRecord) -> u64 {
+    fn note_tombstone(self: &Rc<Self>, placed: &UnpublishedRecord) -> u64 {
         let Descriptor { key, generation, .. } = *placed.descriptor();
         let mut state = self.state.borrow_mut();
         state.stats.tombstones += 1;
         state.note_tombstone(key, Tombstone { generation, zone: placed.zone });
+        drop(state);
+        self.list_soon(placed.zone);
         generation
     }
 

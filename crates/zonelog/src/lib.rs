@@ -4,8 +4,8 @@
 //! Uses: `device` (its port), `runtime`, `base`. Knows nothing of: the meaning of records, which
 //! records are worth keeping, files, sockets, threads, real time.
 //! Read in this order: `record`, `format`, `generations`, `settings`, `state`, `append`,
-//! `backpressure`, `segment`, `writer`, `fills`, `read`, `reclaim`, `close`, `open`, `scan`, `salvage`,
-//! `damage`, `recover`, `verify`.
+//! `backpressure`, `segment`, `writer`, `fills`, `read`, `reclaim`, `manifests`, `open`, `scan`,
+//! `salvage`, `damage`, `recover`, `verify`.
 //!
 //! Invariants:
 //!
@@ -26,13 +26,13 @@ extern crate alloc;
 
 mod append;
 mod backpressure;
-mod close;
 mod damage;
 mod fills;
 mod format;
 mod generations;
 mod inspect;
 mod log;
+mod manifests;
 mod mutation;
 mod open;
 mod read;

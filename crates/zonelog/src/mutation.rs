@@ -25,6 +25,8 @@ pub enum Mutation {
     LossIgnored,
     /// A zone is reset while the newest manifest expects it.
     ResetExpected,
+    /// No manifest follows a removal.
+    RemovalsUnlisted,
     /// An append is acknowledged before the device has answered.
     PublishedEarly,
 }

@@ -10,6 +10,7 @@ use zonal_device::Geometry;
 use crate::damage::Damage;
 use crate::fills::Fills;
 use crate::log::Inner;
+use crate::manifests::Unlisted;
 use crate::settings::ZONES_MIN;
 use crate::writer::Writer;
 use crate::{Key, Kind, LogStats, Settings, Stream};
@@ -151,6 +152,7 @@ pub(crate) struct State {
     /// What was damaged when the log was opened.
     pub(crate) damage: Vec<Damage>,
     pub(crate) fills: Fills,
+    pub(crate) unlisted: Unlisted,
     /// The device does not answer, was given up, or has too few usable zones: all appends fail.
     pub(crate) is_gone: bool,
     pub(crate) stats: LogStats,
@@ -170,6 +172,7 @@ impl State {
             newly_sealed: Vec::new(),
             damage: Vec::new(),
             fills: Fills::new(geometry.zone_count),
+            unlisted: Unlisted::default(),
             is_gone: false,
             stats: LogStats::default(),
         }

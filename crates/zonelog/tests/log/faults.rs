@@ -203,7 +203,7 @@ fn remove_many(rig: &mut Rig, log: &Log, first: u128) {
         let log = log.clone();
         rig.spawn(async move { assert!(log.remove(Key(key)).await.is_ok()) });
     }
-    rig.run_until_idle();
+    rig.run_until_calm();
 }
 
 /// Rewrites until the log refuses for lack of room. Returns the zone of the last rewrite.

@@ -418,9 +418,10 @@ impl History {
 }
 
 impl History {
-    /// Rounds of work, a graceful stop, and damage to a zone. Returns true if a record was alive
-    /// that had been removed or replaced.
+    /// Rounds of work, a graceful stop or a power cut at rest, and damage to a zone. Returns true if
+    /// a record was alive that had been removed or replaced.
     fn run_and_damage(&mut self) -> bool {
+        let end = [Crash::Process, Crash::Power][index(self.rig.rng.below(2))];
         let (mut after, mut earlier) = (None, Vec::new());
         for round in 0..3 {
             let world = self.start(after);
@@ -430,12 +431,14 @@ impl History {
             if round == 2 {
                 world.shift.is_over.set(true);
                 self.rig.run_until_idle();
-                let log = world.log.clone();
-                self.rig.run(async move { log.close().await });
-                self.rig.run_until_idle();
+                if end == Crash::Process {
+                    let log = world.log.clone();
+                    self.rig.run(async move { log.close().await });
+                    self.rig.run_until_idle();
+                }
             }
             drop(world);
-            self.crash(Crash::Process);
+            self.crash(if round == 2 { end } else { Crash::Process });
             after = Some(Crash::Process);
             if round < 2 {
                 earlier.push(self.zones());

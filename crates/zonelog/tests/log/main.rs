@@ -6,6 +6,7 @@
 mod append;
 mod faults;
 mod history;
+mod manifests;
 mod open;
 mod reclaim;
 mod recover;

@@ -22,7 +22,7 @@ pub(crate) fn fill_zones(rig: &mut Rig, log: &Log, count: usize) -> Vec<ZoneId> 
         let filler = log.clone();
         key += 1;
         rig.run(async move { append(&filler, Key(key), 30_000, Urgency::Now).await });
-        rig.run_until_idle();
+        rig.run_until_calm();
         sealed.extend(log.take_sealed());
     }
     sealed

@@ -200,6 +200,18 @@ impl Rig {
         }
     }
 
+    /// Runs the event loop until nothing is due within 10 ms: what was urgent is written, and the
+    /// manifest that follows removals is not.
+    #[track_caller]
+    pub(crate) fn run_until_calm(&mut self) {
+        let until = self.now + PATIENCE;
+        self.turn();
+        while self.next().is_some_and(|next| next < self.now + Nanos::millis(10)) && self.step() {
+            assert!(self.now < until, "it never rests");
+            self.turn();
+        }
+    }
+
     /// Crashes and restarts the host. Only the device keeps state.
     pub(crate) fn crash(&mut self, crash: Crash) {
         self.host = Host::new(self.now);
@@ -253,10 +265,15 @@ impl Rig {
         }
     }
 
+    /// Time of the next event.
+    fn next(&self) -> Option<Nanos> {
+        let next = [self.device.next_event(), self.host.executor.next_deadline()];
+        next.into_iter().flatten().min()
+    }
+
     /// Advances the clock to the next event. False when there is none.
     fn step(&mut self) -> bool {
-        let next = [self.device.next_event(), self.host.executor.next_deadline()];
-        let Some(next) = next.into_iter().flatten().min() else { return false };
+        let Some(next) = self.next() else { return false };
         self.now = self.now.max(next);
         self.host.executor.advance(self.now);
         true

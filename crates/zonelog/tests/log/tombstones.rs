@@ -168,7 +168,7 @@ fn removals_that_wait_together_share_a_segment_and_a_flush() {
         let log = log.clone();
         rig.spawn(async move { assert!(log.remove(Key(key)).await.is_ok()) });
     }
-    rig.run_until_idle();
+    rig.run_until_calm();
     let stats = log.stats();
     assert_eq!((stats.tombstones, stats.segments), (100, 1));
     for key in 0..100 {
