@@ -4,7 +4,7 @@
 
 A trial
 1. copies a prepared volume: a block device or a cache that was filled, overwritten, trimmed, compacted and collected,
-   and then stopped with SIGTERM (`clean`) or with SIGKILL (`killed`);
+   and then stopped with SIGTERM (`clean`) or with SIGKILL (`killed`: a block device under writes, a cache at rest);
 2. damages the copy (damages.py): bits, blocks, segments, zones, whole devices, older copies of any of them;
 3. starts Zonal on it, reads everything, and compares it with what the volume's model allows (contents.py).
 
@@ -32,10 +32,9 @@ Of the cache each object is one of
 All that changed at the cache's origin changed through Zonal, or was purged afterwards. So nothing may be stale under
 `immutable` either (cache.py).
 
-A trial fails when, after a clean stop, anything was stale, zero, garbled, foreign or wrong; when a trial without damage
-(`none`) did not read right; or when the process crashed or hung. docs/block-device.md says that a read trusts the
-device, so a garbled block is no surprise; it fails the trial all the same. After a kill, wrong classes are counted and
-shown, and fail nothing. What is older because all devices are older (`all-older`) cannot be detected, so it is judged
+A trial fails when anything was stale, zero, garbled, foreign or wrong; when a trial without damage (`none`) did not
+read right; or when the process crashed or hung. After the kill of a block device, wrong classes are counted and shown,
+and fail nothing. What is older because all devices are older (`all-older`) cannot be detected, so it is judged
 by the contents at that earlier time.
 
 Not judged: damage to an emulated drive's own header and table of zones, so a zone keeps its write pointer; damage while

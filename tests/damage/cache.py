@@ -41,6 +41,8 @@ OBJECTS = 160
 SIZES = (900, 5_000, 30_000, 70_000, 250_000)
 # Of what changes, so much is removed, and so much changes past Zonal and is purged.
 REMOVED_SHARE, PURGED_SHARE = 0.15, 0.2
+# Seconds after which the loss of a removal is noticed, also after a kill (docs/serve/devices.md: two).
+LISTED_SECONDS = 3
 # Seconds after which what was admitted is on flash, also if the process is killed (README.md: half a second).
 ADMITTED_SECONDS = 0.7
 # Objects that change at the same time, and reads behind each change.
@@ -241,6 +243,7 @@ def make(zonal, volume, rng, work, origin):
             finish_begun_zones(work)
     cache = Cache(zonal, kind, work, origin, IMMUTABLE)
     history.stretch(cache, kind.changes // 2)
+    time.sleep(LISTED_SECONDS)
     cache.kill()
     keep(volume, work, KILLED, history)
     shutil.rmtree(work)

@@ -7,6 +7,7 @@
 //!    removals that were recorded while the device was offline, and takes over the request queue.
 //!    No request is cut off: the old instance drains.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -272,13 +273,21 @@ fn failed(share: &ShardShared) -> StartError {
     }
 }
 
-/// Zones are numbered over the whole device, as in `zonal inspect`.
+/// Most zones that are named in the log after a loss.
+const NAMED_MAX: usize = 16;
+
+/// Logs each damaged zone once. Zones are numbered over the whole device, as in `zonal inspect`.
 fn name_damage(drive: &Drive, place: ShardAddress, cache: &Cache) {
     let ShardAddress { shard, shard_count, .. } = place;
     let zones_of = |shard| drive.share(low_u32(shard), low_u32(shard_count));
     let first: u32 = (0..shard).filter_map(|s| zones_of(s).ok()).map(|of| of.zone_count).sum();
     let path = drive.path().display();
+    let mut zones = BTreeSet::new();
     for damage in cache.log().damage() {
+        let is_silent = |zone| !zones.insert(zone) || NAMED_MAX < zones.len();
+        if damage.zone().is_some_and(is_silent) {
+            continue;
+        }
         match (damage, damage.zone()) {
             (Damage::Unreadable(_), Some(zone)) => tracing::warn!(
                 %path,
@@ -292,6 +301,10 @@ fn name_damage(drive: &Drive, place: ShardAddress, cache: &Cache) {
             }
             (_, None) => tracing::error!(%path, shard, %damage, "zones lost"),
         }
+    }
+    if NAMED_MAX < zones.len() {
+        let count = zones.len() - NAMED_MAX;
+        tracing::error!(%path, shard, count, "further zones lost or unreadable");
     }
     if 0 < cache.log().stats().losses {
         tracing::error!(

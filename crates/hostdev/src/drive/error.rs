@@ -208,6 +208,14 @@ impl fmt::Display for OpenError {
             Self::NoBlockDevice { .. } => {
                 f.write_str("does not exist: name a device that `lsblk -p` lists")
             }
+            Self::SizeMismatch { found, wanted, path } if found < wanted => write!(
+                f,
+                "has a size of {}, not {wanted}: if it was cut, restore its size (fallocate -l \
+                 {wanted} {}) to keep what is left; if that is its size, omit size=; or delete the \
+                 file",
+                found.rounded(),
+                path.display()
+            ),
             Self::SizeMismatch { found, wanted, .. } => write!(
                 f,
                 "has a size of {}, not {wanted}: omit size= to keep its contents, or delete the \
@@ -257,8 +265,8 @@ fn not_in_zones(f: &mut fmt::Formatter<'_>, size: Bytes, zone: Bytes) -> fmt::Re
         Bytes(0) => f.write_str("is empty: add its size, for example ?size=8GiB"),
         size if size < zone => write!(
             f,
-            "has a size of {}, less than one zone of {zone}: write a smaller zone=, or name a \
-             larger device",
+            "has a size of {}, less than one zone of {zone}: restore its size if it was cut, write \
+             a smaller zone=, or name a larger device",
             size.rounded()
         ),
         size => write!(f, "{} are too many zones of {zone}: write a larger zone=", size.rounded()),

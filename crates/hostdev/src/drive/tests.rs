@@ -53,6 +53,9 @@ fn a_file_is_allocated_whole_and_keeps_its_content_and_size() {
     let refused = Drive::open(&bench.spec("size=8MiB&zone=1MiB")).unwrap_err();
     let says = "has a size of 16MiB, not 8MiB: omit size= to keep its contents, or delete the file";
     assert_eq!(refused.to_string(), format!("{}: {says}", bench.path().display()));
+    let refused = Drive::open(&bench.spec("size=32MiB&zone=1MiB")).unwrap_err().to_string();
+    let restore = format!("fallocate -l 32MiB {}", bench.path().display());
+    assert!(refused.contains("a size of 16MiB, not 32MiB") && refused.contains(&restore));
     assert_eq!(fs::metadata(bench.path()).unwrap().len(), 16 << 20, "nothing was touched");
 }
 

@@ -78,6 +78,9 @@ pub(super) fn judge(phase: Phase, shares: Option<&[ShardState]>, devices: &[Stri
         (Phase::Starting, _) => (false, "starting: opening the devices"),
         (Phase::Draining, _) => (false, "stopping"),
         (Phase::Serving, None) => (false, "a shard does not answer"),
+        (Phase::Serving, Some(_)) if all_lost && !isolated_devices.is_empty() => {
+            (false, "all devices are lost or isolated")
+        }
         (Phase::Serving, Some(_)) if all_lost => (false, "all devices are lost"),
         (Phase::Serving, Some(_)) if !lost_devices.is_empty() => (true, "a device is lost"),
         (Phase::Serving, Some(_)) if !isolated_devices.is_empty() => (true, "a device is isolated"),
@@ -148,6 +151,12 @@ mod tests {
             Phase::Serving,
             Some(&none),
             r#"{"ready":false,"why":"all devices are lost","cache_off":false,"lost_devices":["file:a","file:b"],"isolated_devices":[],"origin_trouble":null,"silent_origins":[]}"#,
+        );
+        let all_isolated = [ShardState { is_isolated: true, ..share(0, true) }];
+        check(
+            Phase::Serving,
+            Some(&all_isolated),
+            r#"{"ready":false,"why":"all devices are lost or isolated","cache_off":false,"lost_devices":[],"isolated_devices":["file:a"],"origin_trouble":null,"silent_origins":[]}"#,
         );
         let isolated = [share(0, false), ShardState { is_isolated: true, ..share(1, true) }];
         check(
