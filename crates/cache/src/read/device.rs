@@ -75,8 +75,10 @@ impl Read<'_> {
                 Some(payload.into_bytes())
             }
             Err(error) => {
-                // Late or damaged: this read takes the piece from the origin.
+                // Late or damaged: this read takes the piece from the origin. A late one stays on
+                // flash, and is pinned as the reader asks.
                 self.inner.note_unread(key, spot.extent, error);
+                self.inner.holdings.set_retention(key, self.keeping.retention, self.inner.now());
                 None
             }
         }
