@@ -67,6 +67,17 @@ impl Inner {
         }
     }
 
+    /// Lets a manifest follow that knows the tombstones that a start has found: a crash may have
+    /// come before the one that should.
+    pub(crate) fn list_found(self: &Rc<Self>) {
+        let zones: Vec<ZoneId> = {
+            let state = self.state.borrow();
+            let zones = (0..).map(ZoneId).zip(&state.zones);
+            zones.filter(|(_, zone)| !zone.tombstones.is_empty()).map(|(zone, _)| zone).collect()
+        };
+        zones.into_iter().for_each(|zone| self.list_soon(zone));
+    }
+
     async fn list_removals(self: Rc<Self>) {
         loop {
             let clock = &self.ports.clock;

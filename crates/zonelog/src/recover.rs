@@ -96,6 +96,7 @@ pub(crate) async fn recover(
             Err(_) => log.inner.state.borrow_mut().zone_mut(report.zone).usage = ZoneUse::Sealed,
         }
     }
+    log.inner.list_found();
     Ok(())
 }
 

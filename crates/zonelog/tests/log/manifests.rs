@@ -68,6 +68,19 @@ fn the_loss_of_a_removal_is_noticed_after_two_seconds_whatever_the_end() {
 }
 
 #[test]
+fn what_a_crash_left_unlisted_is_listed_after_the_next_start() {
+    let (mut rig, log) = one_fill_zone(DeviceKind::Zoned);
+    remove(&mut rig, &log, Key(1));
+    drop(log);
+    rig.crash(Crash::Power);
+    let before = zones(&rig);
+    let (log, _) = rig.open();
+    rest(&mut rig, Nanos::secs(2));
+    let written = (0..before.len()).filter(|zone| before[*zone] != zones(&rig)[*zone]).count();
+    assert_eq!((written, log.stats().segments), (1, 1), "a manifest in another zone");
+}
+
+#[test]
 fn one_manifest_serves_all_removals_of_a_second() {
     let (mut rig, log) = one_fill_zone(DeviceKind::Zoned);
     let before = log.stats().segments;
