@@ -94,7 +94,7 @@ pub(crate) struct Heads {
 }
 
 impl Heads {
-    /// Keeps at most `limit` heads that take at most `bytes_max` bytes, and those in use.
+    /// Keeps at most `limit` heads that take at most `bytes_max` bytes.
     pub(crate) fn new(limit: usize, bytes_max: usize) -> Self {
         let (known, hand) = (PrehashedMap::default(), VecDeque::new());
         Self { known, hand, limit, bytes: 0, bytes_max }
@@ -133,16 +133,10 @@ impl Heads {
             None => self.hand.push_back(hash),
             Some((_, replaced)) => self.bytes -= replaced.bytes,
         }
-        // Two rounds: the first clears the reference bits.
-        for _ in 0..2 * self.hand.len() {
-            if self.hand.len() <= self.limit && self.bytes <= self.bytes_max {
-                return;
-            }
+        while self.limit < self.hand.len() || self.bytes_max < self.bytes {
             let Some(hash) = self.hand.pop_front() else { return };
             match self.known.get(&hash) {
-                Some((_, head)) if head.touched.replace(false) || is_held(head) => {
-                    self.hand.push_back(hash);
-                }
+                Some((_, head)) if head.touched.replace(false) => self.hand.push_back(hash),
                 _ => self.remove_by_hash(hash),
             }
         }
@@ -160,13 +154,6 @@ impl Heads {
             self.bytes -= removed.bytes;
         }
     }
-}
-
-/// True while a lookup or a write uses the head. It keeps its memory anyway. If it were evicted, the
-/// next request would load the head a second time, and what the origin says of one of them would
-/// not reach the other.
-fn is_held(head: &Rc<KnownHead>) -> bool {
-    1 < Rc::strong_count(head)
 }
 
 /// Memory that a head takes: its texts, and for each text a pointer and what the allocator adds.
@@ -203,20 +190,6 @@ mod tests {
         let state = HeadState { validated_at: Nanos(0), generation: 0, is_untrusted: false };
         // The index takes its hash from the upper bits of a key.
         (ObjectKey(n << 64), KnownHead::new(name, Arc::new(head), state))
-    }
-
-    #[test]
-    fn a_head_in_use_is_not_evicted() {
-        let mut heads = Heads::new(2, usize::MAX);
-        let held: Vec<_> = (0..4).map(|n| head(n, 0)).collect();
-        held.iter().for_each(|(key, known)| heads.insert(*key, known.clone()));
-        (4..20).map(|n| head(n, 0)).for_each(|(key, known)| heads.insert(key, known));
-        for (key, known) in &held {
-            assert!(heads.peek(*key).is_some_and(|kept| Rc::ptr_eq(kept, known)));
-        }
-        drop(held);
-        (20..22).map(|n| head(n, 0)).for_each(|(key, known)| heads.insert(key, known));
-        assert_eq!(heads.known.len(), 2);
     }
 
     #[test]
