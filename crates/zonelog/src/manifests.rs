@@ -67,8 +67,8 @@ impl Inner {
         }
     }
 
-    /// Lets a manifest follow that knows the tombstones that a start has found: a crash may have
-    /// come before the one that should.
+    /// Lets a manifest follow that knows the tombstones that recovery found. A crash may have come
+    /// before the manifest of the last ones was written.
     pub(crate) fn list_found(self: &Rc<Self>) {
         let zones: Vec<ZoneId> = {
             let state = self.state.borrow();
