@@ -160,7 +160,11 @@ impl Inner {
         refreshed.is_stored.set(known.is_stored.get());
         refreshed.refreshed_at.set(known.refreshed_at.get());
         self.heads.borrow_mut().insert(watch.key(), refreshed.clone());
-        self.store_refreshed(watch, refreshed);
+        // New headers may wait. Trust may not: the head on flash is untrusted until then.
+        match was_untrusted {
+            true => self.store_state(watch, &refreshed),
+            false => self.store_refreshed(watch, refreshed),
+        }
         head
     }
 

@@ -8,7 +8,8 @@ use zonal_emulator::{OnReset, Profile};
 use zonal_policy::Spec;
 
 use crate::cuts::cut_some;
-use crate::drive::{Fault, Model, ZoneDamage};
+use crate::damage::damage_some;
+use crate::drive::{Fault, Model};
 use crate::history::{
     Actor, Change, History, Keeping, Life, NewObject, Op, ReadStep, ScanStep, Setting, Shutdown,
     Step, WHOLE, WriteStep,
@@ -80,12 +81,52 @@ impl History {
             let chunk = setting.engine.chunk;
             setting.engine.prefetch = Bytes(chunk.0 * [2, 4, 16][draw(&mut rng, 3)]);
         }
+        replace_behind(seed, objects.len(), &mut lives);
         isolate_some(seed, &mut lives);
         cut_some(seed, &mut setting, &mut objects);
         if faults == Faults::None {
             damage_some(seed, &mut setting, &objects, &mut lives);
         }
         Self { seed, setting, objects, lives }
+    }
+}
+
+/// Replaces an object past the cache between a read of its beginning and one of its end, once in each
+/// life of an eighth of all histories, from a random stream of its own.
+fn replace_behind(seed: u64, objects: usize, lives: &mut [Life]) {
+    if seed % 8 != 3 {
+        return;
+    }
+    let mut rng = Rng::new(mix64(seed ^ 3));
+    for life in lives {
+        let last = life.steps.iter().map(|step| step.at).max().unwrap_or(Nanos(0));
+        let object = draw(&mut rng, objects);
+        let size = 10_000 + rng.below(200_000);
+        let read = |range| {
+            Op::Read(ReadStep {
+                object,
+                freshness: Freshness::Revalidate,
+                absence: Nanos(0),
+                stale_if_error: Nanos(0),
+                stale_while_revalidate: Nanos(0),
+                range: Some(range),
+                head_patience: None,
+                drop_after: None,
+                slowness: Nanos(0),
+                pieces_max: None,
+            })
+        };
+        let change = Change::OverwriteBehind { size };
+        let write = WriteStep { object, change, pauses: [Nanos(0); 2] };
+        let deeds = [
+            (Actor::Reader(0), read((0, WHOLE / 4))),
+            (Actor::Writer(0), Op::Write(write)),
+            (Actor::Reader(0), read((WHOLE / 2, WHOLE - 1))),
+        ];
+        for (number, (actor, deed)) in (1..).zip(deeds) {
+            let at = last + Nanos::millis(30 * number);
+            life.steps.push(Step { actor, at, deed });
+        }
     }
 }
 
@@ -97,58 +138,6 @@ fn isolate_some(seed: u64, lives: &mut [Life]) {
             if rng.one_in(2) {
                 let after = pause(&mut rng, ISOLATED_WITHIN);
                 life.shutdown = Shutdown::Isolated(after, pause(&mut rng, AWAY_MAX));
-            }
-        }
-    }
-}
-
-/// Damages zones at rest in an eighth of the histories without other faults, from a random stream of
-/// its own. All their lives end gracefully or at rest: after a crash in the midst of work some losses
-/// pass unnoticed. At most one zone is an older one: an older copy of all zones that were written to is
-/// a valid device. Only RAM devices can be damaged at rest.
-fn damage_some(seed: u64, setting: &mut Setting, objects: &[NewObject], lives: &mut [Life]) {
-    if seed % 8 != 7 {
-        return;
-    }
-    let mut rng = Rng::new(mix64(seed ^ 2));
-    if !matches!(setting.model, Model::Ram { .. }) {
-        let [latency, latency_spread] = [Nanos::micros(80), Nanos::micros(400)];
-        setting.model = Model::Ram { latency, latency_spread, slow_reads: Nanos(0) };
-    }
-    let zone_count = u64::from(setting.geometry.zone_count);
-    for life in lives {
-        life.shutdown = match rng.below(4) {
-            0 => Shutdown::CrashAtRest(Crash::Process),
-            1 => Shutdown::CrashAtRest(Crash::Power),
-            _ => Shutdown::Graceful,
-        };
-        if life.shutdown != Shutdown::Graceful {
-            // A removal while nothing else is written: only a manifest of its own can tell of it.
-            let last = life.steps.iter().map(|step| step.at).max().unwrap_or(Nanos(0));
-            let size = objects[draw(&mut rng, objects.len())].size;
-            let change = [Change::Delete { size }, Change::Purge][draw(&mut rng, 2)];
-            let read_by = |step: &Step| match step.deed {
-                Op::Read(read) => Some(read.object),
-                _ => None,
-            };
-            let object = life.steps.iter().rev().find_map(read_by).unwrap_or(0);
-            let write = WriteStep { object, change, pauses: [Nanos(0); 2] };
-            let (actor, at) = (Actor::Writer(0), last + Nanos::secs(2));
-            life.steps.push(Step { actor, at, deed: Op::Write(write) });
-        }
-        for number in 0..=rng.below(2) {
-            let [zone, other] = [(); 2].map(|()| ZoneId(narrow(rng.below(zone_count))));
-            let damage = match rng.below(if number == 0 { 10 } else { 2 }) {
-                0 => ZoneDamage::Zeroed,
-                1 => ZoneDamage::Exchanged(other),
-                2..5 => ZoneDamage::Older,
-                _ => ZoneDamage::Cut(Blocks(1 + rng.below(3))),
-            };
-            let deed = Op::Fault(Fault::ZoneAtRest(zone, damage));
-            life.steps.push(Step { actor: Actor::Fate, at: Nanos(0), deed });
-            if matches!(damage, ZoneDamage::Cut(_)) {
-                // The other zone may have the only manifest that tells of the cut.
-                break;
             }
         }
     }
@@ -467,12 +456,12 @@ fn pause(rng: &mut Rng, most: Nanos) -> Nanos {
     Nanos(rng.below(most.0) + 1)
 }
 
-fn draw(rng: &mut Rng, count: usize) -> usize {
+pub(crate) fn draw(rng: &mut Rng, count: usize) -> usize {
     zonal_base::index(rng.below(count as u64))
 }
 
 /// Requires: `n` was drawn below a small bound.
-fn narrow(n: u64) -> u32 {
+pub(crate) fn narrow(n: u64) -> u32 {
     zonal_base::low_u32(zonal_base::index(n))
 }
 

@@ -29,6 +29,7 @@ mod actors;
 mod assertion;
 pub mod block;
 mod cuts;
+mod damage;
 mod drive;
 mod generate;
 mod history;

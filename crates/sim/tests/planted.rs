@@ -1,4 +1,4 @@
-//! Mutation test of the simulator: it finds each planted bug within 3,000 seeds, and shrinks its
+//! Mutation test of the simulator: it finds each planted bug within 1,500 seeds, and shrinks its
 //! history.
 //!
 //! `cargo test -p zonal-sim --features planted-bugs --test planted -- --nocapture` prints the table
@@ -16,7 +16,7 @@ use zonal_sim::{History, Options, Shrink, Violation, block};
 use zonal_zonelog::Mutation as Log;
 
 /// Largest number of histories until a bug must be found.
-const SEEDS_MAX: u64 = 3000;
+const SEEDS_MAX: u64 = 1500;
 
 /// Largest number of steps and ends of lives of a shrunk history: small enough to read.
 const STEPS_MAX: usize = 100;
@@ -103,7 +103,7 @@ fn bugs() -> Vec<Bug> {
 }
 
 #[test]
-fn every_planted_bug_is_found_within_3000_seeds_and_shrinks_to_what_one_can_read() {
+fn every_planted_bug_is_found_within_1500_seeds_and_shrinks_to_what_one_can_read() {
     let bugs = bugs();
     let (left, rows) = (Mutex::new(bugs.iter().enumerate()), Mutex::new(Vec::new()));
     let work = || {
