@@ -7,6 +7,7 @@ import pathlib
 import platform
 import re
 import subprocess
+import textwrap
 
 import block
 import cache
@@ -15,6 +16,9 @@ from contents import ERROR, FOREIGN, GARBLED, STALE, UNFLUSHED, WRONG, ZERO
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MESSAGES_MAX = 40
+
+# The project's longest line in Markdown, less a little.
+LINE_CHARACTERS = 118
 # What no block or object may be when nothing was damaged.
 NOT_RIGHT = (ERROR, UNFLUSHED, *WRONG, cache.WRONG_BYTES)
 
@@ -191,7 +195,8 @@ def messages(trials):
             made_equal = re.sub(r"\d+|[0-9a-f]{8,}", "N", re.sub(r"/\S*/trial-\d+/", "PATH/", message))
             clear = "" if trial.outcome.is_clear else " **unclear**"
             found[f"{trial.outcome.end}{clear}: `{made_equal}`"] += 1
-    return [f"- {count} x {message}" for message, count in found.most_common(MESSAGES_MAX)] or ["None."]
+    lines = [f"- {count} x {message}" for message, count in found.most_common(MESSAGES_MAX)]
+    return [textwrap.fill(line, LINE_CHARACTERS, subsequent_indent="  ") for line in lines] or ["None."]
 
 
 def commit():
