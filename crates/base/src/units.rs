@@ -225,6 +225,13 @@ impl fmt::Display for Rounded {
     }
 }
 
+impl From<Duration> for Nanos {
+    /// Longer durations than [`Nanos`] can express, of 584 years, become the longest.
+    fn from(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
 impl fmt::Display for Nanos {
     /// Prints the largest unit that divides the duration, so that the text parses back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,10 +8,11 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 use zonal_base::{Blocks, Bytes, PoolClass, low_u32};
-use zonal_device::Geometry;
+use zonal_device::{CommandLatencies, Geometry};
 use zonal_host::{CHECKSUM, DeviceContents, DeviceDriver, bears_block_device};
 use zonal_hostdev::{DeviceSpec, Drive, QUEUE_DEPTH, ShardOptions};
 use zonal_runtime::{Buffers, Port};
@@ -66,6 +67,7 @@ pub struct BlockDevice {
     waker: Rc<LoopWaker>,
     is_stopping: Rc<Cell<bool>>,
     running: JoinHandle<()>,
+    commands: Vec<(Tier, Arc<CommandLatencies>)>,
 }
 
 /// Opened devices that contain no foreign data, with their layout and exports.
@@ -108,6 +110,9 @@ impl BlockDevice {
         };
         let capacity = drive(&found.capacity)?;
         let buffer = found.buffer.as_ref().map_or_else(|| Ok(capacity.clone()), drive)?;
+        let tiers = [Tier::Capacity, Tier::Buffer].into_iter();
+        let devices = event_loop.devices.iter().filter_map(|(_, driver)| driver.device());
+        let commands = tiers.zip(devices.map(|device| device.latencies().clone())).collect();
         let ports = Ports {
             buffer,
             capacity,
@@ -125,17 +130,27 @@ impl BlockDevice {
         let opened = event_loop.carry_out(Shaper::open(ports, found.layout, opening)).await;
         let shaper = opened.map_err(|error| StartError::open(settings, error))?;
         found.keep();
-        Ok(Self::up(event_loop, shaper, buffers))
+        Ok(Self::up((event_loop, commands), shaper, buffers))
     }
 
-    fn up(mut event_loop: EventLoop, shaper: Shaper, buffers: Buffers) -> Self {
+    fn up(
+        (mut event_loop, commands): (EventLoop, Vec<(Tier, Arc<CommandLatencies>)>),
+        shaper: Shaper,
+        buffers: Buffers,
+    ) -> Self {
         let (waker, is_stopping) = (event_loop.waker.clone(), Rc::<Cell<bool>>::default());
         let stop = is_stopping.clone();
         event_loop.serve();
         let running = tokio::task::spawn_local(async move {
             event_loop.run_until(|| stop.get().then_some(())).await;
         });
-        Self { shaper, buffers, waker, is_stopping, running }
+        Self { shaper, buffers, waker, is_stopping, running, commands }
+    }
+
+    /// Latencies of the devices' commands. A single device counts as the capacity tier.
+    #[must_use]
+    pub fn commands(&self) -> &[(Tier, Arc<CommandLatencies>)] {
+        &self.commands
     }
 
     /// The engine, for its statistics. Requests go through volumes.

@@ -131,7 +131,7 @@ impl EventLoop {
         self.check_devices();
         moved |= 0 < self.executor.run(POLLS_PER_TURN);
         for (_, device) in &mut self.devices {
-            moved |= device.submit(now);
+            moved |= device.submit(&self.clock);
         }
         moved
     }

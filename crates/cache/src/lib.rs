@@ -80,7 +80,7 @@ pub use prefetch_slots::PrefetchSlots;
 pub use prefix::PrefixRules;
 pub use purge::PREFIX_BYTES_MAX;
 pub use question::{FirstMissing, OtherStripes, Reader};
-pub use read::{Consumer, Gone, InitialFetch, Piece, ReadError};
+pub use read::{Consumer, Gone, InitialFetch, Piece, PieceSource, ReadError};
 pub use recover::RecoveryStats;
 pub use remove::{InvalidationTarget, RemoveError};
 pub use residency::Residency;

@@ -10,7 +10,7 @@ use core::task::Poll;
 use zonal_base::index;
 
 use crate::fill::Body;
-use crate::{Cache, Consumer, Gone, Piece, ReadError, UnreadBody};
+use crate::{Cache, Consumer, Gone, Piece, PieceSource, ReadError, UnreadBody};
 
 impl Cache {
     /// Delivers `range` of the object from a body. Nothing is cached.
@@ -49,7 +49,7 @@ impl Cache {
                 Ok(_) if at < range.start => {}
                 Ok(bytes) => {
                     self.inner.count(|stats| stats.served_bytes += bytes.len() as u64);
-                    deliver(consumer, Piece::Data(bytes)).await?;
+                    deliver(consumer, Piece::Data(bytes, PieceSource::Missed)).await?;
                 }
                 Err(error) => return Ok(Piece::Failed(error)),
             }

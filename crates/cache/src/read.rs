@@ -43,12 +43,26 @@ pub enum Piece {
         /// The whole range is on flash, and no part of it is read from memory.
         all_on_flash: bool,
     },
-    /// The next bytes of the range, in order.
-    Data(Bytes),
+    /// The next bytes of the range, in order, and the slowest source that the read has waited for
+    /// so far.
+    Data(Bytes, PieceSource),
     /// The whole range was delivered.
     End,
     /// The read failed; no more bytes will come.
     Failed(ReadError),
+}
+
+/// Source of a piece, from fast to slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PieceSource {
+    /// Memory: the piece waits for admission, is on its way to flash, or is hot.
+    Memory,
+    /// Flash.
+    Flash,
+    /// A fetch that another read started.
+    Joined,
+    /// A fetch that this read started.
+    Missed,
 }
 
 /// Fetch that the lookup of the version has started for a reader. Its bytes count as missed.
@@ -119,21 +133,11 @@ struct Read<'a> {
     listener: Option<Listener>,
     /// Numbers of the pieces that this read last requested from the origin.
     asked: Range<u64>,
+    /// Slowest source of the pieces so far.
+    slowest: PieceSource,
     /// True once a fetch has stalled on this reader. From then on the read requests only as much as
     /// a fetch delivers without waiting for the reader.
     is_slow: bool,
-}
-
-/// Source of a piece, for the hit counters.
-#[derive(Clone, Copy)]
-enum HitSource {
-    Flash,
-    /// Memory: the piece waits for admission, is on its way to flash, or is hot.
-    Memory,
-    /// A fetch that another read started.
-    Joined,
-    /// A fetch that this read started.
-    Missed,
 }
 
 enum Failure {
@@ -185,6 +189,7 @@ impl Cache {
             ahead: VecDeque::new(),
             listener: None,
             asked: pieces_of(&fetches, piece),
+            slowest: PieceSource::Memory,
             is_slow: false,
         };
         read.run().await;
@@ -258,7 +263,8 @@ impl Read<'_> {
         if at <= self.range.start {
             return Ok(());
         }
-        let (piece, _) = self.fetched(number, at);
+        let (piece, source) = self.fetched(number, at);
+        self.slowest = self.slowest.max(source);
         self.listener = Some(self.join(&piece));
         match self.unless_gone(piece.bytes_from(piece.start, piece.end())).await? {
             // A fetch that ended early says nothing: the read asks again when it comes there.
@@ -295,12 +301,12 @@ impl Read<'_> {
             false => self.read_memory(number, key, wanted),
         };
         if let Some(bytes) = in_memory {
-            self.count_piece(number, HitSource::Memory);
+            self.count_piece(number, PieceSource::Memory);
             self.listener = self.listener.take().and_then(|listener| listener.passed(wanted.end));
             return self.deliver(bytes).await.map_err(|failure| (wanted.start, failure));
         }
         if let Some(bytes) = self.read_flash(number, key, wanted).await {
-            self.count_piece(number, HitSource::Flash);
+            self.count_piece(number, PieceSource::Flash);
             // The fetch may have written this piece to flash before this read came to it. The read
             // stays a listener for the rest.
             self.listener = self.listener.take().and_then(|listener| listener.passed(wanted.end));
@@ -312,7 +318,7 @@ impl Read<'_> {
     }
 
     /// Piece `number` in a fetch: in one under way, or in a new one.
-    fn fetched(&mut self, number: u64, at: u64) -> (Rc<FillPiece>, HitSource) {
+    fn fetched(&mut self, number: u64, at: u64) -> (Rc<FillPiece>, PieceSource) {
         let key = self.version.piece(number);
         let under_way = self.inner.filling.borrow().get(&key).cloned();
         // A follower may use every piece of its fetch, even after a removal: they are all one
@@ -323,7 +329,7 @@ impl Read<'_> {
         let under_way = under_way.filter(|piece| piece.is_current() || is_followed(piece));
         if let Some(piece) = under_way {
             let is_complete = piece.is_complete();
-            let source = if is_complete { HitSource::Memory } else { HitSource::Joined };
+            let source = if is_complete { PieceSource::Memory } else { PieceSource::Joined };
             if !self.asked.contains(&number) {
                 piece.note_joined();
             }
@@ -334,7 +340,7 @@ impl Read<'_> {
         self.asked = run.clone();
         let of = (self.object.clone(), self.head.clone());
         let piece = self.inner.start_fill(of, (self.key, self.version), (run, number));
-        (piece, HitSource::Missed)
+        (piece, PieceSource::Missed)
     }
 
     fn end_to_ask_for(&mut self, at: u64) -> u64 {
@@ -344,15 +350,16 @@ impl Read<'_> {
 
     /// Counts the source of a piece. A piece that this read requested from the origin counts as
     /// missed, wherever it is by now.
-    fn count_piece(&self, number: u64, source: HitSource) {
-        let source = if self.asked.contains(&number) { HitSource::Missed } else { source };
+    fn count_piece(&mut self, number: u64, source: PieceSource) {
+        let source = if self.asked.contains(&number) { PieceSource::Missed } else { source };
+        self.slowest = self.slowest.max(source);
         self.inner.count(|stats| {
             stats.pieces += 1;
             match source {
-                HitSource::Flash => stats.pieces_flash_hits += 1,
-                HitSource::Memory => stats.pieces_dram_hits += 1,
-                HitSource::Joined => stats.pieces_joined += 1,
-                HitSource::Missed => stats.pieces_missed += 1,
+                PieceSource::Flash => stats.pieces_flash_hits += 1,
+                PieceSource::Memory => stats.pieces_dram_hits += 1,
+                PieceSource::Joined => stats.pieces_joined += 1,
+                PieceSource::Missed => stats.pieces_missed += 1,
             }
         });
     }
@@ -405,7 +412,7 @@ impl Read<'_> {
         if blocks <= pool.largest() && pool.is_short(blocks) {
             return self.deliver_copies(bytes).await;
         }
-        self.hand_over(Piece::Data(bytes)).await
+        self.hand_over(Piece::Data(bytes, self.slowest)).await
     }
 
     /// Delivers copies in small parts. Each is freed once sent, so a slow client holds little more
@@ -415,7 +422,7 @@ impl Read<'_> {
             bytes.chunks(COPY_BYTES).map(Bytes::copy_from_slice).collect();
         drop(bytes);
         for copy in copies {
-            self.hand_over(Piece::Data(copy)).await?;
+            self.hand_over(Piece::Data(copy, self.slowest)).await?;
         }
         Ok(())
     }

@@ -12,12 +12,14 @@
 //! deadline, and only while there are any.
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
 use zonal_base::{Nanos, Ticket, index};
 
-use crate::{Command, Completion, DeviceError, Geometry, ZonedDevice};
+use crate::latency::CommandKind;
+use crate::{Command, CommandLatencies, Completion, DeviceError, Geometry, ZonedDevice};
 
 /// Checks of the commands in flight per read deadline: a read is given up at most an eighth of the deadline too late.
 const LOOKS: u64 = 8;
@@ -91,6 +93,7 @@ pub struct DeadlineDevice<D> {
     ready: VecDeque<(Ticket, Completion)>,
     judge: FaultHistory,
     waits: TimeoutCounters,
+    latencies: Arc<CommandLatencies>,
     is_isolated: bool,
 }
 
@@ -98,7 +101,7 @@ pub struct DeadlineDevice<D> {
 struct Slot {
     owner: Owner,
     since: Nanos,
-    is_read: bool,
+    kind: CommandKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -112,7 +115,7 @@ enum Owner {
 
 impl<D: ZonedDevice> DeadlineDevice<D> {
     /// Wraps a device without a deadline. [`DeadlineDevice::set_read_timeout`] sets one.
-    pub const fn new(device: D) -> Self {
+    pub fn new(device: D) -> Self {
         Self {
             device,
             patience: None,
@@ -123,6 +126,7 @@ impl<D: ZonedDevice> DeadlineDevice<D> {
             ready: VecDeque::new(),
             judge: FaultHistory::new(),
             waits: TimeoutCounters { reads_timed_out: 0 },
+            latencies: Arc::default(),
             is_isolated: false,
         }
     }
@@ -145,6 +149,11 @@ impl<D: ZonedDevice> DeadlineDevice<D> {
     /// Counters of commands that were given up.
     pub const fn waits(&self) -> TimeoutCounters {
         self.waits
+    }
+
+    /// Latencies of the commands that the device has answered, late answers included.
+    pub const fn latencies(&self) -> &Arc<CommandLatencies> {
+        &self.latencies
     }
 
     /// Commands that the device has not answered. While there are any, the device may still carry them out.
@@ -184,13 +193,13 @@ impl<D: ZonedDevice> DeadlineDevice<D> {
         self.is_isolated
     }
 
-    fn enter(&mut self, now: Nanos, ticket: Ticket, is_read: bool) -> Ticket {
+    fn enter(&mut self, now: Nanos, ticket: Ticket, kind: CommandKind) -> Ticket {
         let own = self.free.pop().unwrap_or_else(|| {
-            let slot = Slot { owner: Owner::Nobody, since: now, is_read };
+            let slot = Slot { owner: Owner::Nobody, since: now, kind };
             self.slots.push(slot);
             Ticket(self.slots.len() as u64 - 1)
         });
-        self.slots[index(own.0)] = Slot { owner: Owner::Waits(ticket), since: now, is_read };
+        self.slots[index(own.0)] = Slot { owner: Owner::Waits(ticket), since: now, kind };
         self.under_way += 1;
         if self.next_check.is_none()
             && let Some(patience) = self.patience
@@ -200,13 +209,15 @@ impl<D: ZonedDevice> DeadlineDevice<D> {
         own
     }
 
-    fn leave(&mut self, own: Ticket) -> Owner {
+    fn leave(&mut self, own: Ticket) -> Slot {
         self.under_way -= 1;
         self.free.push(own);
-        let owner = core::mem::replace(&mut self.slots[index(own.0)].owner, Owner::Nobody);
+        let slot = &mut self.slots[index(own.0)];
+        let left = *slot;
+        slot.owner = Owner::Nobody;
         // A second answer has no buffer to fill.
-        assert!(owner != Owner::Nobody, "a device answers a command once");
-        owner
+        assert!(left.owner != Owner::Nobody, "a device answers a command once");
+        left
     }
 
     /// Times out late reads, notes late writes, and checks for silence.
@@ -214,11 +225,12 @@ impl<D: ZonedDevice> DeadlineDevice<D> {
         let [writes_max, silence_max] = [WRITES_MAX, SILENCE_MAX].map(|n| Nanos(patience.0 * n));
         for slot in self.slots.iter_mut().filter(|slot| slot.owner != Owner::Nobody) {
             let waited = now.since(slot.since);
-            if slot.is_read && silence_max <= waited {
+            let is_read = slot.kind == CommandKind::Read;
+            if is_read && silence_max <= waited {
                 self.judge.look_for_silence(now, silence_max);
             }
             let Owner::Waits(ticket) = slot.owner else { continue };
-            if slot.is_read && patience <= waited {
+            if is_read && patience <= waited {
                 slot.owner = Owner::GaveUp;
                 self.ready.push_back((ticket, Err(DeviceError::TimedOut)));
                 self.waits.reads_timed_out += 1;
@@ -242,7 +254,7 @@ impl<D: ZonedDevice> ZonedDevice for DeadlineDevice<D> {
             self.ready.push_back((ticket, Err(DeviceError::DeviceGone)));
             return Ok(());
         }
-        let own = self.enter(now, ticket, matches!(command, Command::Read { .. }));
+        let own = self.enter(now, ticket, CommandKind::of(&command));
         self.device.submit(now, own, command).inspect_err(|_| {
             self.leave(own);
         })
@@ -254,8 +266,12 @@ impl<D: ZonedDevice> ZonedDevice for DeadlineDevice<D> {
             if let Some(patience) = self.patience {
                 self.judge.note_answer(now, patience, &completion);
             }
+            let Slot { owner, since, kind } = self.leave(own);
+            if completion.is_ok() {
+                self.latencies.record(kind, now.since(since));
+            }
             // The host has already had the answer of a command that was given up. Dropping this one frees its buffer.
-            if let Owner::Waits(ticket) = self.leave(own) {
+            if let Owner::Waits(ticket) = owner {
                 return Some((ticket, completion));
             }
         }

@@ -1,7 +1,8 @@
 //! Zoned block device: the NVMe ZNS contract that every device implementation keeps, and the suite that checks it.
 //!
 //! Uses: `base`. Knows nothing of: tasks, files, sockets, what is stored in the zones.
-//! Read in this order: `geometry`, `state`, `command`, `error`; then `zone_table`, `ram`, `deadline`, `conformance`.
+//! Read in this order: `geometry`, `state`, `command`, `error`; then `zone_table`, `ram`, `latency`, `deadline`,
+//! `conformance`.
 //!
 //! Rules that every device keeps (and that `conformance` checks):
 //!
@@ -25,6 +26,7 @@ pub mod conformance;
 mod deadline;
 mod error;
 mod geometry;
+mod latency;
 pub mod ram;
 mod state;
 mod zone_table;
@@ -33,6 +35,7 @@ pub use command::{Answer, Command, Completion, ZoneReport};
 pub use deadline::{DeadlineDevice, DeviceFault, TimeoutCounters};
 pub use error::DeviceError;
 pub use geometry::{DeviceKind, Geometry};
+pub use latency::CommandLatencies;
 pub use state::{InvalidTransition, ZoneAction, ZoneState};
 pub use zone_table::{ZoneTable, whole_blocks};
 

@@ -1,12 +1,15 @@
 //! NBD export: a volume with its name and counters.
 
+use std::time::Instant;
+
 use bytes::Bytes;
+use zonal_base::LatencyHistogram;
 
 use crate::handshake::Offer;
 use crate::read_modify_write::ByteVolume;
 use crate::reply::RequestOutcome;
 use crate::request::{EXTENTS_MAX, NbdCommand, Request};
-use crate::stats::{Counts, ExportStats};
+use crate::stats::{Counts, ExportLatencies, ExportStats};
 use crate::volume::{Volume, VolumeError};
 
 /// A volume that clients select by name.
@@ -43,6 +46,12 @@ impl<V: Volume> Export<V> {
         self.counts.snapshot()
     }
 
+    /// Latencies of the export's requests.
+    #[must_use]
+    pub const fn latencies(&self) -> &ExportLatencies {
+        &self.counts.latencies
+    }
+
     pub(crate) const fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -58,6 +67,7 @@ impl<V: Volume> Export<V> {
 
     /// Runs a request. `data` is the payload of a write.
     pub(crate) async fn carry_out(&self, request: &Request, data: Bytes) -> RequestOutcome {
+        let arrived_at = Instant::now();
         let outcome = self.ask(request, data).await;
         let counts = &self.counts;
         let (count, bytes) = match (&outcome, request.command) {
@@ -69,10 +79,24 @@ impl<V: Volume> Export<V> {
             (Ok(_), NbdCommand::Status { .. }) => (&counts.statuses, None),
         };
         count.add(1);
+        if let (Ok(_), Some(latency)) = (&outcome, self.latency(request.command)) {
+            latency.record(arrived_at.elapsed().into());
+        }
         if let Some(bytes) = bytes {
             bytes.add(request.length.into());
         }
         outcome.unwrap_or_else(RequestOutcome::Failed)
+    }
+
+    const fn latency(&self, command: NbdCommand) -> Option<&LatencyHistogram> {
+        let latencies = self.latencies();
+        match command {
+            NbdCommand::Read { .. } => Some(&latencies.reads),
+            NbdCommand::Write(_) => Some(&latencies.writes),
+            NbdCommand::Clear(_) => Some(&latencies.clears),
+            NbdCommand::Flush => Some(&latencies.flushes),
+            NbdCommand::Status { .. } => None,
+        }
     }
 
     async fn ask(&self, request: &Request, data: Bytes) -> Result<RequestOutcome, VolumeError> {

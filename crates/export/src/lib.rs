@@ -32,5 +32,5 @@ mod wire;
 
 pub use export::Export;
 pub use server::{ConnectionStats, ConnectionTask, Listener, Server};
-pub use stats::ExportStats;
+pub use stats::{ExportLatencies, ExportStats};
 pub use volume::{Extent, Piece, Volume, VolumeError, WriteAck};

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use zonal_base::LatencyHistogram;
+
 /// Single-threaded counter.
 #[derive(Debug, Default)]
 pub(crate) struct Count(Cell<u64>);
@@ -31,6 +33,20 @@ pub(crate) struct Counts {
     pub(crate) statuses: Count,
     pub(crate) refusals: Count,
     pub(crate) failures: Count,
+    pub(crate) latencies: ExportLatencies,
+}
+
+/// Times from the arrival of a complete request until its reply was queued, of successful requests.
+#[derive(Debug, Default)]
+pub struct ExportLatencies {
+    /// Reads.
+    pub reads: LatencyHistogram,
+    /// Writes.
+    pub writes: LatencyHistogram,
+    /// Trims and write-zeroes requests.
+    pub clears: LatencyHistogram,
+    /// Flushes.
+    pub flushes: LatencyHistogram,
 }
 
 /// Requests to one export since the start.

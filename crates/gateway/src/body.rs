@@ -2,18 +2,17 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
-use zonal_host::StripedRead;
+use zonal_host::{PieceSource, StripedRead};
 use zonal_s3::BoxBody;
 
 use crate::access_log::PendingEntry;
+use crate::latencies::RequestTimer;
 use crate::socket::ExchangeGuard;
-use crate::stats::Stats;
 
 /// The body broke off. The connection is closed, so that the client notices the missing bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +44,9 @@ pub(crate) enum Source {
 pub(crate) struct ResponseBody {
     source: Source,
     sent_bytes: u64,
-    stats: Arc<Stats>,
+    /// True once the source has ended well.
+    has_ended: bool,
+    timer: RequestTimer,
     _exchange: ExchangeGuard,
     /// Entry in the access log, if the log is enabled.
     line: Option<Box<PendingEntry>>,
@@ -54,11 +55,11 @@ pub(crate) struct ResponseBody {
 impl ResponseBody {
     pub(crate) const fn new(
         source: Source,
-        stats: Arc<Stats>,
+        timer: RequestTimer,
         exchange: ExchangeGuard,
         line: Option<Box<PendingEntry>>,
     ) -> Self {
-        Self { source, sent_bytes: 0, stats, _exchange: exchange, line }
+        Self { source, sent_bytes: 0, has_ended: false, timer, _exchange: exchange, line }
     }
 }
 
@@ -69,6 +70,14 @@ impl From<Bytes> for Source {
 }
 
 impl Source {
+    /// The slowest source of the bytes so far, if they are bytes of an object.
+    pub(crate) fn slowest(&self) -> Option<PieceSource> {
+        match self {
+            Self::Object(reading, _) => reading.slowest,
+            Self::Empty | Self::Document(_) | Self::Origin(_) | Self::Write(_) => None,
+        }
+    }
+
     fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
@@ -109,10 +118,11 @@ impl Body for ResponseBody {
                 self.sent_bytes += frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
             }
             Poll::Ready(Some(Err(BodyAborted))) => {
-                self.stats.responses_cut.add(1);
+                self.timer.listener.whole.responses_cut.add(1);
                 self.line.iter_mut().for_each(|line| line.cut());
             }
-            Poll::Ready(None) | Poll::Pending => {}
+            Poll::Ready(None) => self.has_ended = true,
+            Poll::Pending => {}
         }
         frame
     }
@@ -140,7 +150,11 @@ impl Body for ResponseBody {
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        self.stats.sent_bytes.add(self.sent_bytes);
+        // hyper does not poll for the end of a body whose length it knows.
+        if self.has_ended || self.is_end_stream() {
+            self.timer.last_byte(self.source.slowest());
+        }
+        self.timer.listener.whole.sent_bytes.add(self.sent_bytes);
         self.line.iter_mut().for_each(|line| line.sent(self.sent_bytes));
     }
 }

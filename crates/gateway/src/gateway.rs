@@ -7,8 +7,9 @@
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use http::header::{CONNECTION, ETAG, HeaderMap, HeaderName, HeaderValue};
@@ -38,6 +39,7 @@ use crate::error;
 use crate::fair_semaphore::{ClientId, PermitRefused};
 use crate::forward::{self, UploadProgress, forward};
 use crate::framing::{self, After};
+use crate::latencies::{self, ListenerStats, RequestLatencies, RequestTimer};
 use crate::list_buckets::list_buckets;
 use crate::operation::Operation;
 use crate::origin_authorization;
@@ -68,6 +70,7 @@ struct GatewayState {
     origins: Arc<Origins>,
     verifier: Verifier,
     stats: Arc<Stats>,
+    listeners: Mutex<Vec<Arc<ListenerStats>>>,
     request_ids: RequestIds,
     connections: Arc<Connections>,
     places: ConcurrencyLimits,
@@ -102,6 +105,7 @@ impl Gateway {
             origins,
             verifier,
             stats,
+            listeners: Mutex::default(),
             request_ids,
             connections,
             places,
@@ -155,6 +159,23 @@ impl Gateway {
     #[must_use]
     pub fn stats(&self) -> &Arc<Stats> {
         &self.shared.stats
+    }
+
+    /// Latencies of the requests so far, by operation and by what they waited for.
+    #[must_use]
+    pub fn latencies(&self) -> Vec<RequestLatencies> {
+        latencies::merged(&self.listeners())
+    }
+
+    /// Statistics for a new listener.
+    pub(crate) fn add_listener(&self) -> Arc<ListenerStats> {
+        let listener = ListenerStats::new(self.stats().clone());
+        self.listeners().push(listener.clone());
+        listener
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Vec<Arc<ListenerStats>>> {
+        self.shared.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -219,7 +240,10 @@ impl Gateway {
         let place = self.places().for_write(request, document);
         async move {
             circuit.map_err(forward::failed)?;
-            place.await.map_err(|refused| self.refuse_write(refused))
+            let asked_at = Instant::now();
+            let place = place.await;
+            self.stats().permit_waits.record_shared(asked_at.elapsed().into());
+            place.map_err(|refused| self.refuse_write(refused))
         }
     }
 
@@ -240,7 +264,9 @@ impl Gateway {
         &self,
         request: Request<Incoming>,
         (client, exchange): (SocketAddr, ExchangeGuard),
+        listener: &Arc<ListenerStats>,
     ) -> Response<ResponseBody> {
+        let since = Instant::now();
         let (mut request, body) = request.into_parts();
         let upload = (!body.is_end_stream()).then(UploadProgress::default);
         if let Some(upload) = &upload {
@@ -249,7 +275,8 @@ impl Gateway {
         let (uri, method) = (request.uri.clone(), request.method.clone());
         let id = self.next_request_id();
         let log = self.config().access_log.as_ref();
-        let line = log.map(|log| log.begin((id, client), &request, &self.runtime_config().domains));
+        let line =
+            log.map(|log| log.begin((id, client, since), &request, &self.runtime_config().domains));
         let framing = framing::check(&request.headers, exchange.stated_length);
         let is_last = framing != Ok(After::Others);
         let (operation, result) = match framing {
@@ -266,7 +293,8 @@ impl Gateway {
         if is_last || upload.is_some_and(|upload| upload.is_under_way()) {
             answer.headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        self.finish(answer, exchange, line)
+        let timer = RequestTimer::new(listener.clone(), operation, answer.outcome, since);
+        self.finish(answer, timer, (exchange, line))
     }
 
     async fn handle(
@@ -397,8 +425,8 @@ impl Gateway {
     fn finish(
         &self,
         mut answer: Answer,
-        exchange: ExchangeGuard,
-        mut line: Option<Box<PendingEntry>>,
+        timer: RequestTimer,
+        (exchange, mut line): (ExchangeGuard, Option<Box<PendingEntry>>),
     ) -> Response<ResponseBody> {
         if let Some(bypass) = &answer.bypass {
             self.stats().count_bypass(bypass.reason);
@@ -413,7 +441,8 @@ impl Gateway {
             self.stats().count_outcome(outcome);
             headers.insert(X_CACHE, HeaderValue::from_static(outcome.name()));
         }
-        let body = ResponseBody::new(source, self.stats().clone(), exchange, line);
+        timer.first_byte(source.slowest());
+        let body = ResponseBody::new(source, timer, exchange, line);
         let mut response = Response::new(body);
         *response.status_mut() = status;
         *response.headers_mut() = headers;

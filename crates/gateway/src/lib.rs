@@ -3,7 +3,7 @@
 //! Uses: `host`, `origin`, `s3`, `base`. Knows nothing of: devices, zones, chunks, policies,
 //! configuration files. Read in this order: `server`, `connections`, `socket`, `gateway`,
 //! `admission`, `domains`, `target`, `auth`, `api`, `copy_source`, `access`, `operation`,
-//! `access_log`; then the paths: `get_object`, `head_object`, `list_buckets`, `forward`, `write`,
+//! `access_log`, `latencies`; then the paths: `get_object`, `head_object`, `list_buckets`, `forward`, `write`,
 //! `delete_objects`, `as_signed`; then their rules: `representation`, `part_ranges`, `prefix`,
 //! `cache_control`.
 //!
@@ -41,6 +41,7 @@ mod gateway;
 mod get_object;
 mod head_object;
 mod ids;
+mod latencies;
 mod list_buckets;
 mod operation;
 mod origin_authorization;
@@ -69,6 +70,7 @@ pub use bypass::BypassReason;
 pub use config::{Authorization, Caching, Config, Limits, RuntimeConfig, WouldRefuse};
 pub use domains::{BadDomain, Domains};
 pub use gateway::Gateway;
+pub use latencies::{RequestLatencies, ServedFrom};
 pub use operation::Operation;
 pub use pins::Pins;
 pub use prefix::{FreshnessRule, FreshnessRules, Keep, KeepRules};

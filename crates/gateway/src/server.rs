@@ -31,6 +31,7 @@ use zonal_s3::S3Error;
 use crate::config::Limits;
 use crate::connections::{Admitted, ConnectionRefused, Place};
 use crate::gateway::Gateway;
+use crate::latencies::ListenerStats;
 use crate::socket::{Activity, ExchangeGuard, Socket, TimeoutDetector, Timeouts};
 
 /// Maximum size of a request head, in bytes. S3 takes 8 KiB; a presigned URL with every override
@@ -54,8 +55,11 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves `listener` until `shutdown` resolves. Then running requests may end, within
 /// [`Limits::drain`].
+///
+/// Requires: a runtime of one thread. With more, latencies could lose counts.
 pub async fn serve(listener: TcpListener, gateway: Gateway, shutdown: impl Future<Output = ()>) {
     let (stop, stopping) = watch::channel(());
+    let stats = gateway.add_listener();
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
     loop {
@@ -78,8 +82,8 @@ pub async fn serve(listener: TcpListener, gateway: Gateway, shutdown: impl Futur
                 match gateway.connections().admit(client.ip(), activity.clone()) {
                     Ok(Admitted { place, has_evicted }) => {
                         gateway.stats().connections_evicted.add(u64::from(has_evicted));
-                        let gateway = gateway.clone();
-                        let connection = Connection { gateway, client, activity, place };
+                        let (gateway, stats) = (gateway.clone(), stats.clone());
+                        let connection = Connection { gateway, stats, client, activity, place };
                         connections.spawn(contained(connection.serve(stream, stopping.clone())));
                     }
                     Err(refused) => refuse(stream, &gateway, refused),
@@ -103,6 +107,7 @@ async fn drain(mut connections: JoinSet<()>, gateway: &Gateway) {
 /// An open connection, with its permit.
 struct Connection {
     gateway: Gateway,
+    stats: Arc<ListenerStats>,
     client: SocketAddr,
     activity: Arc<Activity>,
     place: Place,
@@ -141,7 +146,7 @@ impl Connection {
         let socket = Socket::new(stream, notes.clone());
         let service = service_fn(|request| {
             let exchange = (self.client, ExchangeGuard::begin(notes));
-            async move { Ok::<_, Infallible>(gateway.respond(request, exchange).await) }
+            async move { Ok::<_, Infallible>(gateway.respond(request, exchange, &self.stats).await) }
         });
         let connection = http1::Builder::new()
             .max_buf_size(BUFFER_BYTES_MAX)

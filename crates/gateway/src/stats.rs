@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
+use zonal_base::LatencyHistogram;
 use zonal_origin::Counter;
 
 use crate::bypass::BypassReason;
@@ -110,6 +111,8 @@ pub struct Stats {
     pub responses_cut: Counter,
     /// Reads whose version disappeared after it was opened, so that the object was opened again.
     pub versions_changed: Counter,
+    /// Times that writes, and other requests with a body, waited for their permit.
+    pub permit_waits: LatencyHistogram,
     /// Invalidations of objects for writes: one before and one after each write.
     pub removals: Counter,
     /// Invalidations that did not reach flash. Divide by `removals`.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot};
 use zonal_base::{Bytes, RangeSpec};
@@ -68,13 +69,14 @@ impl Client {
         range: RangeSpec,
         range_of: impl Fn(&Head) -> Range<u64> + Send + 'static,
     ) -> Result<(Opened, Result<StripedRead, ReadError>), LookupError> {
+        let asked_at = Instant::now();
         let ((to, from), (reply, mut answer)) = (pipe(), oneshot::channel());
         let range_of = Box::new(range_of);
         let (trust, mut keeping) = (trust.into(), keeping(retention));
         let asked = object.clone();
-        let get = Get { object: asked, trust, keeping, range, range_of, reply, to };
+        let get = Get { object: asked, trust, keeping, range, range_of, reply, to, asked_at };
         self.home(object).send(Request::Get(get)).await.map_err(|_| LookupError::Gone)?;
-        let mut reading = StripedRead::from_pipe(from);
+        let mut reading = StripedRead::from_pipe(from, asked_at);
         let first = reading.begin().await;
         // The shard sends this reply before the pipe has bytes or an end.
         let chosen = answer.try_recv().unwrap_or(Err(LookupError::Gone))?;

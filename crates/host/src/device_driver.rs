@@ -94,10 +94,11 @@ impl DeviceDriver {
     }
 
     /// Submits all queued commands with one system call. True when there were some.
-    pub fn submit(&mut self, now: Nanos) -> bool {
-        let mut any = false;
+    pub fn submit(&mut self, clock: &RealClock) -> bool {
+        let mut now = None;
         while let Some((ticket, command)) = self.port.take() {
-            any = true;
+            // The latency of a command begins here, not when the tasks that queued it began to run.
+            let now = *now.get_or_insert_with(|| clock.now());
             let Some(device) = &mut self.device else {
                 self.port.complete(ticket, Err(DeviceError::DeviceGone));
                 continue;
@@ -107,6 +108,7 @@ impl DeviceDriver {
                 break;
             }
         }
+        let any = now.is_some();
         if let Some(device) = self.device.as_mut().filter(|_| any) {
             device.device_mut().flush_submissions();
         }

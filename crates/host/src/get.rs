@@ -7,9 +7,10 @@
 //! the origin. An object that cannot be cached is passed on from the body.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use tokio::sync::oneshot;
-use zonal_base::RangeSpec;
+use zonal_base::{Nanos, RangeSpec};
 use zonal_cache::{
     Cache, FreshnessPolicy, Head, HeadSource, InitialFetch, LookupError, ObjectName, Opened,
     OpenedRead, ReadHints, Reader, STRIPE,
@@ -54,11 +55,17 @@ pub(crate) struct Get {
     /// Sent before the first piece.
     pub(crate) reply: oneshot::Sender<Result<Chosen, LookupError>>,
     pub(crate) to: PipeWriter,
+    pub(crate) asked_at: Instant,
 }
 
 impl Get {
+    /// Time since the front end sent the request.
+    pub(crate) fn waited(&self) -> Nanos {
+        self.asked_at.elapsed().into()
+    }
+
     pub(crate) async fn run(self, cache: Cache, origin: OriginDriver, peers: Peers) {
-        let Self { object, trust, mut keeping, range, range_of, reply, to } = self;
+        let Self { object, trust, mut keeping, range, range_of, reply, to, .. } = self;
         let reader = Reader { range, range_of: &*range_of, hints: keeping, others: Some(&peers) };
         let opened = cache.open_to_read(&object, trust, &reader).await;
         // The caller does not wait for this reply: the first bytes, or the end of the pipe, wake it.

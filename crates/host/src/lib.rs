@@ -55,6 +55,6 @@ pub use stats::ShardStats;
 pub use striped_read::StripedRead;
 pub use zonal_cache::{
     Chunk, ChunkRules, Freshness, FreshnessPolicy, Head, HeadSource, LookupError, ObjectName,
-    Opened, OriginFault, OriginHead, OriginUse, PREFIX_BYTES_MAX, PrefixRules, ReadError,
-    RemoveError, Residency, RetentionClass, prefetch_window,
+    Opened, OriginFault, OriginHead, OriginUse, PREFIX_BYTES_MAX, PieceSource, PrefixRules,
+    ReadError, RemoveError, Residency, RetentionClass, prefetch_window,
 };

@@ -51,7 +51,7 @@ impl PipeState {
 
 impl Queue {
     fn data_count(&self) -> usize {
-        self.pieces.iter().filter(|piece| matches!(piece, Piece::Data(_))).count()
+        self.pieces.iter().filter(|piece| matches!(piece, Piece::Data(..))).count()
     }
 }
 
@@ -131,6 +131,7 @@ mod tests {
     use std::task::{Wake, Waker};
 
     use bytes::Bytes;
+    use zonal_cache::PieceSource;
 
     use super::*;
 
@@ -154,7 +155,7 @@ mod tests {
     }
 
     const START: Piece = Piece::Start { all_cached: true, all_on_flash: true };
-    const DATA: Piece = Piece::Data(Bytes::from_static(b"piece"));
+    const DATA: Piece = Piece::Data(Bytes::from_static(b"piece"), PieceSource::Flash);
 
     #[test]
     fn a_response_of_one_piece_wakes_its_reader_once_and_its_engine_never() {
@@ -184,7 +185,7 @@ mod tests {
         assert!(send(&mut to, DATA, &engine));
         assert!(!send(&mut to, DATA, &engine));
         assert!(matches!(from.poll_next(&mut cx), Poll::Ready(Some(Piece::Start { .. }))));
-        assert!(matches!(from.poll_next(&mut cx), Poll::Ready(Some(Piece::Data(_)))));
+        assert!(matches!(from.poll_next(&mut cx), Poll::Ready(Some(Piece::Data(..)))));
         assert_ne!(engine.0.load(Ordering::Relaxed), 0);
         assert!(send(&mut to, DATA, &engine));
         assert!(!send(&mut to, Piece::End, &engine));

@@ -105,6 +105,7 @@ impl ShardLoop {
             alarm: Alarm::unset(),
             standing: share.standing.clone(),
             pending_invalidations: Rc::default(),
+            queue_latency: Arc::default(),
             releases: Vec::new(),
             rejoin: None,
             is_stopped: false,

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
-use zonal_base::Nanos;
+use zonal_base::{LatencyHistogram, Nanos};
 use zonal_cache::{Cache, InitialFetch, InvalidationTarget, PendingInvalidations, RemoveError};
 use zonal_runtime::{Buffers, Executor};
 
@@ -72,6 +72,8 @@ pub(crate) struct ShardLoop {
     pub(crate) alarm: Alarm,
     pub(crate) standing: Arc<DeviceHealth>,
     pub(crate) pending_invalidations: Rc<PendingInvalidations>,
+    /// Times that GETs waited in the request queue.
+    pub(crate) queue_latency: Arc<LatencyHistogram>,
     /// Callers that wait until the device is closed.
     pub(crate) releases: Vec<oneshot::Sender<()>>,
     /// A request to reopen the device, not handled yet.
@@ -120,7 +122,7 @@ impl ShardLoop {
         moved |= self.run_tasks(now);
         self.tell_of_pins();
         self.tell_of_damage(now);
-        moved |= self.device.submit(now);
+        moved |= self.device.submit(&self.clock);
         moved |= self.origin.start_all();
         moved
     }
@@ -238,6 +240,7 @@ impl ShardLoop {
                 let _ = reply.send(cache.open(&object, trust, retention).await);
             }),
             Request::Get(get) => {
+                self.queue_latency.record(get.waited());
                 spawner.spawn(get.run(cache, self.origin.clone(), self.peers.clone()));
             }
             Request::Read { object, head, range, keeping, body, to } => {
@@ -331,6 +334,8 @@ impl ShardLoop {
             isolations: if self.place.shard == 0 { self.standing.isolations() } else { 0 },
             reads_timed_out: self.device.device().map_or(0, |of| of.waits().reads_timed_out),
             removals_missed: self.pending_invalidations.count() as u64,
+            commands: self.device.device().map(|device| device.latencies().clone()),
+            queue: self.queue_latency.clone(),
         }
     }
 

@@ -1,6 +1,9 @@
 //! Statistics of one shard.
 
-use zonal_base::Bytes;
+use std::sync::Arc;
+
+use zonal_base::{Bytes, LatencyHistogram};
+use zonal_device::CommandLatencies;
 
 /// Counters and gauges of one shard at one moment.
 #[derive(Clone, Debug)]
@@ -47,4 +50,8 @@ pub struct ShardStats {
     pub reads_timed_out: u64,
     /// Recorded removals that the shard will replay when its device joins again.
     pub removals_missed: u64,
+    /// Latencies of device commands since the device joined. `None` while it is closed.
+    pub commands: Option<Arc<CommandLatencies>>,
+    /// Times that GETs waited in the shard's request queue.
+    pub queue: Arc<LatencyHistogram>,
 }

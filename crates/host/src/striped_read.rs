@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use zonal_cache::{Head, ObjectName, Piece, ReadError, ReadHints, STRIPE};
+use zonal_cache::{Head, ObjectName, Piece, PieceSource, ReadError, ReadHints, STRIPE};
 
 use crate::Client;
 use crate::origin::BoxFuture;
@@ -36,6 +36,8 @@ pub struct StripedRead {
     /// True if `all_cached`, and no byte handed out so far was still waiting to be written to
     /// flash.
     pub all_on_flash: bool,
+    /// Slowest source of the bytes that have arrived; `None` while there are none.
+    pub slowest: Option<PieceSource>,
     first: Option<Bytes>,
     now: StripePart,
     rest: Option<Remainder>,
@@ -155,14 +157,15 @@ impl StripedRead {
     }
 
     /// A read from a pipe, whose length and continuation are set by [`StripedRead::continue_with`].
-    pub(crate) fn from_pipe(pipe: PipeReader) -> Self {
-        Self::with(StripePart { from: PartSource::Piping(pipe), left: 0 })
+    pub(crate) fn from_pipe(pipe: PipeReader, since: Instant) -> Self {
+        Self { since, ..Self::with(StripePart { from: PartSource::Piping(pipe), left: 0 }) }
     }
 
     fn with(now: StripePart) -> Self {
         Self {
             all_cached: true,
             all_on_flash: true,
+            slowest: None,
             first: None,
             now,
             rest: None,
@@ -214,7 +217,8 @@ impl StripedRead {
                         self.all_on_flash &= all_on_flash;
                         continue;
                     }
-                    Some(Piece::Data(bytes)) => {
+                    Some(Piece::Data(bytes, source)) => {
+                        self.slowest = self.slowest.max(Some(source));
                         self.hand_out(bytes.len() as u64, cx);
                         return Poll::Ready(Some(Ok(bytes)));
                     }

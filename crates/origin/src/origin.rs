@@ -6,9 +6,10 @@ use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::{Method, Request, Response};
-use zonal_base::RangeSpec;
+use zonal_base::{LatencyHistogram, RangeSpec};
 use zonal_s3::BoxBody;
 
 use crate::body::OriginBody;
@@ -175,7 +176,7 @@ impl Origin {
     /// [`OriginError`] states the caller's action for each variant.
     pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
         assert!(object.version.is_none() || self.keeps_versions());
-        self.read(|stats| &stats.heads, || self.0.head(object)).await
+        self.read(|stats| (&stats.heads, &stats.head_latency), || self.0.head(object)).await
     }
 
     /// GET: the bytes `range` of an object, pinned to the version with the ETag `if_match` (as the
@@ -195,7 +196,8 @@ impl Origin {
     ) -> Result<OriginBody, OriginError> {
         assert!(range.start < range.end, "an empty range cannot be requested");
         assert!(object.version.is_none() || self.keeps_versions());
-        self.read(|stats| &stats.gets, || self.0.get(object, range, if_match)).await
+        let send = || self.0.get(object, range, if_match);
+        self.read(|stats| (&stats.gets, &stats.get_latency), send).await
     }
 
     /// GET without knowledge of the object: its head, and the bytes `range` as far as the object has
@@ -217,7 +219,8 @@ impl Origin {
     ) -> Result<ObjectResponse, OriginError> {
         assert!(!range.in_object(u64::MAX).is_empty(), "an empty range cannot be requested");
         assert!(object.version.is_none() || self.keeps_versions());
-        self.read(|stats| &stats.gets, || self.0.get_object(object, range, if_match)).await
+        let send = || self.0.get_object(object, range, if_match);
+        self.read(|stats| (&stats.gets, &stats.get_latency), send).await
     }
 
     /// Forwards any other request, signed with the origin's credentials. The request's path is
@@ -247,8 +250,12 @@ impl Origin {
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         let attempt = self.admit()?;
         self.stats().forwards.add(1);
+        let asked_at = Instant::now();
         let answer = self.0.forward(request);
         let answer = if is_read { self.until_open(answer).await? } else { answer.await };
+        if is_answered(&answer) {
+            self.stats().forward_latency.record_shared(asked_at.elapsed().into());
+        }
         self.circuit().note(&attempt, &answer);
         answer
     }
@@ -256,13 +263,18 @@ impl Origin {
     /// Sends a read, unless the circuit is open.
     async fn read<'a, T>(
         &self,
-        counter: impl FnOnce(&Stats) -> &Counter,
+        counts: impl FnOnce(&Stats) -> (&Counter, &LatencyHistogram),
         send: impl FnOnce() -> StoreFuture<'a, T>,
     ) -> Result<T, OriginError> {
         let attempt = self.admit()?;
         let stats = self.stats();
-        counter(stats).add(1);
+        let (counter, latency) = counts(stats);
+        counter.add(1);
+        let asked_at = Instant::now();
         let answer = self.until_open(send()).await?;
+        if is_answered(&answer) {
+            latency.record_shared(asked_at.elapsed().into());
+        }
         self.circuit().note(&attempt, &answer);
         stats.counted(answer)
     }
@@ -315,4 +327,9 @@ impl Origin {
     pub fn stats(&self) -> &Stats {
         self.0.stats()
     }
+}
+
+/// True if the origin answered the request, whatever it answered.
+fn is_answered<T>(answer: &Result<T, OriginError>) -> bool {
+    answer.as_ref().err().is_none_or(|error| !error.is_trouble())
 }

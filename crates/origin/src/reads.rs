@@ -60,9 +60,11 @@ impl Reads {
         &self,
         permit: impl Future<Output = Permit>,
     ) -> Result<Permit, OriginError> {
+        let asked_at = Instant::now();
         let mut permit = pin!(permit);
         loop {
             if let Ok(permit) = timeout(self.limits.wait, &mut permit).await {
+                self.stats.permit_waits.record_shared(asked_at.elapsed().into());
                 return Ok(permit);
             }
             if self.limiter.is_narrow() {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
+use zonal_base::LatencyHistogram;
 
 use crate::circuit_breaker::{Circuit, CircuitBreaker};
 use crate::error::{KINDS, OriginError};
@@ -82,6 +83,14 @@ pub struct Stats {
     pub received_bytes: Counter,
     /// Body bytes sent in forwarded requests, without HTTP headers.
     pub sent_bytes: Counter,
+    /// Times of `head` calls until the answer.
+    pub head_latency: LatencyHistogram,
+    /// Times of `get` calls until the answer begins.
+    pub get_latency: LatencyHistogram,
+    /// Times of `forward` calls until the answer begins. An upload takes as long as its client.
+    pub forward_latency: LatencyHistogram,
+    /// Times that `head` and `get` calls waited for a concurrency permit. Part of their latency.
+    pub permit_waits: LatencyHistogram,
     /// Errors by [`OriginError::kind`]. A failed call counts once, after its last attempt.
     errors: [Counter; KINDS.len()],
     /// The last error that concerns the origin as a whole. `None` after a good answer.

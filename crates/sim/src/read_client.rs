@@ -90,7 +90,7 @@ impl Consumer for ReadClient {
                 self.heard.all_cached.set(all_cached);
                 self.heard.all_on_flash.set(all_on_flash);
             }
-            Piece::Data(bytes) => self.heard.bytes.borrow_mut().extend_from_slice(&bytes),
+            Piece::Data(bytes, _) => self.heard.bytes.borrow_mut().extend_from_slice(&bytes),
             Piece::End => self.heard.set_end(End::Whole),
             Piece::Failed(error) => self.heard.set_end(End::Failed(error)),
         }

@@ -40,7 +40,7 @@ use crate::admin_access::{AccessDenied, AccessLevel, AdminAccess};
 use crate::config::ScrubSettings;
 use crate::frontend::Frontend;
 use crate::listeners::AcceptWarnings;
-use crate::metrics::OPEN_METRICS;
+use crate::metrics::Format;
 use crate::pins::PinsFile;
 use crate::stats;
 
@@ -201,7 +201,7 @@ impl Admin {
             "/" => answer(StatusCode::OK, PLAIN, INDEX),
             "/healthz" => answer(StatusCode::OK, PLAIN, "the process is up\n"),
             "/readyz" => self.readiness().await,
-            "/metrics" => self.metrics().await,
+            "/metrics" => self.metrics(Format::of(request.headers())).await,
             stats::PATH => self.stats().await,
             _ => answer(StatusCode::NOT_FOUND, PLAIN, INDEX),
         }
@@ -257,24 +257,23 @@ impl Admin {
         answer(status, JSON, readiness.to_json())
     }
 
-    async fn metrics(&self) -> Response<Body> {
-        let text = match self.node.get() {
+    async fn metrics(&self, format: Format) -> Response<Body> {
+        let snapshot = match self.node.get() {
             Some(node) => {
                 let shards = node.shards().await.unwrap_or_default();
                 let gateway = node.front.gateway();
-                let gateway = gateway.map(|gateway| (&**gateway.stats(), gateway.caching()));
                 let origins = node.origins.iter();
                 let origins = origins.map(|ConfiguredOrigin { name, origin, .. }| {
                     let keys = origin.keys().map(|keys| keys.counts()).unwrap_or_default();
                     (name.as_str(), origin.stats(), keys)
                 });
                 let origins: Vec<_> = origins.collect();
-                metrics::text(&shards, gateway, &origins)
+                metrics::snapshot(&shards, gateway, &origins)
             }
-            None => metrics::text(&[], None, &[]),
+            None => metrics::snapshot(&[], None, &[]),
         };
-        match text {
-            Ok(text) => answer(StatusCode::OK, OPEN_METRICS, text),
+        match snapshot.encode(format) {
+            Ok(body) => answer(StatusCode::OK, format.content_type(), body),
             Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, error.to_string()),
         }
     }
@@ -319,7 +318,7 @@ const NDJSON: &str = "application/x-ndjson";
 
 const INDEX: &str = "\
 Zonal
-/metrics  counters and gauges for Prometheus
+/metrics  counters, gauges and latency histograms for Prometheus
 /healthz  200 while the process is up
 /readyz   200 while requests are served from the cache, else 503 with the reason
 /stats    statistics since the start as JSON, see zonal cache stats

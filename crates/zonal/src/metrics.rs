@@ -1,24 +1,24 @@
-//! OpenMetrics text format: tables that define the metrics, and a snapshot of their values.
+//! Prometheus metrics: tables that define them, and a snapshot of their values.
 //!
 //! Counters are monotonic; ratios are left to the reader. `docs/metrics.md` lists every name, and
 //! what to divide it by.
 
+mod format;
+mod histogram;
 mod process;
 
 use std::fmt;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use zonal_base::LatencySnapshot;
 
 use crate::logging;
 
+pub(crate) use format::Format;
 use process::Process;
-
-/// Content type of `/metrics`.
-pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A row of a metric table: one metric, or one label value of it.
 pub(crate) struct Metric<T> {
@@ -33,6 +33,7 @@ pub(crate) struct Metric<T> {
 pub(crate) enum MetricKind {
     Counter,
     Gauge,
+    Histogram,
 }
 
 /// A counter without labels of its own.
@@ -81,10 +82,11 @@ pub(crate) struct Family {
     pub(crate) samples: Vec<(Labels, Value)>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) enum Value {
     Whole(u64),
     Fraction(f64),
+    Latencies(LatencySnapshot),
 }
 
 impl Snapshot {
@@ -132,17 +134,29 @@ impl Snapshot {
         self.family(MetricKind::Counter, named).samples.extend(counters.map(sample));
     }
 
-    /// The exposition text, with the metrics of the process.
-    pub(crate) fn into_text(mut self) -> Result<String, fmt::Error> {
+    /// Adds a histogram of latencies.
+    pub(crate) fn add_latencies(
+        &mut self,
+        named: (&'static str, &'static str),
+        labels: Labels,
+        latencies: LatencySnapshot,
+    ) {
+        let samples = &mut self.family(MetricKind::Histogram, named).samples;
+        samples.push((labels, Value::Latencies(latencies)));
+    }
+
+    /// The exposition, with the metrics of the process.
+    pub(crate) fn encode(mut self, format: Format) -> Result<Vec<u8>, fmt::Error> {
         self.add_process(Process::look());
+        let build = ("zonal_build_info", "Version of the program; always 1");
+        let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
+        self.family(MetricKind::Gauge, build).samples.push((version, Value::Whole(1)));
         let lost = ("zonal_log_lines_lost_total", "Lost lines of the log");
         let lines = Value::Whole(logging::lost_lines());
         self.family(MetricKind::Counter, lost).samples.push((Vec::new(), lines));
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
-        let mut text = String::new();
-        encode(&mut text, &registry)?;
-        Ok(text)
+        format.encode(&registry)
     }
 
     /// Adds the process metrics under the standard Prometheus names, which existing dashboards use.
@@ -181,13 +195,14 @@ impl Collector for Snapshot {
                     (MetricType::Counter, family.name.trim_end_matches("_total"))
                 }
                 MetricKind::Gauge => (MetricType::Gauge, family.name),
+                MetricKind::Histogram => (MetricType::Histogram, family.name),
             };
             let mut metric = encoder.encode_descriptor(name, family.help, None, kind)?;
             for (labels, value) in &family.samples {
                 if labels.is_empty() {
-                    encode_value(&mut metric, family.kind, *value)?;
+                    encode_value(&mut metric, family.kind, value)?;
                 } else {
-                    encode_value(&mut metric.encode_family(labels)?, family.kind, *value)?;
+                    encode_value(&mut metric.encode_family(labels)?, family.kind, value)?;
                 }
             }
         }
@@ -195,15 +210,16 @@ impl Collector for Snapshot {
     }
 }
 
-fn encode_value(sample: &mut MetricEncoder<'_>, kind: MetricKind, value: Value) -> fmt::Result {
+fn encode_value(sample: &mut MetricEncoder<'_>, kind: MetricKind, value: &Value) -> fmt::Result {
     match (kind, value) {
+        (_, Value::Latencies(latencies)) => histogram::encode(sample, latencies),
         (MetricKind::Counter, Value::Whole(n)) => {
-            sample.encode_counter::<NoLabelSet, _, u64>(&n, None)
+            sample.encode_counter::<NoLabelSet, _, u64>(n, None)
         }
         (MetricKind::Counter, Value::Fraction(n)) => {
-            sample.encode_counter::<NoLabelSet, _, u64>(&n, None)
+            sample.encode_counter::<NoLabelSet, _, u64>(n, None)
         }
-        (MetricKind::Gauge, Value::Whole(n)) => sample.encode_gauge(&n),
-        (MetricKind::Gauge, Value::Fraction(n)) => sample.encode_gauge(&n),
+        (_, Value::Whole(n)) => sample.encode_gauge(n),
+        (_, Value::Fraction(n)) => sample.encode_gauge(n),
     }
 }

@@ -598,7 +598,7 @@ impl Consumer for Tap {
     fn accept(&mut self, piece: Piece) {
         match piece {
             Piece::Start { .. } => {}
-            Piece::Data(bytes) => {
+            Piece::Data(bytes, _) => {
                 self.check(&bytes);
                 self.0.taken.set(self.0.taken.get() + bytes.len() as u64);
             }

@@ -284,7 +284,7 @@ impl Consumer for Want {
         let mut seen = self.seen.get();
         match piece {
             Piece::Start { all_cached, .. } => seen.asked_origin |= !all_cached,
-            Piece::Data(bytes) => self.look_at(&bytes),
+            Piece::Data(bytes, _) => self.look_at(&bytes),
             Piece::End => seen.ended += 1,
             Piece::Failed(error) => {
                 self.readers.note(&format!("{}: {error:?}", self.object.name()));

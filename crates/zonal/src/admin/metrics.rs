@@ -1,8 +1,7 @@
 //! Prometheus metrics of the cache: one table per source, one row per metric.
 
-use std::fmt;
-
-use zonal_gateway::{Caching, Stats as GatewayStats};
+use zonal_base::{LatencyHistogram, LatencySnapshot};
+use zonal_gateway::{Caching, Gateway, RequestLatencies, Stats as GatewayStats};
 use zonal_host::ShardStats;
 use zonal_origin::{Circuit, KeyCounts, Stats as OriginStats};
 
@@ -341,35 +340,101 @@ const CREDENTIALS: &[Metric<KeyCounts>] = &[
     ),
 ];
 
+const FIRST_BYTE: (&str, &str) = (
+    "zonal_gateway_first_byte_seconds",
+    "Time from a request's head to the response's first bytes",
+);
+const LAST_BYTE: (&str, &str) =
+    ("zonal_gateway_last_byte_seconds", "Time from a request's head to the response's last byte");
+const PERMITS: (&str, &str) =
+    ("zonal_gateway_permit_wait_seconds", "Time that requests with a body waited for a permit");
+const SHARD_QUEUE: (&str, &str) =
+    ("zonal_shard_queue_seconds", "Time that reads waited in the request queue of their shard");
+const COMMANDS: (&str, &str) =
+    ("zonal_device_command_seconds", "Time from a device command to its completion");
+const ORIGIN_REQUESTS: (&str, &str) =
+    ("zonal_origin_request_seconds", "Time from a call of the origin to the start of its answer");
+const ORIGIN_PERMITS: (&str, &str) =
+    ("zonal_origin_permit_wait_seconds", "Time that reads waited for a connection slot");
+
 /// An origin: its name, its counters, and those of its keys.
 pub(super) type OriginCounts<'a> = (&'a str, &'a OriginStats, KeyCounts);
 
-/// All metrics in the OpenMetrics text format.
-pub(super) fn text(
+/// Snapshot of all metrics.
+pub(super) fn snapshot(
     shards: &[ShardStats],
-    gateway: Option<(&GatewayStats, Caching)>,
+    gateway: Option<&Gateway>,
     origins: &[OriginCounts<'_>],
-) -> Result<String, fmt::Error> {
+) -> Snapshot {
     let mut snapshot = Snapshot::default();
     for shard in shards {
         let place = [("device", shard.device.to_string()), ("shard", shard.shard.to_string())];
         snapshot.add_table(SHARD, shard, &place);
+        snapshot.add_latencies(SHARD_QUEUE, place.to_vec(), shard.queue.snapshot());
     }
-    if let Some((stats, caching)) = gateway {
-        snapshot.add_table(GATEWAY, stats, &[]);
-        let off = ("zonal_gateway_cache_off", "1 while the cache is switched off");
-        let is_off = u64::from(caching == Caching::Off);
-        snapshot.family(MetricKind::Gauge, off).samples.push((Vec::new(), Value::Whole(is_off)));
-        add_labelled_counters(&mut snapshot, stats);
+    add_commands(&mut snapshot, shards);
+    if let Some(gateway) = gateway {
+        add_gateway(&mut snapshot, gateway.stats(), gateway.caching());
+        add_requests(&mut snapshot, gateway.latencies());
     }
     for (name, stats, keys) in origins {
-        let place = [("origin", (*name).to_owned())];
-        snapshot.add_table(ORIGIN, *stats, &place);
-        snapshot.add_table(CREDENTIALS, keys, &place);
-        let errors = ("zonal_origin_errors_total", "Failed requests to the origin, by kind");
-        snapshot.add_counters(errors, ("kind", &place), stats.errors());
+        add_origin(&mut snapshot, (name, stats), keys);
     }
-    snapshot.into_text()
+    snapshot
+}
+
+/// Latencies of each device, summed over its shards.
+fn add_commands(snapshot: &mut Snapshot, shards: &[ShardStats]) {
+    let count = shards.iter().map(|shard| shard.device + 1).max().unwrap_or(0);
+    for device in 0..count {
+        let mut sums: [LatencySnapshot; 3] = Default::default();
+        let of_device = shards.iter().filter(|shard| shard.device == device);
+        for commands in of_device.filter_map(|shard| shard.commands.as_deref()) {
+            let each = [&commands.reads, &commands.writes, &commands.flushes];
+            let both = sums.iter_mut().zip(each.map(LatencyHistogram::snapshot));
+            both.for_each(|(sum, each)| sum.merge(&each));
+        }
+        for (name, sum) in ["read", "write", "flush"].into_iter().zip(sums) {
+            let labels = vec![("device", device.to_string()), ("command", name.to_owned())];
+            snapshot.add_latencies(COMMANDS, labels, sum);
+        }
+    }
+}
+
+fn add_gateway(snapshot: &mut Snapshot, stats: &GatewayStats, caching: Caching) {
+    snapshot.add_table(GATEWAY, stats, &[]);
+    let off = ("zonal_gateway_cache_off", "1 while the cache is switched off");
+    let is_off = u64::from(caching == Caching::Off);
+    snapshot.family(MetricKind::Gauge, off).samples.push((Vec::new(), Value::Whole(is_off)));
+    add_labelled_counters(snapshot, stats);
+    snapshot.add_latencies(PERMITS, Vec::new(), stats.permit_waits.snapshot());
+}
+
+fn add_requests(snapshot: &mut Snapshot, latencies: Vec<RequestLatencies>) {
+    for RequestLatencies { operation, from, first_byte, last_byte } in latencies {
+        let operation = ("operation", operation.name().to_owned());
+        let labels = vec![operation, ("path", from.name().to_owned())];
+        snapshot.add_latencies(FIRST_BYTE, labels.clone(), first_byte);
+        snapshot.add_latencies(LAST_BYTE, labels, last_byte);
+    }
+}
+
+fn add_origin(snapshot: &mut Snapshot, (name, stats): (&str, &OriginStats), keys: &KeyCounts) {
+    let place = [("origin", name.to_owned())];
+    snapshot.add_table(ORIGIN, stats, &place);
+    snapshot.add_table(CREDENTIALS, keys, &place);
+    let errors = ("zonal_origin_errors_total", "Failed requests to the origin, by kind");
+    snapshot.add_counters(errors, ("kind", &place), stats.errors());
+    let of_requests = [
+        ("head", &stats.head_latency),
+        ("get", &stats.get_latency),
+        ("forward", &stats.forward_latency),
+    ];
+    for (request, latency) in of_requests {
+        let labels = vec![place[0].clone(), ("request", request.to_owned())];
+        snapshot.add_latencies(ORIGIN_REQUESTS, labels, latency.snapshot());
+    }
+    snapshot.add_latencies(ORIGIN_PERMITS, place.to_vec(), stats.permit_waits.snapshot());
 }
 
 fn add_labelled_counters(snapshot: &mut Snapshot, stats: &GatewayStats) {
@@ -395,18 +460,20 @@ mod tests {
     use zonal_gateway::CacheStatus;
 
     use super::*;
+    use crate::metrics::Format;
 
     #[test]
     fn a_family_has_one_description_and_all_its_labels() {
-        let gateway = GatewayStats::default();
-        let gateway = Some((&gateway, Caching::On));
-        let text =
-            text(&[], gateway, &[("here", &OriginStats::default(), KeyCounts::default())]).unwrap();
+        let mut snapshot = Snapshot::default();
+        add_gateway(&mut snapshot, &GatewayStats::default(), Caching::On);
+        add_origin(&mut snapshot, ("here", &OriginStats::default()), &KeyCounts::default());
+        let text = String::from_utf8(snapshot.encode(Format::Text).unwrap()).unwrap();
         let of = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
-        assert_eq!(of("# HELP zonal_gateway_outcomes "), 1, "{text}");
+        assert_eq!(of("# HELP zonal_gateway_outcomes_total "), 1, "{text}");
         assert_eq!(of("zonal_gateway_outcomes_total{x_cache=\"HIT\"} 0"), 1, "{text}");
         assert_eq!(of("zonal_gateway_outcomes_total{"), CacheStatus::ALL.len(), "{text}");
         assert_eq!(of("zonal_origin_heads_total{origin=\"here\"} 0"), 1, "{text}");
-        assert!(text.ends_with("# EOF\n"));
+        assert_eq!(of("# TYPE zonal_origin_request_seconds histogram"), 1, "{text}");
+        assert_eq!(of("zonal_origin_request_seconds_count{"), 3, "{text}");
     }
 }

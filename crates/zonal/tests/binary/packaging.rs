@@ -1,4 +1,4 @@
-//! Tests of the packaged dashboard and alerts: they use only exported metrics, and every alert is
+//! Tests of the packaged dashboards and alerts: they use only exported metrics, and every alert is
 //! documented.
 
 use std::collections::BTreeSet;
@@ -7,14 +7,23 @@ use serde_json::Value;
 
 use crate::metrics::documented;
 
-const DASHBOARD: &str = include_str!("../../../../packaging/grafana-dashboard.json");
+const DASHBOARDS: [&str; 2] = [
+    include_str!("../../../../packaging/grafana-dashboard.json"),
+    include_str!("../../../../packaging/grafana-block-dashboard.json"),
+];
 const ALERTS: &str = include_str!("../../../../packaging/alerts.yml");
 const ALERTS_PAGE: &str = include_str!("../../../../docs/alerts.md");
 
-/// Metric names of Zonal in a text.
+/// Metric names of Zonal in a text. Those of histograms without the suffix of their samples.
 fn metrics(text: &str) -> BTreeSet<&str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    words.filter(|word| ["zonal_", "process_"].iter().any(|of| word.starts_with(of))).collect()
+    let named = words.filter(|word| ["zonal_", "process_"].iter().any(|of| word.starts_with(of)));
+    let suffixes = ["_seconds_bucket", "_seconds_count", "_seconds_sum"];
+    let family = |name| match suffixes.iter().find_map(|suffix| str::strip_suffix(name, suffix)) {
+        Some(start) => &name[..start.len() + "_seconds".len()],
+        None => name,
+    };
+    named.map(family).collect()
 }
 
 /// Collects all string values of `key`, at any depth.
@@ -34,11 +43,14 @@ fn strings<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a str>) {
 }
 
 #[test]
-fn every_metric_of_the_dashboard_and_the_alerts_is_exported() {
-    let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
+fn every_metric_of_the_dashboards_and_the_alerts_is_exported() {
+    let dashboards = DASHBOARDS.map(|text| serde_json::from_str::<Value>(text).unwrap());
     let mut queries = Vec::new();
-    strings(&dashboard, "expr", &mut queries);
-    assert!(10 <= queries.len(), "{queries:?}");
+    for dashboard in &dashboards {
+        let before = queries.len();
+        strings(dashboard, "expr", &mut queries);
+        assert!(before + 10 <= queries.len(), "{queries:?}");
+    }
     // Tests in `metrics` and `block` check that documented metrics are exported.
     let exported = documented(|_| true);
     for query in queries {

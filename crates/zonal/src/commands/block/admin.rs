@@ -32,7 +32,7 @@ use crate::block_stats::{
     Tenant, Zones,
 };
 use crate::listeners::AcceptWarnings;
-use crate::metrics::OPEN_METRICS;
+use crate::metrics::Format;
 
 /// Concurrent connections; more wait to be accepted. 16: a few probes and an operator.
 const CONNECTIONS_MAX: usize = 16;
@@ -132,15 +132,21 @@ impl Admin {
                 None => answer(StatusCode::OK, PLAIN, "reads and writes are served\n"),
                 Some(why) => answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, why + "\n"),
             },
-            "/metrics" => match metrics::text(&self.stats()) {
-                Ok(text) => answer(StatusCode::OK, OPEN_METRICS, text),
-                Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, error.to_string()),
-            },
+            "/metrics" => self.metrics(Format::of(request.headers())),
             block_stats::PATH => {
                 let json = serde_json::to_string(&self.stats()).expect("text and numbers are JSON");
                 answer(StatusCode::OK, JSON, json + "\n")
             }
             _ => answer(StatusCode::NOT_FOUND, PLAIN, INDEX),
+        }
+    }
+
+    fn metrics(&self, format: Format) -> Response<Full<Bytes>> {
+        let latencies: Vec<_> =
+            self.server.exports().iter().map(zonal_export::Export::latencies).collect();
+        match metrics::snapshot(&self.stats(), &latencies, self.block.commands()).encode(format) {
+            Ok(body) => answer(StatusCode::OK, format.content_type(), body),
+            Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, error.to_string()),
         }
     }
 

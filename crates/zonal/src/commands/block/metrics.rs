@@ -1,6 +1,10 @@
 //! Prometheus metrics of a block device: one row per metric.
 
-use std::fmt;
+use std::sync::Arc;
+
+use zonal_block::Tier;
+use zonal_device::CommandLatencies;
+use zonal_export::ExportLatencies;
 
 use crate::block_stats::{BlockStats, Export, Tenant, Zones};
 use crate::metrics::{Metric, MetricKind, Snapshot, counter, gauge, labelled};
@@ -140,12 +144,36 @@ fn is_read_only(stats: &BlockStats, (_, tier): (&str, &str)) -> u64 {
     stats.read_only.iter().any(|named| named == tier).into()
 }
 
-/// All metrics in the OpenMetrics text format.
-pub(super) fn text(stats: &BlockStats) -> Result<String, fmt::Error> {
+const REQUESTS: (&str, &str) =
+    ("zonal_block_request_seconds", "Time from the arrival of a request to its reply");
+const COMMANDS: (&str, &str) =
+    ("zonal_block_device_command_seconds", "Time from a device command to its completion");
+
+/// Snapshot of all metrics. `latencies` are those of the exports, in their order.
+pub(super) fn snapshot(
+    stats: &BlockStats,
+    latencies: &[&ExportLatencies],
+    commands: &[(Tier, Arc<CommandLatencies>)],
+) -> Snapshot {
     let mut snapshot = Snapshot::default();
-    for export in &stats.exports {
+    for (export, latencies) in stats.exports.iter().zip(latencies) {
         let place = [("export", export.name.clone()), ("tenant", export.tenant.clone())];
         snapshot.add_table(EXPORT, export, &place);
+        let ExportLatencies { reads, writes, clears, flushes } = latencies;
+        for (operation, latency) in
+            [("read", reads), ("write", writes), ("trim", clears), ("flush", flushes)]
+        {
+            let operation = ("operation", operation.to_owned());
+            let labels = place.iter().cloned().chain([operation]).collect();
+            snapshot.add_latencies(REQUESTS, labels, latency.snapshot());
+        }
+    }
+    for (tier, latencies) in commands {
+        let CommandLatencies { reads, writes, flushes } = &**latencies;
+        for (command, latency) in [("read", reads), ("write", writes), ("flush", flushes)] {
+            let labels = vec![("tier", tier.name().to_owned()), ("command", command.to_owned())];
+            snapshot.add_latencies(COMMANDS, labels, latency.snapshot());
+        }
     }
     for tenant in &stats.tenants {
         snapshot.add_table(TENANT, tenant, &[("tenant", tenant.name.clone())]);
@@ -156,5 +184,5 @@ pub(super) fn text(stats: &BlockStats) -> Result<String, fmt::Error> {
     {
         snapshot.add_table(TIER, zones, &[(label, tier.to_owned())]);
     }
-    snapshot.into_text()
+    snapshot
 }
