@@ -24,9 +24,20 @@ const LONGEST: u64 = 1_000_000_000_000;
 
 const BUCKETS: usize = 1 + DECADES * BUCKETS_PER_DECADE + 1;
 
+/// Width of the buckets of each decade, in nanoseconds; and of the one behind, where the last bucket starts.
+const STEPS: [u64; DECADES + 1] = {
+    let mut steps = [SHORTEST / 10; DECADES + 1];
+    let mut decade = 1;
+    while decade <= DECADES {
+        steps[decade] = steps[decade - 1] * 10;
+        decade += 1;
+    }
+    steps
+};
+
 /// Histogram of times. Any thread may read it at any time.
 pub struct LatencyHistogram {
-    counts: Box<[AtomicU64]>,
+    counts: Box<[AtomicU64; BUCKETS]>,
     sum: AtomicU64,
 }
 
@@ -57,7 +68,7 @@ impl LatencyHistogram {
 
 impl Default for LatencyHistogram {
     fn default() -> Self {
-        let counts = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
+        let counts = Box::new([const { AtomicU64::new(0) }; BUCKETS]);
         Self { counts, sum: AtomicU64::new(0) }
     }
 }
@@ -81,6 +92,24 @@ impl LatencySnapshot {
     pub fn merge(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(to, n)| *to += n);
         self.sum += other.sum;
+    }
+
+    /// Adds a time that was recorded `count` times.
+    pub fn add(&mut self, time: Nanos, count: u64) {
+        self.counts[bucket_of(time)] += count;
+        self.sum.0 = self.sum.0.wrapping_add(time.0.wrapping_mul(count));
+    }
+
+    /// What was recorded after `earlier`, a snapshot of the same histogram. A histogram that has started again since
+    /// then counts from its start.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        if self.counts.iter().zip(&earlier.counts).any(|(now, before)| now < before) {
+            return self.clone();
+        }
+        let counts =
+            self.counts.iter().zip(&earlier.counts).map(|(now, before)| now - before).collect();
+        Self { counts, sum: self.sum.since(earlier.sum) }
     }
 
     /// Recorded times.
@@ -144,8 +173,9 @@ fn bucket_of(took: Nanos) -> usize {
         return BUCKETS - 1;
     }
     let decade = took.0.ilog10() - SHORTEST.ilog10();
-    let mantissa = took.0 / 10u64.pow(decade + 1);
-    1 + decade as usize * BUCKETS_PER_DECADE + crate::index(mantissa) - 10
+    let decade = decade as usize;
+    let mantissa = took.0 / STEPS[decade];
+    1 + decade * BUCKETS_PER_DECADE + crate::index(mantissa) - 10
 }
 
 /// Shortest time of a bucket. That of the last one for any beyond it.
@@ -153,7 +183,8 @@ fn start_of(bucket: usize) -> Nanos {
     let Some(from_shortest) = bucket.min(BUCKETS - 1).checked_sub(1) else { return Nanos(0) };
     let (decade, mantissa) =
         (from_shortest / BUCKETS_PER_DECADE, from_shortest % BUCKETS_PER_DECADE + 10);
-    Nanos(mantissa as u64 * 10u64.pow(crate::low_u32(decade) + 1))
+    // The last bucket starts where the next decade would.
+    Nanos(mantissa as u64 * STEPS[decade])
 }
 
 #[cfg(test)]
@@ -199,6 +230,10 @@ mod tests {
             assert!(exact <= found && found.0 <= exact.0 * 11 / 10, "{part}: {found:?}");
         }
         assert_eq!((snapshot.count(), snapshot.sum), (1000, Nanos::micros(500_500)));
+        histogram.record(Nanos::secs(1));
+        let news = histogram.snapshot().since(&snapshot);
+        assert_eq!((news.count(), news.sum), (1, Nanos::secs(1)));
+        assert_eq!(snapshot.since(&histogram.snapshot()), snapshot, "it has started again");
     }
 
     #[test]

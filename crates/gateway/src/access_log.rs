@@ -157,7 +157,7 @@ impl AccessLog {
     /// Creates the entry of a request.
     pub(crate) fn begin(
         &self,
-        (id, client, since): (RequestId, SocketAddr, Instant),
+        (id, client): (RequestId, SocketAddr),
         request: &Parts,
         domains: &Domains,
     ) -> Box<PendingEntry> {
@@ -198,7 +198,11 @@ impl AccessLog {
             referer: header(REFERER).map(|url| unsigned_url(&url)),
             trace: request.headers.get(TRACE_PARENT).and_then(|value| Trace::of(value.as_bytes())),
         };
-        Box::new(PendingEntry { entry: Some(Box::new(entry)), log: self.clone(), since })
+        Box::new(PendingEntry {
+            entry: Some(Box::new(entry)),
+            log: self.clone(),
+            since: Instant::now(),
+        })
     }
 }
 

@@ -9,14 +9,13 @@ use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use http::header::{CONNECTION, ETAG, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Uri};
 use hyper::body::{Body, Incoming};
-use zonal_host::{Client, ObjectName};
+use zonal_host::{Client, ObjectName, monotonic};
 use zonal_origin::{OfUpload, Origins};
 use zonal_s3::full_body;
 use zonal_s3::{BoxBody, S3Error};
@@ -240,9 +239,9 @@ impl Gateway {
         let place = self.places().for_write(request, document);
         async move {
             circuit.map_err(forward::failed)?;
-            let asked_at = Instant::now();
+            let asked_at = monotonic();
             let place = place.await;
-            self.stats().permit_waits.record_shared(asked_at.elapsed().into());
+            self.stats().permit_waits.record_shared(monotonic().since(asked_at));
             place.map_err(|refused| self.refuse_write(refused))
         }
     }
@@ -266,7 +265,7 @@ impl Gateway {
         (client, exchange): (SocketAddr, ExchangeGuard),
         listener: &Arc<ListenerStats>,
     ) -> Response<ResponseBody> {
-        let since = Instant::now();
+        let since = monotonic();
         let (mut request, body) = request.into_parts();
         let upload = (!body.is_end_stream()).then(UploadProgress::default);
         if let Some(upload) = &upload {
@@ -275,8 +274,7 @@ impl Gateway {
         let (uri, method) = (request.uri.clone(), request.method.clone());
         let id = self.next_request_id();
         let log = self.config().access_log.as_ref();
-        let line =
-            log.map(|log| log.begin((id, client, since), &request, &self.runtime_config().domains));
+        let line = log.map(|log| log.begin((id, client), &request, &self.runtime_config().domains));
         let framing = framing::check(&request.headers, exchange.stated_length);
         let is_last = framing != Ok(After::Others);
         let (operation, result) = match framing {

@@ -5,10 +5,9 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use zonal_base::{LatencyHistogram, LatencySnapshot, Nanos};
-use zonal_host::PieceSource;
+use zonal_host::{PieceSource, monotonic};
 
 use crate::operation::Operation;
 use crate::stats::{CacheStatus, Stats};
@@ -151,7 +150,8 @@ pub(crate) struct RequestTimer {
     pub(crate) listener: Arc<ListenerStats>,
     operation: Operation,
     outcome: Option<CacheStatus>,
-    since: Instant,
+    /// When the head of the request was complete, by [`monotonic`].
+    since: Nanos,
 }
 
 impl RequestTimer {
@@ -160,7 +160,7 @@ impl RequestTimer {
         listener: Arc<ListenerStats>,
         operation: Operation,
         outcome: Option<CacheStatus>,
-        since: Instant,
+        since: Nanos,
     ) -> Self {
         Self { listener, operation, outcome, since }
     }
@@ -177,7 +177,7 @@ impl RequestTimer {
 
     fn record(&self, table: &Table, bytes: Option<PieceSource>) {
         let from = ServedFrom::of(self.outcome, bytes);
-        table.record(self.operation, from, self.since.elapsed().into());
+        table.record(self.operation, from, monotonic().since(self.since));
     }
 }
 
@@ -209,7 +209,7 @@ mod tests {
         let listeners: [_; 2] = std::array::from_fn(|_| ListenerStats::new(Arc::default()));
         for listener in &listeners {
             let outcome = Some(CacheStatus::Hit);
-            let (listener, since) = (listener.clone(), Instant::now());
+            let (listener, since) = (listener.clone(), monotonic());
             let timer = RequestTimer::new(listener, Operation::GetObject, outcome, since);
             timer.first_byte(Some(PieceSource::Memory));
             timer.last_byte(Some(PieceSource::Flash));

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot};
 use zonal_base::{Bytes, RangeSpec};
@@ -14,6 +13,7 @@ use zonal_policy::SampleRank;
 
 use crate::ShardStats;
 use crate::chunks::{ChunkLimits, ChunkRefused};
+use crate::clock::monotonic;
 use crate::get::{Chosen, Get, with_head};
 use crate::pipe::pipe;
 use crate::request::Request;
@@ -69,7 +69,7 @@ impl Client {
         range: RangeSpec,
         range_of: impl Fn(&Head) -> Range<u64> + Send + 'static,
     ) -> Result<(Opened, Result<StripedRead, ReadError>), LookupError> {
-        let asked_at = Instant::now();
+        let asked_at = monotonic();
         let ((to, from), (reply, mut answer)) = (pipe(), oneshot::channel());
         let range_of = Box::new(range_of);
         let (trust, mut keeping) = (trust.into(), keeping(retention));

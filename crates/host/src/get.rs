@@ -7,7 +7,6 @@
 //! the origin. An object that cannot be cached is passed on from the body.
 
 use std::ops::Range;
-use std::time::Instant;
 
 use tokio::sync::oneshot;
 use zonal_base::{Nanos, RangeSpec};
@@ -55,15 +54,11 @@ pub(crate) struct Get {
     /// Sent before the first piece.
     pub(crate) reply: oneshot::Sender<Result<Chosen, LookupError>>,
     pub(crate) to: PipeWriter,
-    pub(crate) asked_at: Instant,
+    /// [`monotonic`](crate::monotonic) time when the front end sent the request.
+    pub(crate) asked_at: Nanos,
 }
 
 impl Get {
-    /// Time since the front end sent the request.
-    pub(crate) fn waited(&self) -> Nanos {
-        self.asked_at.elapsed().into()
-    }
-
     pub(crate) async fn run(self, cache: Cache, origin: OriginDriver, peers: Peers) {
         let Self { object, trust, mut keeping, range, range_of, reply, to, .. } = self;
         let reader = Reader { range, range_of: &*range_of, hints: keeping, others: Some(&peers) };

@@ -43,7 +43,7 @@ pub use alarm::Alarm;
 pub use checksum::CHECKSUM;
 pub use chunks::ChunkRefused;
 pub use client::{Client, Located};
-pub use clock::RealClock;
+pub use clock::{RealClock, monotonic};
 pub use containment::{contained, essential, in_contained_task};
 pub use device_contents::{DeviceContents, Formatted, GeometryMismatch, bears_block_device};
 pub use device_driver::DeviceDriver;

@@ -240,7 +240,8 @@ impl ShardLoop {
                 let _ = reply.send(cache.open(&object, trust, retention).await);
             }),
             Request::Get(get) => {
-                self.queue_latency.record(get.waited());
+                let asked_at = self.clock.at(get.asked_at);
+                self.queue_latency.record(self.executor.clock().now().since(asked_at));
                 spawner.spawn(get.run(cache, self.origin.clone(), self.peers.clone()));
             }
             Request::Read { object, head, range, keeping, body, to } => {

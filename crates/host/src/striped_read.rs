@@ -11,12 +11,13 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use zonal_base::Nanos;
 use zonal_cache::{Head, ObjectName, Piece, PieceSource, ReadError, ReadHints, STRIPE};
 
 use crate::Client;
+use crate::clock::monotonic;
 use crate::origin::BoxFuture;
 use crate::pipe::{PipeReader, pipe};
 use crate::request::Request;
@@ -27,7 +28,7 @@ use crate::stripes::in_stripe;
 const LEFT_MAX: u64 = 8 << 20;
 
 /// ... and the reader, at its average rate so far, needs at most this long for it.
-const LEFT_FOR: Duration = Duration::from_secs(1);
+const LEFT_FOR: Nanos = Nanos::secs(1);
 
 /// A read in progress.
 pub struct StripedRead {
@@ -41,7 +42,8 @@ pub struct StripedRead {
     first: Option<Bytes>,
     now: StripePart,
     rest: Option<Remainder>,
-    since: Instant,
+    /// When the read began, by [`monotonic`].
+    since: Nanos,
     handed_out: u64,
 }
 
@@ -157,7 +159,7 @@ impl StripedRead {
     }
 
     /// A read from a pipe, whose length and continuation are set by [`StripedRead::continue_with`].
-    pub(crate) fn from_pipe(pipe: PipeReader, since: Instant) -> Self {
+    pub(crate) fn from_pipe(pipe: PipeReader, since: Nanos) -> Self {
         Self { since, ..Self::with(StripePart { from: PartSource::Piping(pipe), left: 0 }) }
     }
 
@@ -169,7 +171,7 @@ impl StripedRead {
             first: None,
             now,
             rest: None,
-            since: Instant::now(),
+            since: monotonic(),
             handed_out: 0,
         }
     }
@@ -235,7 +237,7 @@ impl StripedRead {
         self.now.left = self.now.left.saturating_sub(len);
         if let Some(rest) = self.rest.as_mut().filter(|rest| rest.may_ask_ahead())
             && self.now.left <= LEFT_MAX
-            && is_soon(self.now.left, self.handed_out, self.since.elapsed())
+            && is_soon(self.now.left, self.handed_out, monotonic().since(self.since))
         {
             rest.ask_ahead(cx);
         }
@@ -252,8 +254,8 @@ impl StripedRead {
 
 /// True if a reader that took `handed_out` bytes in the time `took` needs at most [`LEFT_FOR`] for
 /// the bytes left.
-fn is_soon(left: u64, handed_out: u64, took: Duration) -> bool {
-    u128::from(left) * took.as_nanos() <= u128::from(handed_out) * LEFT_FOR.as_nanos()
+fn is_soon(left: u64, handed_out: u64, took: Nanos) -> bool {
+    u128::from(left) * u128::from(took.0) <= u128::from(handed_out) * u128::from(LEFT_FOR.0)
 }
 
 #[cfg(test)]
@@ -262,11 +264,11 @@ mod tests {
 
     #[test]
     fn a_stripe_is_asked_for_a_second_before_it_is_needed() {
-        let (mib, seconds) = (1 << 20, Duration::from_secs);
+        let (mib, seconds) = (1 << 20, Nanos::secs);
         assert!(is_soon(8 * mib, 24 * mib, seconds(3)));
         assert!(!is_soon(8 * mib + 1, 24 * mib, seconds(3)));
         assert!(!is_soon(8 * mib, 24 * mib, seconds(240)), "0.1 MiB/s");
         assert!(is_soon(mib / 10, 24 * mib, seconds(240)));
-        assert!(is_soon(8 * mib, mib, Duration::ZERO));
+        assert!(is_soon(8 * mib, mib, Nanos(0)));
     }
 }

@@ -2,6 +2,7 @@
 //! Read-only requests need no token; [access control](crate::admin_access) guards commands.
 
 mod commands;
+mod latencies;
 mod listed_objects;
 mod metrics;
 mod origin_health;
@@ -9,6 +10,7 @@ mod pin;
 mod purge;
 mod readiness;
 mod report;
+mod savings;
 mod scrub;
 mod summary;
 mod warm;
@@ -29,15 +31,17 @@ use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use zonal_gateway::Caching;
+use zonal_gateway::{Caching, Gateway};
 use zonal_host::{Client, ShardStats, contained};
 use zonal_origin::{ConfiguredOrigin, Origins};
 
 use crate::admin_access::{AccessDenied, AccessLevel, AdminAccess};
-use crate::config::ScrubSettings;
+use crate::api::latency::{self, Latencies};
+use crate::config::{Prices, ScrubSettings};
 use crate::frontend::Frontend;
 use crate::listeners::AcceptWarnings;
 use crate::metrics::Format;
@@ -47,8 +51,9 @@ use crate::stats;
 use commands::AdminCommand;
 pub(crate) use readiness::Phase;
 use readiness::ShardState;
+use savings::savings;
 use scrub::Scrubber;
-use summary::summary;
+use summary::{answers, summary};
 
 /// Concurrent connections; more wait to be accepted. 64: a few monitoring systems are the only
 /// clients.
@@ -72,6 +77,7 @@ type Body = UnsyncBoxBody<Bytes, Infallible>;
 #[derive(Clone)]
 pub(crate) struct Admin {
     admin_access: Arc<ArcSwap<AdminAccess>>,
+    prices: Arc<ArcSwap<Prices>>,
     phase: watch::Receiver<Phase>,
     /// Empty until the node has started.
     node: Arc<OnceLock<Observed>>,
@@ -100,18 +106,24 @@ impl Observed {
     async fn shards(&self) -> Option<Vec<ShardStats>> {
         tokio::time::timeout(SHARD_PATIENCE, self.client.stats()).await.ok()
     }
+
+    fn latencies(&self, gateway: &Gateway, shards: &[ShardStats]) -> Latencies {
+        let origins = self.origins.iter().map(|named| (named.name.as_str(), named.origin.stats()));
+        latencies::collect(shards, gateway, origins)
+    }
 }
 
 impl Admin {
     pub(crate) fn new(
         admin_access: AdminAccess,
-        scrub: ScrubSettings,
+        (scrub, prices): (ScrubSettings, Prices),
         phase: watch::Receiver<Phase>,
     ) -> Self {
         let one = || Arc::new(Semaphore::new(1));
         let admin_access = Arc::new(ArcSwap::from_pointee(admin_access));
         Self {
             admin_access,
+            prices: Arc::new(ArcSwap::from_pointee(prices)),
             phase,
             node: Arc::default(),
             warming: one(),
@@ -123,6 +135,11 @@ impl Admin {
     /// Replaces the access control; later requests are checked with the new one.
     pub(crate) fn set_access(&self, admin_access: AdminAccess) {
         self.admin_access.store(Arc::new(admin_access));
+    }
+
+    /// Replaces the prices of the origins.
+    pub(crate) fn set_prices(&self, prices: Prices) {
+        self.prices.store(Arc::new(prices));
     }
 
     /// Attaches the started node. It also starts the tasks that probe origins and log their
@@ -203,11 +220,28 @@ impl Admin {
             "/readyz" => self.readiness().await,
             "/metrics" => self.metrics(Format::of(request.headers())).await,
             stats::PATH => self.stats().await,
+            latency::PATH => self.latencies().await,
             _ => answer(StatusCode::NOT_FOUND, PLAIN, INDEX),
         }
     }
 
     async fn stats(&self) -> Response<Body> {
+        self.document(|node, gateway, shards| {
+            let scrub = self.scrubber.stats(&node.devices, shards);
+            summary(node, gateway, shards, (scrub, &self.prices.load()))
+        })
+        .await
+    }
+
+    async fn latencies(&self) -> Response<Body> {
+        self.document(|node, gateway, shards| node.latencies(gateway, shards)).await
+    }
+
+    /// A JSON document about the running node.
+    async fn document<T: Serialize>(
+        &self,
+        of: impl FnOnce(&Observed, &Gateway, &[ShardStats]) -> T,
+    ) -> Response<Body> {
         let node = self.node.get().and_then(|node| Some((node, node.front.gateway()?)));
         let Some((node, gateway)) = node else {
             return answer(
@@ -219,9 +253,8 @@ impl Admin {
         let Some(shards) = node.shards().await else {
             return answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, "a shard does not answer\n");
         };
-        let scrub = self.scrubber.stats(&node.devices, &shards);
-        let summary = summary(node, gateway, &shards, scrub);
-        let json = serde_json::to_string(&summary).expect("text and numbers are JSON");
+        let document = of(node, gateway, &shards);
+        let json = serde_json::to_string(&document).expect("text and numbers are JSON");
         answer(StatusCode::OK, JSON, json + "\n")
     }
 
@@ -268,7 +301,15 @@ impl Admin {
                     (name.as_str(), origin.stats(), keys)
                 });
                 let origins: Vec<_> = origins.collect();
-                metrics::snapshot(&shards, gateway, &origins)
+                let mut snapshot = metrics::snapshot(&shards, gateway, &origins);
+                if let Some(gateway) = gateway {
+                    let latencies = node.latencies(gateway, &shards);
+                    metrics::add_latencies(&mut snapshot, latencies);
+                    let answers = answers(node, gateway);
+                    let saved = savings(&answers, &shards, &self.prices.load());
+                    metrics::add_savings(&mut snapshot, saved);
+                }
+                snapshot
             }
             None => metrics::snapshot(&[], None, &[]),
         };
@@ -322,6 +363,7 @@ Zonal
 /healthz  200 while the process is up
 /readyz   200 while requests are served from the cache, else 503 with the reason
 /stats    statistics since the start as JSON, see zonal cache stats
+/api/v1/latency  latencies since the start as JSON
 /cache/warm   POST of a list: fetches objects to flash, see zonal cache warm --help
 /cache/pin    POST of a list: pins objects, see zonal cache pin --help; /cache/unpin releases them
 /cache/purge  POST of a list: removes objects from the cache, see zonal cache purge --help

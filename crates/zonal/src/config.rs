@@ -20,6 +20,7 @@ mod log;
 mod origin_spec;
 mod origins;
 mod prefix;
+mod price;
 mod raw;
 mod scrub;
 mod stores;
@@ -49,6 +50,7 @@ pub(crate) use block::{BlockConfig, BlockFlags, Devices};
 pub(crate) use client::{ClientConfig, ClientFlags, ClientKeys};
 pub(crate) use keys::KeyEntry;
 pub(crate) use origin_spec::{OriginSpec, StoreSpec};
+pub(crate) use price::Prices;
 pub(crate) use raw::{Flags, OriginsOnly};
 pub(crate) use scrub::ScrubSettings;
 
@@ -100,8 +102,10 @@ pub(crate) struct Config {
     pub(crate) chunks: Arc<ChunkRules>,
     /// Limits of the S3 endpoint: connections, timeouts and the like.
     pub(crate) limits: zonal_gateway::Limits,
-    /// Format, level and access log.
     pub(crate) scrub: ScrubSettings,
+    /// What the origins charge, to compute savings.
+    pub(crate) prices: Prices,
+    /// Format, level and access log.
     pub(crate) log: Log,
 }
 
@@ -303,6 +307,7 @@ impl Config {
             ("keep.pinned", self.keep.pinned_percent != other.keep.pinned_percent),
             ("keep.pins-file", self.keep.pins_file != other.keep.pins_file),
             ("limits", self.limits != other.limits),
+            ("scrub", self.scrub != other.scrub),
             ("log.format", self.log.format != other.log.format),
             ("log.access", self.log.access != other.log.access),
         ];

@@ -8,11 +8,12 @@
 //! shutdown), `config`, `data_dir`, `origins`, `metrics`, `listeners`, `local_socket`, `signals`,
 //! `service_manager`, `panics`, `descriptors`, `access_log`, `frontend`, `reload`, `admin_access`,
 //! `admin`; then the formats between commands and `admin`: `object_list`, `reports`, `warming`,
-//! `unpinning`, `purging`, `stats`, `block_stats`, `switching`.
+//! `unpinning`, `purging`, `stats`, `block_stats`, `switching`, `api`.
 
 mod access_log;
 mod admin;
 mod admin_access;
+mod api;
 mod banner;
 mod block_stats;
 mod commands;

@@ -85,6 +85,7 @@ pub(crate) struct Family {
 #[derive(Debug)]
 pub(crate) enum Value {
     Whole(u64),
+    Signed(i64),
     Fraction(f64),
     Latencies(LatencySnapshot),
 }
@@ -220,6 +221,7 @@ fn encode_value(sample: &mut MetricEncoder<'_>, kind: MetricKind, value: &Value)
             sample.encode_counter::<NoLabelSet, _, u64>(n, None)
         }
         (_, Value::Whole(n)) => sample.encode_gauge(n),
+        (_, Value::Signed(n)) => sample.encode_gauge(n),
         (_, Value::Fraction(n)) => sample.encode_gauge(n),
     }
 }

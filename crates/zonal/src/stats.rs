@@ -15,6 +15,7 @@ pub(crate) struct Stats {
     /// Whether reads are served from the cache.
     pub(crate) cache: CachingState,
     pub(crate) answers: Answers,
+    pub(crate) savings: Savings,
     pub(crate) connections: Connections,
     /// Pins set by the operator.
     pub(crate) pins: Pins,
@@ -23,6 +24,19 @@ pub(crate) struct Stats {
     /// Origins in the order of the configuration.
     pub(crate) origins: Vec<OriginStats>,
     pub(crate) scrub: ScrubStats,
+}
+
+/// What the cache has saved at the origins, compared with the same reads without a cache. Negative
+/// if it has cost more.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Savings {
+    /// Origin requests.
+    pub(crate) requests: i64,
+    /// Bytes received from origins.
+    pub(crate) bytes: i64,
+    /// Their cost, at the prices of `[price]`.
+    pub(crate) cost: f64,
+    pub(crate) currency: String,
 }
 
 /// Responses by their `X-Cache` header.

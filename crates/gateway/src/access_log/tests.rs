@@ -18,7 +18,7 @@ fn begun(
     }
     let (request, ()) = request.body(()).unwrap().into_parts();
     let id = RequestIds::new().next();
-    log.begin((id, CLIENT.parse().unwrap(), Instant::now()), &request, &Domains::default())
+    log.begin((id, CLIENT.parse().unwrap()), &request, &Domains::default())
 }
 
 #[track_caller]

@@ -4,6 +4,8 @@ use zonal_gateway::{BypassReason, CacheStatus, Gateway};
 use zonal_host::ShardStats;
 
 use super::Observed;
+use super::savings::savings;
+use crate::config::Prices;
 use crate::scrubbing::ScrubStats;
 use crate::stats::{
     Answers, BypassedReads, Connections, DeviceStats, Flash, OriginStats, Pins, Reads, Stats, Zones,
@@ -13,8 +15,30 @@ pub(super) fn summary(
     node: &Observed,
     gateway: &Gateway,
     shards: &[ShardStats],
-    scrub: ScrubStats,
+    (scrub, prices): (ScrubStats, &Prices),
 ) -> Stats {
+    let stats = gateway.stats();
+    let answers = answers(node, gateway);
+    let connections = Connections {
+        open: stats.connections_open(),
+        accepted: stats.connections_accepted.get(),
+        refused: stats.connections_refused.get(),
+        timed_out: stats.connections_timed_out.get(),
+    };
+    let pins = &gateway.runtime_config().pins;
+    Stats {
+        cache: gateway.caching().into(),
+        savings: savings(&answers, shards, prices),
+        answers,
+        connections,
+        pins: Pins { objects: pins.object_count() as u64, prefixes: pins.prefix_count() as u64 },
+        devices: devices(&node.devices, shards),
+        origins: node.origins.iter().map(origin).collect(),
+        scrub,
+    }
+}
+
+pub(super) fn answers(node: &Observed, gateway: &Gateway) -> Answers {
     let stats = gateway.stats();
     let mut answers = Answers::default();
     for (outcome, n) in stats.outcomes() {
@@ -40,22 +64,7 @@ pub(super) fn summary(
     let asked_for_clients = stats.owners_asked.get() + stats.confirmations.get();
     let past: u64 = answers.bypassed_reads.iter().map(|bypassed| bypassed.reads).sum();
     answers.origin_requests = own.sum::<u64>() + past + asked_for_clients;
-    let connections = Connections {
-        open: stats.connections_open(),
-        accepted: stats.connections_accepted.get(),
-        refused: stats.connections_refused.get(),
-        timed_out: stats.connections_timed_out.get(),
-    };
-    let pins = &gateway.runtime_config().pins;
-    Stats {
-        cache: gateway.caching().into(),
-        answers,
-        connections,
-        pins: Pins { objects: pins.object_count() as u64, prefixes: pins.prefix_count() as u64 },
-        devices: devices(&node.devices, shards),
-        origins: node.origins.iter().map(origin).collect(),
-        scrub,
-    }
+    answers
 }
 
 fn devices(names: &[String], shards: &[ShardStats]) -> Vec<DeviceStats> {

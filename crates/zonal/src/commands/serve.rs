@@ -101,7 +101,8 @@ async fn serve(
     let addresses = (endpoint.socket_address(), admin_address.socket_address());
 
     let (phase, phases) = watch::channel(Phase::Starting);
-    let admin = Admin::new(config.admin_access.clone(), config.scrub, phases);
+    let admin =
+        Admin::new(config.admin_access.clone(), (config.scrub, config.prices.clone()), phases);
     let admin_listener = admin_address.listen().and_then(TcpListener::from_std);
     let admin_listener = admin_listener.map_err(Failure::work)?;
     tokio::spawn(admin.clone().serve(admin_listener));
@@ -408,6 +409,7 @@ fn reload(
             level.set(config.log.level);
             gateway.set_runtime_config(runtime_config);
             admin.set_access(config.admin_access);
+            admin.set_prices(config.prices);
             Some(config.chunks)
         }
         Err(why) => {

@@ -15,7 +15,7 @@ use zonal_policy::Spec;
 
 use super::{
     Config, ConfigError, Device, KeyEntry, KeyPair, admin_access, chunk, freshness, keep, keys,
-    log, origins, raw, scrub,
+    log, origins, price, raw, scrub,
 };
 
 pub(super) type Checked<T> = Result<T, ConfigError>;
@@ -65,6 +65,10 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         scrub: scrub::checked(
             ("scrub.every", &file.scrub.every),
             ("scrub.rate", &file.scrub.rate),
+        )?,
+        prices: price::checked(
+            ("price.reads", &file.price.reads),
+            ("price.received", &file.price.received),
         )?,
         log: log::checked(&file.log.format, &file.log.level, &file.log.access)?,
     })

@@ -28,6 +28,7 @@ pub(super) fn gather(flags: &Flags) -> Result<File, ConfigError> {
         ("admin", table(&flags.admin)?),
         ("limits", table(&flags.limits)?),
         ("scrub", table(&flags.scrub)?),
+        ("price", table(&flags.price)?),
         ("log", table(&flags.log)?),
     ];
     let mut file: File = gathered(DEFAULTS, flags.config.as_deref(), sections)?;

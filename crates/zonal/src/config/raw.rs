@@ -32,6 +32,7 @@ pub(crate) struct File {
     pub(crate) chunk: Chunk,
     pub(crate) limits: Limits,
     pub(crate) scrub: Scrub,
+    pub(crate) price: Price,
     pub(crate) log: Log,
 }
 
@@ -76,6 +77,8 @@ pub(crate) struct Flags {
     pub(crate) limits: Limits,
     #[command(flatten)]
     pub(crate) scrub: Scrub,
+    #[command(flatten)]
+    pub(crate) price: Price,
     #[command(flatten)]
     pub(crate) log: Log,
 }
@@ -187,6 +190,18 @@ pub(crate) struct Scrub {
     /// Maximum bytes that a scrub reads from each device in a second
     #[arg(id = "scrub-rate", long, value_name = "SIZE", env = "ZONAL_SCRUB_RATE")]
     pub(crate) rate: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(next_help_heading = "Prices")]
+pub(crate) struct Price {
+    /// Price of a million GET and HEAD requests to the origin, to show savings, such as "0.40 USD"
+    #[arg(id = "price-reads", long, value_name = "PRICE", env = "ZONAL_PRICE_READS")]
+    pub(crate) reads: Option<String>,
+    /// Price of a GiB received from the origin, to show savings, such as "0.09 USD"
+    #[arg(id = "price-received", long, value_name = "PRICE", env = "ZONAL_PRICE_RECEIVED")]
+    pub(crate) received: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]

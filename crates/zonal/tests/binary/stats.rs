@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::harness::{TestFolder, check_failure, folder, noise};
+use crate::harness::{Process, TestFolder, check_failure, folder, noise};
 
 #[test]
 fn what_the_cache_did_is_told_as_a_table_and_as_json() {
@@ -38,13 +38,15 @@ fn what_the_cache_did_is_told_as_a_table_and_as_json() {
         .map(|of| zonal.metric(&format!("zonal_origin_{of}_total")));
     assert_eq!(of("/origins/0/requests"), asked.iter().sum::<u64>());
     assert_eq!(of("/origins/0/trouble"), Value::Null);
+    assert_eq!([of("/savings/requests"), of("/savings/bytes")], [2, 3 << 20]);
+    assert_eq!(of("/savings/currency"), "USD");
 
     let output = place.cache(&zonal, "stats", &[]);
     let table = String::from_utf8(output.stdout).unwrap();
     for row in [
         "cache        on\n",
         "reads        5: 60.0 % served from flash or memory, 60.0 % without an origin request\n",
-        "             origin requests saved: 2 of 5 (40.0 %), 3 sent\n",
+        "             origin requests saved: 2 of 5 (40.0 %), 3 sent; 0.000001 USD saved\n",
         "answers      3 hit, 0 revalidated, 1 missed, 0 stale, 1 bypassed\n",
         "bypassed     1 read: there is no such bucket or version, or it is a delete marker (not-found)\n",
         "bytes        4.0 MiB served, ",
@@ -71,4 +73,50 @@ fn nobody_to_ask_is_said() {
     }
     let address = ["cache", "stats", "--admin", "here"];
     check_failure(folder.path(), &address, (2, "--admin \"here\": write HOST:PORT"));
+}
+
+#[test]
+fn watched_rates_are_lines_where_there_is_no_terminal() {
+    let place = TestFolder::new();
+    place.object("a", &noise(1 << 20, 1));
+    let zonal = place.start(&["--freshness", "immutable"]);
+    let admin = zonal.admin.to_string();
+    let words = ["cache", "stats", "--watch=100ms", "--admin", &admin];
+    let s3 = zonal.s3();
+    let watching = std::thread::scope(|scope| {
+        let watching = scope.spawn(|| Process::start(place.path(), &words, "GetObject origin p99"));
+        while !watching.is_finished() {
+            assert_eq!(s3.get("/bucket/a").unwrap().status, 200);
+            place.object("a", &noise(1 << 20, 1));
+            assert_eq!(place.cache(&zonal, "purge", &["bucket/a"]).status.code(), Some(0));
+        }
+        watching.join().unwrap()
+    });
+    assert!(watching.banner.contains(" reads/s, "), "{}", watching.banner);
+    drop(zonal);
+    let said = "cannot reach the admin endpoint";
+    check_failure(place.path(), &words, (1, said));
+    let often = ["cache", "stats", "--watch=1ms"];
+    check_failure(place.path(), &often, (2, "--watch=1ms is too often: write 100ms or more"));
+}
+
+#[test]
+fn latencies_are_a_document_of_the_api() {
+    let place = TestFolder::new();
+    place.object("a", &noise(1 << 20, 1));
+    let zonal = place.start(&["--freshness", "immutable"]);
+    assert_eq!(zonal.s3().get("/bucket/a").unwrap().status, 200);
+    let document: Value = serde_json::from_str(&zonal.admin("/api/v1/latency").text()).unwrap();
+    let requests = document["requests"].as_array().unwrap();
+    let missed = requests.iter().find(|of| of["path"] == "origin").unwrap();
+    assert_eq!(missed["operation"], "GetObject");
+    let first = &missed["first_byte"];
+    assert_eq!((&first["count"], &missed["last_byte"]["count"]), (&1.into(), &1.into()));
+    assert_eq!(first["p50_ns"], first["p999_ns"]);
+    assert!(first["sum_ns"].as_u64().unwrap() <= first["p50_ns"].as_u64().unwrap());
+    let commands = document["commands"].as_array().unwrap();
+    let names: Vec<_> = commands.iter().map(|of| of["command"].as_str().unwrap()).collect();
+    assert_eq!(names, ["read", "write", "flush"]);
+    assert_eq!(document["origins"][1]["request"], "get");
+    assert_eq!(document["queues"][0]["queue"]["shard"]["device"], 0);
 }

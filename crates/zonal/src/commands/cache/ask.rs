@@ -1,6 +1,6 @@
 //! Admin client: sends one request, and reads a JSON document or a stream of JSON lines.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,6 +41,12 @@ pub(in crate::commands) struct Endpoint {
 struct EndpointAddress<'a> {
     is_https: bool,
     address: &'a str,
+}
+
+impl Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.admin)
+    }
 }
 
 impl Endpoint {

@@ -1,15 +1,19 @@
-//! `zonal cache stats`: statistics since start.
+//! `zonal cache stats`: statistics since start, or as rates.
+
+mod rates;
+mod screen;
+mod watch;
 
 use http::Method;
-use zonal_base::Bytes;
+use zonal_base::{Bytes, Nanos};
 use zonal_cli::Failure;
 use zonal_cli::print::{self, human};
 
 use super::ask::{self, Endpoint};
 use crate::scrubbing::ScrubStats;
 use crate::stats::{
-    self, Answers, BypassedReads, Connections, DeviceStats, Flash, OriginStats, Pins, Reads, Stats,
-    Zones,
+    self, Answers, BypassedReads, Connections, DeviceStats, Flash, OriginStats, Pins, Reads,
+    Savings, Stats, Zones,
 };
 
 /// Show statistics of a running cache since its start
@@ -21,12 +25,32 @@ pub(crate) struct Args {
     /// Print one JSON document with the counters, without ratios
     #[arg(long)]
     json: bool,
+    /// Show rates and percentiles, renewed every second, or every TIME, until q or Ctrl-C
+    #[arg(
+        long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1s",
+        conflicts_with = "json"
+    )]
+    watch: Option<Nanos>,
 }
 
-const HELP: &str =
-    "Counters start at zero with zonal serve. For rates, use /metrics (docs/metrics.md).";
+/// Shortest interval of `--watch`: the server sums up all its counters for each.
+const WATCH_MIN: Nanos = Nanos::millis(100);
+
+const HELP: &str = "Counters start at zero with zonal serve. For rates, use --watch or /metrics (docs/metrics.md).";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(every) = args.watch {
+        if every < WATCH_MIN {
+            let why = format!("--watch={every} is too often: write {WATCH_MIN} or more");
+            return Err(Failure::request(why));
+        }
+        let watched = watch::watch(&args.endpoint, every.duration());
+        return crate::commands::runtime()?.block_on(watched);
+    }
     let stats: Stats = crate::commands::runtime()?.block_on(async {
         let body = args.endpoint.ask(Method::GET, stats::PATH, String::new()).await?;
         ask::document(body).await
@@ -38,14 +62,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn text(stats: &Stats) -> String {
-    let Stats { cache, answers, connections, pins, devices, origins, scrub } = stats;
+    let Stats { cache, answers, savings, connections, pins, devices, origins, scrub } = stats;
     let (mut reads, mut flash) = (Reads::default(), Flash::default());
     for device in devices {
         reads.add(&device.reads);
         flash.add(&device.flash);
     }
     let mut rows = vec![("cache", cache.to_string())];
-    rows.extend(of_answers(answers));
+    rows.extend(of_answers(answers, savings));
     rows.extend(of_reads(&reads));
     rows.extend(of_flash(&flash));
     rows.push(of_pins(&flash, pins));
@@ -82,7 +106,7 @@ fn of_scrub(scrub: &ScrubStats) -> String {
     }
 }
 
-fn of_answers(answers: &Answers) -> Vec<(&'static str, String)> {
+fn of_answers(answers: &Answers, savings: &Savings) -> Vec<(&'static str, String)> {
     let Answers { hit, revalidated, miss, stale, bypass, origin_requests, .. } = answers;
     let reads = answers.reads();
     let mut rows = vec![
@@ -94,7 +118,7 @@ fn of_answers(answers: &Answers) -> Vec<(&'static str, String)> {
                 share(*hit, reads)
             ),
         ),
-        ("", saved(*origin_requests, reads)),
+        ("", saved(*origin_requests, reads, savings)),
         (
             "answers",
             format!(
@@ -112,18 +136,27 @@ fn of_answers(answers: &Answers) -> Vec<(&'static str, String)> {
 }
 
 /// Origin requests saved. Without a cache, each read would be one origin request.
-fn saved(origin_requests: u64, reads: u64) -> String {
+fn saved(origin_requests: u64, reads: u64, savings: &Savings) -> String {
+    let money = money(savings);
     match reads.checked_sub(origin_requests) {
         Some(saved) => {
             format!(
-                "origin requests saved: {saved} of {reads} ({}), {origin_requests} sent",
+                "origin requests saved: {saved} of {reads} ({}), {origin_requests} sent; {money}",
                 share(saved, reads)
             )
         }
         None => format!(
-            "origin requests saved: none, {origin_requests} sent, {} more than reads",
+            "origin requests saved: none, {origin_requests} sent, {} more than reads; {money}",
             origin_requests - reads
         ),
+    }
+}
+
+fn money(Savings { cost, currency, .. }: &Savings) -> String {
+    let (amount, verb) = (cost.abs(), if *cost < 0.0 { "lost" } else { "saved" });
+    match amount {
+        1.0.. => format!("{amount:.2} {currency} {verb}"),
+        _ => format!("{amount:.6} {currency} {verb}"),
     }
 }
 
