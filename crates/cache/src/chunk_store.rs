@@ -12,7 +12,7 @@ use zonal_policy::{ChunkLocation, PersistLevel, Policy, PolicyTag, Reinsertion, 
 use zonal_zonelog::{Extent, Key, Kind};
 
 use crate::checkpoint_format::{Age, PieceState};
-use crate::index::{EntryRef, Index, IndexEntry};
+use crate::index::{EntryRef, Index, IndexEntry, LiveRecords};
 use crate::pins::{Pins, RetentionClass, WANTED, is_pinned};
 use crate::recover::{HEAD, PIECE, PINNED};
 
@@ -355,6 +355,11 @@ impl ChunkStore {
         pinned.sort_unstable();
         by_policy.sort_unstable();
         Reinsertions { pinned, by_policy }
+    }
+
+    /// Number and bytes of a zone's records that are in the index.
+    pub(crate) fn live_records(&self, zone: ZoneId) -> LiveRecords {
+        self.index.borrow().live_records(zone)
     }
 
     /// Pinned bytes of a zone.

@@ -61,6 +61,7 @@ mod roster;
 mod scrub;
 mod stats;
 mod version_keys;
+mod zones;
 
 pub use cache::{Cache, STRIPE, Settings, StartError};
 pub use chunks::{Chunk, ChunkRules};
@@ -87,3 +88,4 @@ pub use residency::Residency;
 pub use roster::{ROSTER_BYTES_MAX, RosterLost};
 pub use scrub::Scrub;
 pub use stats::CacheStats;
+pub use zones::ZoneContents;

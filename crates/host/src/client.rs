@@ -11,7 +11,6 @@ use zonal_cache::{
 };
 use zonal_policy::SampleRank;
 
-use crate::ShardStats;
 use crate::chunks::{ChunkLimits, ChunkRefused};
 use crate::clock::monotonic;
 use crate::get::{Chosen, Get, with_head};
@@ -20,6 +19,7 @@ use crate::request::Request;
 use crate::routes::Routes;
 use crate::striped_read::{Remainder, StripeAhead, StripedRead};
 use crate::stripes::{PROBED_STRIPES_MAX, stripes_of};
+use crate::{ShardStats, ShardZones};
 
 /// Handle to all caches of a node. Cheap to clone.
 #[derive(Clone)]
@@ -275,6 +275,18 @@ impl Client {
             }
         }
         stats
+    }
+
+    /// Zones of all shards. A shard that has ended is left out.
+    pub async fn zones(&self) -> Vec<ShardZones> {
+        let mut zones = Vec::with_capacity(self.shards.len());
+        for shard in self.shards.iter() {
+            let (reply, answer) = oneshot::channel();
+            if shard.send(Request::Zones { reply }).await.is_ok() {
+                zones.extend(answer.await.ok());
+            }
+        }
+        zones
     }
 
     /// Waits until all admitted bytes are on flash.

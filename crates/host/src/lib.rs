@@ -51,10 +51,10 @@ pub use device_supervisor::{PROBE_WINDOW, READ_TIMEOUT};
 pub use memory::{BUFFER_BYTES, BUFFER_BYTES_MIN, DRAM_BYTES, PREFETCH_BYTES};
 pub use node::{DeviceSettings, FrontEndTask, Node, NodeSettings, StartError};
 pub use origin::{Backend, BodyStream, BoxFuture, ObjectBody};
-pub use stats::ShardStats;
+pub use stats::{ShardStats, ShardZones};
 pub use striped_read::StripedRead;
 pub use zonal_cache::{
     Chunk, ChunkRules, Freshness, FreshnessPolicy, Head, HeadSource, LookupError, ObjectName,
     Opened, OriginFault, OriginHead, OriginUse, PREFIX_BYTES_MAX, PieceSource, PrefixRules,
-    ReadError, RemoveError, Residency, RetentionClass, prefetch_window,
+    ReadError, RemoveError, Residency, RetentionClass, ZoneContents, prefetch_window,
 };

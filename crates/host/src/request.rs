@@ -16,7 +16,7 @@ use zonal_zonelog::OpenMode;
 use crate::client::Located;
 use crate::get::{Get, HandedBody};
 use crate::pipe::PipeWriter;
-use crate::{ShardStats, StartError};
+use crate::{ShardStats, ShardZones, StartError};
 
 pub(crate) enum Request {
     Open {
@@ -86,6 +86,10 @@ pub(crate) enum Request {
     },
     Stats {
         reply: oneshot::Sender<ShardStats>,
+    },
+    /// Reply with the contents of each zone.
+    Zones {
+        reply: oneshot::Sender<ShardZones>,
     },
     /// Write all admitted bytes to flash, then reply.
     Settle {

@@ -73,6 +73,7 @@ impl ShardLoop {
             queue_depth: QUEUE_DEPTH,
             pool: buffers.pool(),
         };
+        let (first_zone, _) = drive.part(options.shard, options.shard_count)?;
         let device = drive.shard(&options)?;
         let geometry = *device.geometry();
         let mut settings = zonal_cache::Settings::for_device(&geometry);
@@ -93,6 +94,7 @@ impl ShardLoop {
         let rules = share.settings.policy.rules(&settings.layout(&geometry), share.settings.dram);
         let event_loop = Self {
             place: share.place,
+            first_zone,
             peers: share.peers.clone(),
             executor,
             clock,

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
-use zonal_base::{LatencyHistogram, Nanos};
+use zonal_base::{LatencyHistogram, Nanos, ZoneId};
 use zonal_cache::{Cache, InitialFetch, InvalidationTarget, PendingInvalidations, RemoveError};
 use zonal_runtime::{Buffers, Executor};
 
@@ -28,7 +28,7 @@ use crate::peers::Peers;
 use crate::pipe::PipeWriter;
 use crate::request::{Rejoin, Request};
 use crate::shard::ShardAddress;
-use crate::{ReadError, ShardStats};
+use crate::{ReadError, ShardStats, ShardZones};
 
 /// Time budget of engine tasks before sockets are polled.
 const TURN: Nanos = Nanos::micros(250);
@@ -58,6 +58,8 @@ pub(crate) const TASKS_MAX: usize = 1 << 16;
 /// State of a shard's event loop.
 pub(crate) struct ShardLoop {
     pub(crate) place: ShardAddress,
+    /// The shard's first zone on its device.
+    pub(crate) first_zone: ZoneId,
     pub(crate) peers: Peers,
     pub(crate) executor: Executor,
     pub(crate) clock: RealClock,
@@ -282,6 +284,9 @@ impl ShardLoop {
                 cache.scrub(rate).await;
                 let _ = reply.send(());
             }),
+            Request::Zones { reply } => {
+                let _ = reply.send(self.zones(&cache));
+            }
             Request::Stats { reply } => {
                 let _ = reply.send(self.stats(&cache));
             }
@@ -309,6 +314,16 @@ impl ShardLoop {
             };
             let _ = reply.send(removed);
         });
+    }
+
+    fn zones(&self, cache: &Cache) -> ShardZones {
+        ShardZones {
+            device: self.place.device,
+            shard: self.place.shard,
+            first_zone: self.first_zone,
+            zone_capacity: cache.log().geometry().zone_capacity.bytes(),
+            zones: cache.zones(),
+        }
     }
 
     fn stats(&self, cache: &Cache) -> ShardStats {

@@ -1,9 +1,25 @@
-//! Statistics of one shard.
+//! Statistics and zones of one shard.
 
 use std::sync::Arc;
 
-use zonal_base::{Bytes, LatencyHistogram};
+use zonal_base::{Bytes, LatencyHistogram, ZoneId};
+use zonal_cache::ZoneContents;
 use zonal_device::CommandLatencies;
+
+/// Contents of the zones of one shard.
+#[derive(Clone, Debug)]
+pub struct ShardZones {
+    /// Number of its device, from 0.
+    pub device: usize,
+    /// Number of the shard on its device, from 0.
+    pub shard: usize,
+    /// Number of its first zone on the device; the others follow.
+    pub first_zone: ZoneId,
+    /// Writable bytes of a zone.
+    pub zone_capacity: Bytes,
+    /// Contents of each zone, in the order of the device.
+    pub zones: Vec<ZoneContents>,
+}
 
 /// Counters and gauges of one shard at one moment.
 #[derive(Clone, Debug)]

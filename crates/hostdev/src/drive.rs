@@ -315,7 +315,11 @@ impl Drive {
         self.part(shard, shard_count).map(|(_, geometry)| geometry)
     }
 
-    fn part(&self, shard: u32, shard_count: u32) -> Result<(ZoneId, Geometry), OpenError> {
+    /// First zone and geometry of one shard's zones.
+    ///
+    /// # Errors
+    /// As [`Drive::share`].
+    pub fn part(&self, shard: u32, shard_count: u32) -> Result<(ZoneId, Geometry), OpenError> {
         share(&self.geometry, shard, shard_count).ok_or_else(|| OpenError::TooManyShards {
             path: self.path().into(),
             shards: shard_count,

@@ -14,6 +14,7 @@ mod savings;
 mod scrub;
 mod summary;
 mod warm;
+mod zones;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -40,6 +41,7 @@ use zonal_host::{Client, ShardStats, contained};
 use zonal_origin::{ConfiguredOrigin, Origins};
 
 use crate::admin_access::{AccessDenied, AccessLevel, AdminAccess};
+use crate::api;
 use crate::api::latency::{self, Latencies};
 use crate::config::{Prices, ScrubSettings};
 use crate::frontend::Frontend;
@@ -221,6 +223,7 @@ impl Admin {
             "/metrics" => self.metrics(Format::of(request.headers())).await,
             stats::PATH => self.stats().await,
             latency::PATH => self.latencies().await,
+            api::zones::PATH => self.zones().await,
             _ => answer(StatusCode::NOT_FOUND, PLAIN, INDEX),
         }
     }
@@ -237,25 +240,23 @@ impl Admin {
         self.document(|node, gateway, shards| node.latencies(gateway, shards)).await
     }
 
+    async fn zones(&self) -> Response<Body> {
+        let Some(node) = self.node.get() else { return starting() };
+        match tokio::time::timeout(SHARD_PATIENCE, node.client.zones()).await {
+            Ok(shards) => json(&zones::zones(&shards)),
+            Err(_) => stuck(),
+        }
+    }
+
     /// A JSON document about the running node.
     async fn document<T: Serialize>(
         &self,
         of: impl FnOnce(&Observed, &Gateway, &[ShardStats]) -> T,
     ) -> Response<Body> {
         let node = self.node.get().and_then(|node| Some((node, node.front.gateway()?)));
-        let Some((node, gateway)) = node else {
-            return answer(
-                StatusCode::SERVICE_UNAVAILABLE,
-                PLAIN,
-                "starting: opening the devices\n",
-            );
-        };
-        let Some(shards) = node.shards().await else {
-            return answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, "a shard does not answer\n");
-        };
-        let document = of(node, gateway, &shards);
-        let json = serde_json::to_string(&document).expect("text and numbers are JSON");
-        answer(StatusCode::OK, JSON, json + "\n")
+        let Some((node, gateway)) = node else { return starting() };
+        let Some(shards) = node.shards().await else { return stuck() };
+        json(&of(node, gateway, &shards))
     }
 
     async fn readiness(&self) -> Response<Body> {
@@ -320,6 +321,19 @@ impl Admin {
     }
 }
 
+fn json(document: &impl Serialize) -> Response<Body> {
+    let json = serde_json::to_string(document).expect("text and numbers are JSON");
+    answer(StatusCode::OK, JSON, json + "\n")
+}
+
+fn starting() -> Response<Body> {
+    answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, "starting: opening the devices\n")
+}
+
+fn stuck() -> Response<Body> {
+    answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, "a shard does not answer\n")
+}
+
 fn answer(
     status: StatusCode,
     content_type: &'static str,
@@ -364,6 +378,7 @@ Zonal
 /readyz   200 while requests are served from the cache, else 503 with the reason
 /stats    statistics since the start as JSON, see zonal cache stats
 /api/v1/latency  latencies since the start as JSON
+/api/v1/zones    every zone: its use, write pointer and live bytes, as JSON
 /cache/warm   POST of a list: fetches objects to flash, see zonal cache warm --help
 /cache/pin    POST of a list: pins objects, see zonal cache pin --help; /cache/unpin releases them
 /cache/purge  POST of a list: removes objects from the cache, see zonal cache purge --help

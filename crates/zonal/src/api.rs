@@ -2,3 +2,4 @@
 //! anybody's programs. `docs/api.md` documents them.
 
 pub(crate) mod latency;
+pub(crate) mod zones;

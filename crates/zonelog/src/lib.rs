@@ -65,6 +65,6 @@ pub use reclaim::Reclaim;
 pub use record::{Descriptor, Extent, Key, Kind, Record, Recovered, Stream};
 pub use scan::ZoneEnd;
 pub use settings::{Identity, Settings, SettingsError};
-pub use state::{ZoneFacts, ZoneUse};
+pub use state::{ZoneFacts, ZoneStatus, ZoneUse};
 pub use stats::LogStats;
 pub use verify::ZoneListing;

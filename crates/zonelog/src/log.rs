@@ -12,7 +12,7 @@ use crate::backpressure::Backpressure;
 use crate::damage::Damage;
 use crate::segment::FRONT_BLOCKS;
 use crate::state::State;
-use crate::{Generations, Identity, LogStats, Settings, Stream, ZoneUse};
+use crate::{Generations, Identity, LogStats, Settings, Stream, ZoneStatus, ZoneUse};
 
 /// Ports: the log's only access to the device, time, tasks and memory.
 #[derive(Clone)]
@@ -118,6 +118,12 @@ impl Log {
     #[must_use]
     pub fn zone_sequence(&self, zone: ZoneId) -> u64 {
         self.inner.state.borrow().zone(zone).sequence
+    }
+
+    /// Status of each zone, in the order of their numbers.
+    #[must_use]
+    pub fn zone_status(&self) -> Vec<ZoneStatus> {
+        self.inner.state.borrow().status(self.inner.geometry.zone_capacity)
     }
 
     /// Number of zones by use: empty, open, sealed, reclaiming, retired.

@@ -86,6 +86,26 @@ pub struct ZoneFacts {
     pub record_bytes: u64,
 }
 
+/// State of one zone, for operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneStatus {
+    /// Use of the zone.
+    pub usage: ZoneUse,
+    /// Stream of an open zone.
+    pub stream: Option<Stream>,
+    /// Sequence number of the zone's fill; 0 for a zone that was never filled.
+    pub sequence: u64,
+    /// Blocks that take no more records: up to the end of the last segment of an open zone, all of
+    /// a sealed one.
+    pub written: Blocks,
+    /// Records written to the zone, live or not, tombstones included.
+    pub record_count: u32,
+    /// Bytes of those records.
+    pub record_bytes: u64,
+    /// Reads in flight.
+    pub reads: u32,
+}
+
 /// Tombstone: records of its key with a lower generation are removed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tombstone {
@@ -176,6 +196,28 @@ impl State {
             is_gone: false,
             stats: LogStats::default(),
         }
+    }
+
+    /// Status of each zone, in the order of their numbers.
+    pub(crate) fn status(&self, zone_capacity: Blocks) -> Vec<ZoneStatus> {
+        let status = |(id, zone): (ZoneId, &Zone)| {
+            let writer = self.writers.get(&id);
+            let written = match (zone.usage, writer) {
+                (ZoneUse::Empty | ZoneUse::Retired, _) | (ZoneUse::Open, None) => Blocks(0),
+                (ZoneUse::Open, Some(writer)) => writer.position,
+                (ZoneUse::Sealed | ZoneUse::Reclaiming, _) => zone_capacity,
+            };
+            ZoneStatus {
+                usage: zone.usage,
+                stream: writer.map(|writer| writer.stream),
+                sequence: zone.sequence,
+                written,
+                record_count: zone.record_count,
+                record_bytes: zone.record_bytes,
+                reads: zone.pins,
+            }
+        };
+        (0..).map(ZoneId).zip(&self.zones).map(status).collect()
     }
 
     pub(crate) fn zone(&self, zone: ZoneId) -> &Zone {

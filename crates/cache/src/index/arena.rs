@@ -19,11 +19,24 @@ pub(crate) struct Arena {
     bytes: Vec<u8>,
     /// Byte position of the walk of [`Arena::next_to_drain`].
     drained: usize,
+    /// Entries that were not removed.
+    live: LiveRecords,
     /// Number of times that the arena was emptied, so that stale references are detected.
     round: u32,
 }
 
+/// Records of a zone that are in the index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LiveRecords {
+    pub(crate) count: u32,
+    pub(crate) bytes: u64,
+}
+
 impl Arena {
+    pub(crate) const fn live(&self) -> LiveRecords {
+        self.live
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -44,6 +57,8 @@ impl Arena {
             self.bytes.reserve_exact(GROWTH_BYTES.max(self.bytes.len() / 8));
         }
         self.bytes.extend_from_slice(&bytes[..len]);
+        self.live.count += 1;
+        self.live.bytes += u64::from(found.extent.len);
         self.bytes.len() - len
     }
 
@@ -77,7 +92,10 @@ impl Arena {
         })
     }
 
+    /// Removes an entry. Requires: it was not removed before.
     pub(crate) fn kill(&mut self, at: usize) {
+        self.live.count -= 1;
+        self.live.bytes -= u64::from(entry::record_len(&self.bytes[at..]));
         entry::forget(&mut self.bytes[at..]);
     }
 

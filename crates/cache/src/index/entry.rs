@@ -116,6 +116,11 @@ pub(crate) fn set_mark(bytes: &mut [u8], mark: PolicyTag) {
     bytes[4] = others | mark.0 << (MARK_AT - 32);
 }
 
+/// Length of the record in bytes.
+pub(crate) fn record_len(bytes: &[u8]) -> u32 {
+    place(bytes).1
+}
+
 /// Length of the entry in bytes.
 pub(crate) fn size(bytes: &[u8]) -> usize {
     FIXED_BYTES + 4 * granule_count(place(bytes).1)

@@ -20,6 +20,7 @@ use zonal_policy::PolicyTag;
 use zonal_zonelog::{Checks, Extent, Key, Kind};
 
 use arena::Arena;
+pub(crate) use arena::LiveRecords;
 use table::Table;
 
 /// Index of all records of a shard.
@@ -204,6 +205,11 @@ impl Index {
     /// Live entries of a zone.
     pub(crate) fn zone_records(&self, zone: ZoneId) -> impl Iterator<Item = IndexEntry> + '_ {
         self.arenas[index(u64::from(zone.0))].iter(zone).map(|(_, _, found)| found)
+    }
+
+    /// Number and bytes of a zone's live entries.
+    pub(crate) fn live_records(&self, zone: ZoneId) -> LiveRecords {
+        self.arenas[index(u64::from(zone.0))].live()
     }
 
     /// Key hashes of a zone's live entries of one kind.

@@ -54,6 +54,16 @@ fn it_behaves_as_a_map_from_keys_to_records_whose_zones_can_be_emptied() {
             }
         }
         assert_eq!(index.record_count(), model.len() as u64);
+        if step % 50 == 0 {
+            for zone in (0..16).map(ZoneId) {
+                let of_zone = model.values().filter(|(of, ..)| *of == zone);
+                let live = of_zone.fold(LiveRecords::default(), |sum, (.., len)| LiveRecords {
+                    count: sum.count + 1,
+                    bytes: sum.bytes + u64::from(*len),
+                });
+                assert_eq!(index.live_records(zone), live, "step {step}");
+            }
+        }
     }
     for (key, (zone, offset, len)) in model {
         assert_eq!(index.lookup(key).unwrap().extent, Extent { zone, offset, len });

@@ -7,6 +7,9 @@ use zonal_base::{Bytes, Nanos};
 use super::ConfigError;
 use super::check::{Checked, given, parsed};
 
+/// Shortest time between two scrubs: one that follows at once would never end.
+const EVERY_MIN: Nanos = Nanos::secs(60);
+
 /// Lowest rate of a scrub: with it, 1 TiB takes twelve days.
 const RATE_MIN: Bytes = Bytes::mib(1);
 
@@ -28,12 +31,17 @@ pub(super) fn checked(
 ) -> Checked<ScrubSettings> {
     let every = match given(every_key, every)? {
         "never" => None,
-        _ => Some(parsed::<Nanos>(every_key, every)?.duration()),
+        text => {
+            let time: Nanos = text
+                .parse()
+                .map_err(|error| ConfigError::new(every_key, format!("{error}, or never")))?;
+            if time < EVERY_MIN {
+                let why = format!("{time} is too often: write {EVERY_MIN} or more, or never");
+                return Err(ConfigError::new(every_key, why));
+            }
+            Some(time.duration())
+        }
     };
-    if every == Some(Duration::ZERO) {
-        let why = "a scrub needs some time after the last one: write 24h, or never";
-        return Err(ConfigError::new(every_key, why));
-    }
     let rate: Bytes = parsed(rate_key, rate)?;
     if rate < RATE_MIN {
         let why = format!("{rate} a second is too little: write {RATE_MIN} or more");
@@ -63,8 +71,11 @@ mod tests {
     fn scrubs_have_a_time_between_them_and_a_rate() {
         check("720h", "32MiB", Ok(Some(720 * 3600)));
         check("never", "1MiB", Ok(None));
-        check("0s", "32MiB", Err("write 24h, or never"));
-        check("30d", "32MiB", Err("write a whole number and ns, us, ms, s, min or h"));
+        check("0s", "32MiB", Err("0s is too often: write 1min or more, or never"));
+        check("1ms", "32MiB", Err("1ms is too often: write 1min or more, or never"));
+        for bad in ["30d", "Never"] {
+            check(bad, "32MiB", Err("write a whole number and ns, us, ms, s, min or h, or never"));
+        }
         check("720h", "4KiB", Err("4KiB a second is too little: write 1MiB or more"));
     }
 }

@@ -120,3 +120,43 @@ fn latencies_are_a_document_of_the_api() {
     assert_eq!(document["origins"][1]["request"], "get");
     assert_eq!(document["queues"][0]["queue"]["shard"]["device"], 0);
 }
+
+#[test]
+fn zones_are_told_one_by_one_and_their_sums_are_the_metrics() {
+    let place = TestFolder::new();
+    let zonal = place.start(&["--freshness", "immutable", "--shards", "2", "--dram", "0"]);
+    for (n, key) in ["a", "b", "c", "d", "e", "f"].into_iter().enumerate() {
+        place.object(key, &noise(3 << 20, n as u64));
+        assert_eq!(zonal.s3().get(&format!("/bucket/{key}")).unwrap().status, 200);
+    }
+    zonal.await_metric("zonal_cache_admitted_bytes_total", 18 << 20);
+    zonal.await_metric("zonal_cache_backlog_bytes", 0);
+    assert_eq!(place.cache(&zonal, "purge", &["bucket/a"]).status.code(), Some(0));
+
+    let document: Value = serde_json::from_str(&zonal.admin("/api/v1/zones").text()).unwrap();
+    let shards = document["shards"].as_array().unwrap();
+    let zones: Vec<&Value> =
+        shards.iter().flat_map(|shard| shard["zones"].as_array().unwrap()).collect();
+    for (n, zone) in zones.iter().enumerate() {
+        assert_eq!(zone["zone"], n, "numbered through the device");
+        let of = |field: &str| zone[field].as_u64().unwrap();
+        assert!(of("written_bytes") <= 8 << 20, "{zone}");
+        assert!(of("live_bytes") <= of("record_bytes"), "{zone}");
+        assert!(of("pinned_bytes") <= of("live_bytes"), "{zone}");
+        assert_eq!(zone["stream"].is_null(), zone["use"] != "open", "{zone}");
+        assert_eq!(of("written_bytes") == 0, zone["use"] == "empty", "{zone}");
+    }
+    for name in ["empty", "open", "sealed", "reclaiming", "retired"] {
+        let metric = format!("zonal_device_zones{{device=\"0\",shard=\"{{}}\",use=\"{name}\"}}");
+        let metrics = (0..2).map(|shard| zonal.metric(&metric.replace("{}", &shard.to_string())));
+        let count = zones.iter().filter(|zone| zone["use"] == name).count() as u64;
+        assert_eq!(count, metrics.sum::<u64>(), "{name}");
+    }
+    let sum = |field: &str| zones.iter().map(|zone| zone[field].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(sum("live_records"), zonal.metric("zonal_cache_records"));
+    let live = sum("live_bytes");
+    // Five objects of 3 MiB, and their heads. The pieces of the purged one cannot be found any
+    // more, and stay until their zone is emptied.
+    assert!((15 << 20..19 << 20).contains(&live), "{live}");
+    zonal.stop();
+}

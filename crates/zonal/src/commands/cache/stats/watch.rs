@@ -5,9 +5,9 @@ use std::io::{self, IsTerminal, Write, stdout};
 use std::time::{Duration, Instant};
 
 use http::Method;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use tokio::sync::mpsc;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{MissedTickBehavior, timeout};
 use zonal_cli::Failure;
 
 use super::rates::{Rates, Sample};
@@ -18,6 +18,10 @@ use crate::stats;
 
 /// Intervals whose rates are kept for the sparklines: more than a terminal has columns.
 const HISTORY_MAX: usize = 512;
+
+/// Time after which a server that does not answer counts as away: longer than it waits for its own
+/// shards.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Keys that wait to be handled; a held key needs no more.
 const KEYS_MAX: usize = 16;
@@ -69,6 +73,11 @@ impl Watched {
 }
 
 async fn look(endpoint: &Endpoint) -> Result<Sample, Failure> {
+    let late = |_| Failure::work(format!("{endpoint} does not answer"));
+    timeout(PATIENCE, sample(endpoint)).await.map_err(late)?
+}
+
+async fn sample(endpoint: &Endpoint) -> Result<Sample, Failure> {
     let stats = endpoint.ask(Method::GET, stats::PATH, String::new()).await?;
     let stats = ask::document(stats).await?;
     let at = Instant::now();
@@ -87,12 +96,14 @@ async fn on_screen(
     loop {
         terminal.draw(watched).map_err(Failure::work)?;
         tokio::select! {
-            _ = ticks.tick() => watched.renew(endpoint).await,
+            _ = ticks.tick() => tokio::select! {
+                () = watched.renew(endpoint) => (),
+                () = quit(&mut keys) => return Ok(()),
+            },
             key = keys.recv() => match key {
-                Some(Event::Key(key)) if quits(key) => return Ok(()),
                 // A resized terminal is drawn anew.
-                Some(_) => (),
-                None => return Ok(()),
+                Some(event) if !quits(&event) => (),
+                _ => return Ok(()),
             },
         }
     }
@@ -134,7 +145,13 @@ fn keys() -> mpsc::Receiver<Event> {
     keys
 }
 
-fn quits(key: KeyEvent) -> bool {
+/// Waits until the user quits.
+async fn quit(keys: &mut mpsc::Receiver<Event>) {
+    while keys.recv().await.is_some_and(|event| !quits(&event)) {}
+}
+
+fn quits(event: &Event) -> bool {
+    let Event::Key(key) = event else { return false };
     let is_interrupt =
         key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
     is_interrupt || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)

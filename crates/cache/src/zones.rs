@@ -1,0 +1,37 @@
+//! Contents of each zone, for operators.
+
+use alloc::vec::Vec;
+
+use zonal_base::{Bytes, ZoneId};
+use zonal_zonelog::ZoneStatus;
+
+use crate::Cache;
+
+/// Contents of one zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneContents {
+    /// What the log knows of the zone.
+    pub status: ZoneStatus,
+    /// Records that are in the index: neither removed, nor replaced, nor moved to another zone.
+    /// Pieces that the policy has evicted are among them until the zone is emptied.
+    pub live_count: u32,
+    /// Bytes of those records.
+    pub live: Bytes,
+    /// Pinned bytes among them.
+    pub pinned: Bytes,
+}
+
+impl Cache {
+    /// Contents of each zone of the shard, in the order of their numbers. Takes a few nanoseconds
+    /// for each zone: no record is visited.
+    #[must_use]
+    pub fn zones(&self) -> Vec<ZoneContents> {
+        let holdings = &self.inner.holdings;
+        let contents = |(zone, status)| {
+            let live = holdings.live_records(zone);
+            let pinned = holdings.pinned_of(zone);
+            ZoneContents { status, live_count: live.count, live: Bytes(live.bytes), pinned }
+        };
+        (0..).map(ZoneId).zip(self.inner.log.zone_status()).map(contents).collect()
+    }
+}
