@@ -12,8 +12,8 @@ use crate::Cache;
 pub struct ZoneContents {
     /// What the log knows of the zone.
     pub status: ZoneStatus,
-    /// Records that are in the index: neither removed, nor replaced, nor moved to another zone.
-    /// Pieces that the policy has evicted are among them until the zone is emptied.
+    /// Records that are in the index. Some cannot be reached any more, and stay until the zone is
+    /// emptied: pieces of removed and replaced objects, and pieces that the policy has evicted.
     pub live_count: u32,
     /// Bytes of those records.
     pub live: Bytes,

@@ -291,7 +291,8 @@ impl Gateway {
         if is_last || upload.is_some_and(|upload| upload.is_under_way()) {
             answer.headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        let timer = RequestTimer::new(listener.clone(), operation, answer.outcome, since);
+        let result = (answer.outcome, answer.status.is_server_error());
+        let timer = RequestTimer::new(listener.clone(), operation, result, since);
         self.finish(answer, timer, (exchange, line))
     }
 

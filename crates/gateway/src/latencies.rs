@@ -27,13 +27,22 @@ pub enum ServedFrom {
     Origin,
     /// The origin answered the request itself: `X-Cache: BYPASS`.
     Forwarded,
+    /// Whatever it waited for, it failed: 5xx.
+    Failed,
 }
 
 impl ServedFrom {
-    const COUNT: usize = 6;
+    const COUNT: usize = 7;
 
-    const ALL: [Self; Self::COUNT] =
-        [Self::Head, Self::Dram, Self::Flash, Self::Joined, Self::Origin, Self::Forwarded];
+    const ALL: [Self; Self::COUNT] = [
+        Self::Head,
+        Self::Dram,
+        Self::Flash,
+        Self::Joined,
+        Self::Origin,
+        Self::Forwarded,
+        Self::Failed,
+    ];
 
     /// Value of the label `path`.
     #[must_use]
@@ -45,6 +54,7 @@ impl ServedFrom {
             Self::Joined => "joined",
             Self::Origin => "origin",
             Self::Forwarded => "forwarded",
+            Self::Failed => "failed",
         }
     }
 
@@ -150,6 +160,8 @@ pub(crate) struct RequestTimer {
     pub(crate) listener: Arc<ListenerStats>,
     operation: Operation,
     outcome: Option<CacheStatus>,
+    /// True if the answer is 5xx.
+    has_failed: bool,
     /// When the head of the request was complete, by [`monotonic`].
     since: Nanos,
 }
@@ -159,10 +171,10 @@ impl RequestTimer {
     pub(crate) const fn new(
         listener: Arc<ListenerStats>,
         operation: Operation,
-        outcome: Option<CacheStatus>,
+        (outcome, has_failed): (Option<CacheStatus>, bool),
         since: Nanos,
     ) -> Self {
-        Self { listener, operation, outcome, since }
+        Self { listener, operation, outcome, has_failed, since }
     }
 
     /// Records that the head of the response is ready, and its first bytes with it.
@@ -176,7 +188,10 @@ impl RequestTimer {
     }
 
     fn record(&self, table: &Table, bytes: Option<PieceSource>) {
-        let from = ServedFrom::of(self.outcome, bytes);
+        let from = match self.has_failed {
+            true => ServedFrom::Failed,
+            false => ServedFrom::of(self.outcome, bytes),
+        };
         table.record(self.operation, from, monotonic().since(self.since));
     }
 }
@@ -210,15 +225,22 @@ mod tests {
         for listener in &listeners {
             let outcome = Some(CacheStatus::Hit);
             let (listener, since) = (listener.clone(), monotonic());
+            let outcome = (outcome, false);
             let timer = RequestTimer::new(listener, Operation::GetObject, outcome, since);
             timer.first_byte(Some(PieceSource::Memory));
             timer.last_byte(Some(PieceSource::Flash));
         }
+        let outcome = (Some(CacheStatus::Hit), true);
+        let failed =
+            RequestTimer::new(listeners[0].clone(), Operation::GetObject, outcome, monotonic());
+        failed.first_byte(None);
         let seen = merged(&listeners);
         let counts = |of: &RequestLatencies| {
             (of.operation, of.from, of.first_byte.count(), of.last_byte.count())
         };
         assert_eq!(seen.len(), ServedFrom::COUNT);
+        let last = seen.last().unwrap();
+        assert_eq!((last.from, last.first_byte.count()), (ServedFrom::Failed, 1));
         let seen: Vec<_> = seen[1..3].iter().map(counts).collect();
         assert_eq!(
             seen,

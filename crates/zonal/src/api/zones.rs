@@ -37,7 +37,7 @@ pub(crate) struct Zone {
     /// Records written, live or not.
     pub(crate) records: u32,
     pub(crate) record_bytes: u64,
-    /// Records that are neither removed, nor replaced, nor moved to another zone.
+    /// Records that the index names, also those that no read can reach any more.
     pub(crate) live_records: u32,
     pub(crate) live_bytes: u64,
     /// Pinned bytes among them.

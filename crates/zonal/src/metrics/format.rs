@@ -22,10 +22,12 @@ impl Format {
     /// The format that the scraper prefers; the text format if it names none of the others.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        let ranges = values.flat_map(|value| value.split(','));
+        // Names of types and parameters have no case, and values may be quoted (RFC 9110).
+        let ranges = values.flat_map(|value| value.split(',')).map(str::to_ascii_lowercase);
         let offers = ranges.filter_map(|range| {
+            let range = range.replace('"', "");
             let mut parts = range.split(';').map(str::trim);
-            let format = Self::of_media_type(parts.next()?, range)?;
+            let format = Self::of_media_type(parts.next()?, &range)?;
             let quality = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok());
             Some((quality.unwrap_or(1.0), format))
         });
@@ -44,7 +46,7 @@ impl Format {
             "text/plain" | "text/*" | "*/*" => Some(Self::Text),
             "application/openmetrics-text" => Some(Self::OpenMetrics),
             "application/vnd.google.protobuf" => {
-                let is_prometheus = range.contains("proto=io.prometheus.client.MetricFamily")
+                let is_prometheus = range.contains("proto=io.prometheus.client.metricfamily")
                     && range.contains("encoding=delimited");
                 is_prometheus.then_some(Self::Protobuf)
             }
@@ -127,6 +129,8 @@ mod tests {
                       encoding=delimited;q=0.6,application/openmetrics-text;version=1.0.0;q=0.5";
         assert_eq!(of(native), Format::Protobuf);
         assert_eq!(of("application/vnd.google.protobuf;proto=other"), Format::Text);
+        assert_eq!(of("Application/OpenMetrics-Text; Version=\"1.0.0\""), Format::OpenMetrics);
+        assert_eq!(of("application/openmetrics-text;Q=0"), Format::Text);
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn what_the_cache_did_is_told_as_a_table_and_as_json() {
     for row in [
         "cache        on\n",
         "reads        5: 60.0 % served from flash or memory, 60.0 % without an origin request\n",
-        "             origin requests saved: 2 of 5 (40.0 %), 3 sent; 0.000001 USD saved\n",
+        "             origin requests saved: 2 of 5 (40.0 %), 3 sent; less than 0.000001 USD saved\n",
         "answers      3 hit, 0 revalidated, 1 missed, 0 stale, 1 bypassed\n",
         "bypassed     1 read: there is no such bucket or version, or it is a delete marker (not-found)\n",
         "bytes        4.0 MiB served, ",

@@ -278,7 +278,7 @@ const JSON: &str = "application/json";
 
 const INDEX: &str = "\
 Zonal, a block device
-/metrics  counters and gauges for Prometheus
+/metrics  counters, gauges and latency histograms for Prometheus
 /healthz  200 while the process is up
 /readyz   200 while writes succeed, else 503 with the reason
 /stats    statistics since the start as JSON, see zonal block stats

@@ -155,6 +155,8 @@ fn saved(origin_requests: u64, reads: u64, savings: &Savings) -> String {
 fn money(Savings { cost, currency, .. }: &Savings) -> String {
     let (amount, verb) = (cost.abs(), if *cost < 0.0 { "lost" } else { "saved" });
     match amount {
+        0.0 => format!("0 {currency} saved"),
+        ..1e-6 => format!("less than 0.000001 {currency} {verb}"),
         1.0.. => format!("{amount:.2} {currency} {verb}"),
         _ => format!("{amount:.6} {currency} {verb}"),
     }

@@ -19,7 +19,7 @@ pub(super) struct Sample {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rates {
     pub(super) reads: f64,
-    /// Share of the reads without an origin request; `None` without a read.
+    /// Share of the reads that asked the cache and were served from it; `None` without one.
     pub(super) hit_ratio: Option<f64>,
     pub(super) served_bytes: f64,
     /// Share of the served bytes that were not fetched for it; `None` if none were served.
@@ -54,7 +54,7 @@ impl Rates {
         let share = |part: f64, whole: f64| (0.0 < whole).then(|| part / whole);
         Self {
             reads: reads / seconds,
-            hit_ratio: share(difference(|of| of.hits), reads),
+            hit_ratio: share(difference(|of| of.hits), difference(|of| of.asked)),
             served_bytes: served / seconds,
             byte_hit_ratio: share((served - fetched).max(0.0), served),
             origin_requests: difference(|of| of.origin_requests) / seconds,
@@ -70,6 +70,8 @@ impl Rates {
 struct Sums {
     reads: u64,
     hits: u64,
+    /// Reads that did not bypass the cache.
+    asked: u64,
     origin_requests: u64,
     bytes: Reads,
     flash: Flash,
@@ -84,7 +86,8 @@ impl Sums {
         }
         let answers = &stats.answers;
         let (reads, origin_requests) = (answers.reads(), answers.origin_requests);
-        Self { reads, hits: answers.hit + answers.updating, origin_requests, bytes, flash }
+        let hits = answers.served_by_cache();
+        Self { reads, hits, asked: hits + answers.miss, origin_requests, bytes, flash }
     }
 }
 

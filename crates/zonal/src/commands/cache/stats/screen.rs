@@ -105,7 +105,8 @@ type RateLine = (&'static str, String, Option<fn(&Rates) -> f64>);
 
 fn render_rates(watched: &Watched, area: Rect, to: &mut Buffer) {
     let (history, savings) = (&watched.history, &watched.last.stats.savings);
-    let now = history.back().cloned().unwrap_or_default();
+    // Nothing is known before the end of the first interval.
+    let Some(now) = history.back() else { return };
     let served = format!("{}/s, {} cached", bytes(now.served_bytes), percent(now.byte_hit_ratio));
     let origin = format!("{:.0}/s, {}/s", now.origin_requests, bytes(now.fetched_bytes));
     let written = match now.write_amplification {
@@ -160,14 +161,21 @@ fn render_latencies(rows: &[LatencyRow], area: Rect, to: &mut Buffer) {
     let names = ["per second".to_owned()].into_iter();
     let names = names.chain(PERCENTILES.map(|(name, _)| name.to_owned())).map(right);
     let header = Row::new([Cell::from("first byte, command or wait")].into_iter().chain(names));
-    let rows = rows.iter().map(|LatencyRow { name, per_second, latencies }| {
+    let room = usize::from(area.height.saturating_sub(2));
+    // What happens now comes first, and what finds no room is counted.
+    let (busy, idle): (Vec<_>, Vec<_>) = rows.iter().partition(|row| 0.0 < row.per_second);
+    let shown = if room < rows.len() { room.saturating_sub(1) } else { room };
+    let hidden = rows.len().saturating_sub(shown);
+    let more = (0 < hidden).then(|| Row::new([format!("... {hidden} more")]));
+    let rows = busy.into_iter().chain(idle).take(shown);
+    let rows = rows.map(|LatencyRow { name, per_second, latencies }| {
         let times = PERCENTILES.map(|(_, part)| latencies.quantile(part, 1000));
         let times = times.map(|found| right(found.map_or("-".to_owned(), time)));
         let start = [Cell::from(name.as_str()), right(format!("{per_second:.0}"))];
         Row::new(start.into_iter().chain(times))
     });
-    let widths = [30, 10, 9, 9, 9, 9].map(Constraint::Length);
-    Table::new(rows, widths).header(header.dim().top_margin(1)).render(area, to);
+    let widths = [34, 10, 8, 8, 8, 8].map(Constraint::Length);
+    Table::new(rows.chain(more), widths).header(header.dim().top_margin(1)).render(area, to);
 }
 
 fn render_zones(stats: &Stats, area: Rect, to: &mut Buffer) {
