@@ -22,8 +22,8 @@ pub struct ZoneContents {
 }
 
 impl Cache {
-    /// Contents of each zone of the shard, in the order of their numbers. Takes a few nanoseconds
-    /// for each zone: no record is visited.
+    /// Contents of each zone of the shard, in the order of their numbers. Visits no record: log, index
+    /// and pins keep these counts.
     #[must_use]
     pub fn zones(&self) -> Vec<ZoneContents> {
         let holdings = &self.inner.holdings;

@@ -267,26 +267,24 @@ impl Client {
 
     /// Statistics of all shards. A shard that has ended is left out.
     pub async fn stats(&self) -> Vec<ShardStats> {
-        let mut stats = Vec::with_capacity(self.shards.len());
-        for shard in self.shards.iter() {
-            let (reply, answer) = oneshot::channel();
-            if shard.send(Request::Stats { reply }).await.is_ok() {
-                stats.extend(answer.await.ok());
-            }
-        }
-        stats
+        self.ask_all(|reply| Request::Stats { reply }).await
     }
 
     /// Zones of all shards. A shard that has ended is left out.
     pub async fn zones(&self) -> Vec<ShardZones> {
-        let mut zones = Vec::with_capacity(self.shards.len());
+        self.ask_all(|reply| Request::Zones { reply }).await
+    }
+
+    /// Answers of all shards, in their order. A shard that has ended is left out.
+    async fn ask_all<T>(&self, request: impl Fn(oneshot::Sender<T>) -> Request) -> Vec<T> {
+        let mut answers = Vec::with_capacity(self.shards.len());
         for shard in self.shards.iter() {
             let (reply, answer) = oneshot::channel();
-            if shard.send(Request::Zones { reply }).await.is_ok() {
-                zones.extend(answer.await.ok());
+            if shard.send(request(reply)).await.is_ok() {
+                answers.extend(answer.await.ok());
             }
         }
-        zones
+        answers
     }
 
     /// Waits until all admitted bytes are on flash.

@@ -294,7 +294,8 @@ impl Admin {
     async fn metrics(&self, format: Format) -> Response<Body> {
         let snapshot = match self.node.get() {
             Some(node) => {
-                let shards = node.shards().await.unwrap_or_default();
+                let answered = node.shards().await;
+                let shards = answered.as_deref().unwrap_or_default();
                 let gateway = node.front.gateway();
                 let origins = node.origins.iter();
                 let origins = origins.map(|ConfiguredOrigin { name, origin, .. }| {
@@ -302,12 +303,15 @@ impl Admin {
                     (name.as_str(), origin.stats(), keys)
                 });
                 let origins: Vec<_> = origins.collect();
-                let mut snapshot = metrics::snapshot(&shards, gateway, &origins);
+                let mut snapshot = metrics::snapshot(shards, gateway, &origins);
                 if let Some(gateway) = gateway {
-                    let latencies = node.latencies(gateway, &shards);
+                    let latencies = node.latencies(gateway, shards);
                     metrics::add_latencies(&mut snapshot, latencies);
+                }
+                // Without the bytes of a shard that is stuck, savings would seem to be lost.
+                if let (Some(gateway), Some(_)) = (gateway, &answered) {
                     let answers = answers(node, gateway);
-                    let saved = savings(&answers, &shards, &self.prices.load());
+                    let saved = savings(&answers, shards, &self.prices.load());
                     metrics::add_savings(&mut snapshot, saved);
                 }
                 snapshot

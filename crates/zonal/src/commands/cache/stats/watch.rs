@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, timeout};
 use zonal_cli::Failure;
@@ -15,6 +14,7 @@ use super::rates::{Rates, Sample};
 use super::screen::{self, Screen};
 use crate::api::latency;
 use crate::commands::cache::ask::{self, Endpoint};
+use crate::signals::Signals;
 use crate::stats;
 
 /// Intervals whose rates are kept for the sparklines: more than a terminal has columns.
@@ -93,7 +93,7 @@ async fn on_screen(
 ) -> Result<(), Failure> {
     let mut keys = keys();
     let mut ticks = ticks(every);
-    let mut signals = EndSignals::listen().map_err(Failure::work)?;
+    let mut signals = Signals::listen()?;
     let mut terminal = Screen::open().map_err(Failure::work)?;
     loop {
         terminal.draw(watched).map_err(Failure::work)?;
@@ -101,10 +101,10 @@ async fn on_screen(
             _ = ticks.tick() => tokio::select! {
                 () = watched.renew(endpoint) => (),
                 () = quit(&mut keys) => return Ok(()),
-                () = signals.next() => return Ok(()),
+                _ = signals.next() => return Ok(()),
             },
             // Without this the terminal would stay as it is on the screen: raw, and without a cursor.
-            () = signals.next() => return Ok(()),
+            _ = signals.next() => return Ok(()),
             key = keys.recv() => match key {
                 // A resized terminal is drawn anew.
                 Some(event) if !quits(&event) => (),
@@ -148,26 +148,6 @@ fn keys() -> mpsc::Receiver<Event> {
         }
     });
     keys
-}
-
-/// Signals that end the program.
-struct EndSignals([Signal; 3]);
-
-impl EndSignals {
-    fn listen() -> io::Result<Self> {
-        let [interrupt, hang_up, terminate] =
-            [SignalKind::interrupt(), SignalKind::hangup(), SignalKind::terminate()];
-        Ok(Self([signal(interrupt)?, signal(hang_up)?, signal(terminate)?]))
-    }
-
-    async fn next(&mut self) {
-        let [interrupt, hang_up, terminate] = &mut self.0;
-        tokio::select! {
-            _ = interrupt.recv() => (),
-            _ = hang_up.recv() => (),
-            _ = terminate.recv() => (),
-        }
-    }
 }
 
 /// Waits until the user quits.
