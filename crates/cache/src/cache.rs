@@ -16,6 +16,7 @@ use zonal_zonelog::{Identity, Key, Log, OpenError as LogError, OpenMode};
 use crate::chunk_store::ChunkStore;
 use crate::chunks::{Chunk, ChunkRules};
 use crate::dram_tier::DramTier;
+use crate::events::RecentEvents;
 use crate::fetch::FillPiece;
 use crate::heads::Heads;
 use crate::lookup::Lookup;
@@ -204,6 +205,7 @@ pub(crate) struct Inner {
     pub(crate) heads_storing: Cell<u32>,
     pub(crate) quiet: Event,
     pub(crate) stats: RefCell<CacheStats>,
+    pub(crate) events: RefCell<RecentEvents>,
     pub(crate) scrub: RefCell<Scrub>,
     pub(crate) scrub_ended: Event,
 }
@@ -281,6 +283,7 @@ impl Cache {
             heads_storing: Cell::new(0),
             quiet: Event::default(),
             stats: RefCell::default(),
+            events: RefCell::new(RecentEvents::new(ports.clock.now())),
             scrub: RefCell::default(),
             scrub_ended: Event::default(),
             log,
@@ -379,6 +382,12 @@ impl Cache {
     #[must_use]
     pub fn unpinned(&self) -> Bytes {
         self.inner.holdings.unpinned()
+    }
+
+    /// Bytes that the policy's write budget allows a day. `None`: it sets none by time.
+    #[must_use]
+    pub fn write_budget(&self) -> Option<Bytes> {
+        self.inner.budget.as_ref().and_then(WriteBudget::per_day)
     }
 
     /// Leak check: fetches, lookups and admissions in flight. 0 when the shard is idle.

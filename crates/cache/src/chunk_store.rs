@@ -5,7 +5,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Ref, RefCell};
 
 use zonal_base::{Bytes, Nanos, ZoneId};
 use zonal_policy::{ChunkLocation, PersistLevel, Policy, PolicyTag, Reinsertion, ZoneFacts};
@@ -15,6 +15,7 @@ use crate::checkpoint_format::{Age, PieceState};
 use crate::index::{EntryRef, Index, IndexEntry, LiveRecords};
 use crate::pins::{Pins, RetentionClass, WANTED, is_pinned};
 use crate::recover::{HEAD, PIECE, PINNED};
+use crate::zones::ZoneTally;
 
 /// The index, the eviction policy and the pins of one shard.
 pub(crate) struct ChunkStore {
@@ -329,6 +330,11 @@ impl ChunkStore {
         policy.victim(candidates)
     }
 
+    /// The policy, for questions that change nothing.
+    pub(crate) fn policy(&self) -> Ref<'_, Box<dyn Policy>> {
+        self.policy.borrow()
+    }
+
     /// Selects the records of a victim to rewrite. `pinned_max` limits the bytes rewritten for
     /// pins.
     pub(crate) fn wanted(&self, zone: ZoneId, pinned_max: Bytes) -> Reinsertions {
@@ -360,6 +366,24 @@ impl ChunkStore {
     /// Number and bytes of a zone's records that are in the index.
     pub(crate) fn live_records(&self, zone: ZoneId) -> LiveRecords {
         self.index.borrow().live_records(zone)
+    }
+
+    /// A zone's records that are in the index, by what they are.
+    pub(crate) fn tally(&self, zone: ZoneId) -> ZoneTally {
+        let (index, policy) = (self.index.borrow(), self.policy.borrow());
+        let mut tally = ZoneTally::default();
+        for found in index.zone_records(zone) {
+            let of = match found.kind {
+                HEAD => &mut tally.heads,
+                PIECE if !policy.holds(&place(&found.spot()), found.mark) => &mut tally.evicted,
+                _ => &mut tally.pieces,
+            };
+            of.add(found.extent.len);
+            if is_pinned(found.kind, found.mark) {
+                tally.pinned.add(found.extent.len);
+            }
+        }
+        tally
     }
 
     /// Pinned bytes of a zone.

@@ -68,21 +68,23 @@ impl Inner {
         }
     }
 
+    /// Full zones that reclaim can empty now.
+    pub(crate) fn candidates(&self) -> Vec<ZoneFacts> {
+        let facts = |facts: &zonal_zonelog::ZoneFacts| ZoneFacts {
+            zone: facts.zone,
+            sequence: facts.sequence,
+            chunk_count: facts.record_count,
+            bytes: Bytes(facts.record_bytes),
+            pinned: self.holdings.pinned_of(facts.zone),
+        };
+        self.log.candidates().iter().map(facts).collect()
+    }
+
     /// Picks the next victim. Returns it with the limit of bytes that are rewritten for pins.
     fn victim(&self) -> Option<(ZoneId, Bytes)> {
-        let candidates: Vec<ZoneFacts> = self
-            .log
-            .candidates()
-            .iter()
-            .map(|facts| ZoneFacts {
-                zone: facts.zone,
-                sequence: facts.sequence,
-                chunk_count: facts.record_count,
-                bytes: Bytes(facts.record_bytes),
-                pinned: self.holdings.pinned_of(facts.zone),
-            })
-            .collect();
+        let candidates = self.candidates();
         let zone = self.holdings.victim(&candidates)?;
+        self.note_victim(zone, &candidates);
         let capacity = self.log.geometry().zone_capacity.bytes();
         Some((zone, pins::most_of_zone(&candidates, capacity)))
     }
@@ -101,6 +103,7 @@ impl Inner {
         self.keep_roster_of(zone).await;
         self.keep_heads(zone).await;
         self.keep_wanted(&reclaim, zone, &wanted).await;
+        self.note_rewritten(zone);
         self.forget_zone(zone).await;
         self.holdings.note_emptied(zone);
         // The log retires a zone that cannot be reset; the cache has nothing to do then.
@@ -183,6 +186,7 @@ impl Inner {
         let Ok(placed) = self.log.append(Stream::Rewrite, record, Urgency::Linger).await else {
             return;
         };
+        self.note_placed(Stream::Rewrite, placed.extent());
         self.holdings.publish_moved(key, extent, placed.extent(), self.now());
     }
 

@@ -5,7 +5,7 @@
 //! files, HTTP, real time.
 //! Read in this order: `object`, `ports`, `cache`, `chunks`, `freshness`, then the paths: `open`,
 //! `question`, `lookup`, `first_read`, `pass_through`, `publish`, `read`, `fetch`, `fill`,
-//! `prefetch`, `admit`, `dram_tier`, `evict`, `remove`, `purge`, `pending_invalidations`,
+//! `prefetch`, `admit`, `dram_tier`, `evict`, `events`, `remove`, `purge`, `pending_invalidations`,
 //! `placement_epochs`, `roster`, `recover`, `checkpoint`, `scrub`.
 //!
 //! Invariants:
@@ -25,6 +25,7 @@ mod checkpoint_format;
 mod chunk_store;
 mod chunks;
 mod dram_tier;
+mod events;
 mod evict;
 mod fetch;
 mod fill;
@@ -65,6 +66,7 @@ mod zones;
 
 pub use cache::{Cache, STRIPE, Settings, StartError};
 pub use chunks::{Chunk, ChunkRules};
+pub use events::{CacheEvent, Change, Rewritten, VictimChoice};
 pub use first_read::UnreadBody;
 pub use freshness::{Freshness, FreshnessPolicy, OriginUse};
 pub use head::Head;
@@ -88,4 +90,4 @@ pub use residency::Residency;
 pub use roster::{ROSTER_BYTES_MAX, RosterLost};
 pub use scrub::Scrub;
 pub use stats::CacheStats;
-pub use zones::ZoneContents;
+pub use zones::{Tally, ZoneContents, ZoneDetails, ZoneRank, ZoneTally};

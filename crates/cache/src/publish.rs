@@ -269,6 +269,7 @@ impl Inner {
         let kind = kind_on_flash(HEAD, mark);
         let record = Record { key: key.record(), kind, len, data, generation };
         let Ok(placed) = self.log.append(stream, record, Urgency::Linger).await else { return };
+        self.note_placed(stream, placed.extent());
         // Eviction from memory does not make the head void. Only a removal or a newer head does.
         let is_void = watch.is_replaced(state.generation)
             || !watch.may_publish(epoch)

@@ -101,7 +101,9 @@ impl Inner {
         let (data, len) = self.record_data(stream, &bytes).await;
         let record = Record { key: KEY, kind: ROSTER, len, data, generation: Some(generation) };
         let placed = self.log.append(stream, record, Urgency::Durable).await;
-        let zone = placed.map_err(|_| RosterLost)?.extent().zone;
+        let extent = placed.map_err(|_| RosterLost)?.extent();
+        self.note_placed(stream, extent);
+        let zone = extent.zone;
         let mut roster = self.roster.borrow_mut();
         // A newer roster may have been written first.
         if roster.as_ref().is_none_or(|kept| kept.generation <= generation) {

@@ -2,7 +2,8 @@
 
 use alloc::vec::Vec;
 
-use zonal_base::{Bytes, ZoneId};
+use zonal_base::{Bytes, ZoneId, low_u32};
+use zonal_policy::Score;
 use zonal_zonelog::ZoneStatus;
 
 use crate::Cache;
@@ -21,7 +22,78 @@ pub struct ZoneContents {
     pub pinned: Bytes,
 }
 
+/// Number and bytes of some records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Their number.
+    pub records: u32,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, len: u32) {
+        self.records += 1;
+        self.bytes += u64::from(len);
+    }
+}
+
+/// Records of one zone that are in the index, by what they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZoneTally {
+    /// Heads of objects.
+    pub heads: Tally,
+    /// Chunk pieces that may be read.
+    pub pieces: Tally,
+    /// Chunk pieces that the policy has evicted. They stay until the zone is emptied.
+    pub evicted: Tally,
+    /// Pinned records, which are heads and pieces, too.
+    pub pinned: Tally,
+}
+
+/// Place of a zone among the candidates for reclaim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneRank {
+    /// 1: it is emptied next.
+    pub rank: u32,
+    /// Its figures.
+    pub score: Score,
+}
+
+/// What a shard knows of one zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneDetails {
+    /// Counts of the zone.
+    pub contents: ZoneContents,
+    /// Its records, counted one by one.
+    pub tally: ZoneTally,
+    /// Its place among the candidates. `None`: reclaim does not consider it now.
+    pub rank: Option<ZoneRank>,
+    /// Zones that reclaim could empty now.
+    pub candidates: u32,
+    /// Names of the figures in use.
+    pub scored_by: &'static [&'static str],
+}
+
 impl Cache {
+    /// What the shard knows of one zone. `None`: it has no such zone. Visits the zone's records, and
+    /// ranks all full zones.
+    #[must_use]
+    pub fn zone(&self, zone: ZoneId) -> Option<ZoneDetails> {
+        let contents = *self.zones().get(zonal_base::index(zone.0.into()))?;
+        let candidates = self.inner.candidates();
+        let holdings = &self.inner.holdings;
+        let ranking = holdings.policy().ranking(&candidates);
+        let ranked = (1..).zip(ranking).find(|(_, ranked)| ranked.zone == zone);
+        Some(ZoneDetails {
+            contents,
+            tally: holdings.tally(zone),
+            rank: ranked.map(|(rank, ranked)| ZoneRank { rank, score: ranked.score }),
+            candidates: low_u32(candidates.len()),
+            scored_by: holdings.policy().scored_by(),
+        })
+    }
+
     /// Contents of each zone of the shard, in the order of their numbers. Visits no record: log, index
     /// and pins keep these counts.
     #[must_use]

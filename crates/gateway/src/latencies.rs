@@ -34,7 +34,8 @@ pub enum ServedFrom {
 impl ServedFrom {
     const COUNT: usize = 7;
 
-    const ALL: [Self; Self::COUNT] = [
+    /// All paths.
+    pub const ALL: [Self; Self::COUNT] = [
         Self::Head,
         Self::Dram,
         Self::Flash,

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
-use zonal_base::{Bytes, RangeSpec};
+use zonal_base::{Bytes, RangeSpec, ZoneId};
 use zonal_cache::{
     ChunkRules, FreshnessPolicy, Head, HeadSource, InvalidationTarget, LookupError, ObjectName,
     Opened, OriginFault, ReadError, ReadHints, RemoveError, Residency, RetentionClass, STRIPE,
@@ -19,7 +19,7 @@ use crate::request::Request;
 use crate::routes::Routes;
 use crate::striped_read::{Remainder, StripeAhead, StripedRead};
 use crate::stripes::{PROBED_STRIPES_MAX, stripes_of};
-use crate::{ShardStats, ShardZones};
+use crate::{EventCursor, ShardEvents, ShardStats, ShardZones, ZoneInspection};
 
 /// Handle to all caches of a node. Cheap to clone.
 #[derive(Clone)]
@@ -273,6 +273,21 @@ impl Client {
     /// Zones of all shards. A shard that has ended is left out.
     pub async fn zones(&self) -> Vec<ShardZones> {
         self.ask_all(|reply| Request::Zones { reply }).await
+    }
+
+    /// What is known of one zone of a device. `None`: no shard that answers has it.
+    pub async fn zone(&self, device: usize, zone: ZoneId) -> Option<ZoneInspection> {
+        let answers = self.ask_all(|reply| Request::Zone { device, zone, reply }).await;
+        answers.into_iter().flatten().next()
+    }
+
+    /// Events of all shards that come after a cursor, which moves past them. A shard that has ended is
+    /// left out.
+    pub async fn events(&self, after: &mut EventCursor) -> Vec<ShardEvents> {
+        let cursor = Arc::new(after.clone());
+        let events = self.ask_all(|reply| Request::Events { after: cursor.clone(), reply }).await;
+        events.iter().for_each(|events| after.pass(events));
+        events
     }
 
     /// Answers of all shards, in their order. A shard that has ended is left out.

@@ -6,6 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use zonal_device::DeviceFault;
 
+use crate::clock::RealClock;
+use crate::events::{HealthEvent, HealthEvents};
+
 /// Which state of the device the next start will find recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HealthRecord {
@@ -26,6 +29,7 @@ pub(crate) struct DeviceHealth {
     record: watch::Sender<HealthRecord>,
     isolations: AtomicU64,
     has_overflowed: AtomicBool,
+    events: Mutex<HealthEvents>,
 }
 
 impl Default for DeviceHealth {
@@ -35,6 +39,7 @@ impl Default for DeviceHealth {
             record: watch::Sender::new(HealthRecord::In),
             isolations: AtomicU64::new(0),
             has_overflowed: AtomicBool::new(false),
+            events: Mutex::default(),
         }
     }
 }
@@ -105,6 +110,21 @@ impl DeviceHealth {
     /// Number of isolations since the start of the node.
     pub(crate) fn isolations(&self) -> u64 {
         self.isolations.load(Ordering::Relaxed)
+    }
+
+    /// Records that the device was isolated, and why, or that it was readmitted.
+    pub(crate) fn note_event(&self, isolated: Option<String>) {
+        self.recent().push(RealClock::start().now(), isolated);
+    }
+
+    /// Isolations and readmissions that are still known, oldest first.
+    pub(crate) fn events(&self) -> Vec<HealthEvent> {
+        self.recent().all()
+    }
+
+    fn recent(&self) -> MutexGuard<'_, HealthEvents> {
+        // No code panics while it holds the lock.
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn trouble(&self) -> MutexGuard<'_, Option<DeviceFault>> {

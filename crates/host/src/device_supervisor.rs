@@ -132,6 +132,7 @@ impl DeviceSupervisor {
             why,
             "device isolated: the origin serves its data until the device answers without faults"
         );
+        self.standing.note_event(Some(why));
         self.each_shard(|_| Request::Isolate).await;
         self.record_away().await;
     }
@@ -161,6 +162,7 @@ impl DeviceSupervisor {
                 told = Some(refused);
             }
         }
+        self.standing.note_event(None);
         tracing::info!(device = %self.settings.spec, "device readmitted: in use again");
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use zonal_base::Bytes;
+use zonal_base::{Bytes, ZoneId};
 use zonal_cache::{
     ChunkRules, FreshnessPolicy, Head, InvalidationTarget, LookupError, ObjectName, Opened,
     PlacementEpochs, ReadHints, RemoveError, RetentionClass, RosterLost,
@@ -14,9 +14,10 @@ use zonal_policy::Wasted;
 use zonal_zonelog::OpenMode;
 
 use crate::client::Located;
+use crate::events::{EventCursor, ShardEvents};
 use crate::get::{Get, HandedBody};
 use crate::pipe::PipeWriter;
-use crate::{ShardStats, ShardZones, StartError};
+use crate::{ShardStats, ShardZones, StartError, ZoneInspection};
 
 pub(crate) enum Request {
     Open {
@@ -90,6 +91,17 @@ pub(crate) enum Request {
     /// Reply with the contents of each zone.
     Zones {
         reply: oneshot::Sender<ShardZones>,
+    },
+    /// Reply with the zone of this number on this device, if it is the shard's.
+    Zone {
+        device: usize,
+        zone: ZoneId,
+        reply: oneshot::Sender<Option<ZoneInspection>>,
+    },
+    /// Reply with the events that come after the cursor.
+    Events {
+        after: Arc<EventCursor>,
+        reply: oneshot::Sender<ShardEvents>,
     },
     /// Write all admitted bytes to flash, then reply.
     Settle {

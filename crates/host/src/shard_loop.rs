@@ -23,12 +23,13 @@ use crate::client::Located;
 use crate::clock::RealClock;
 use crate::device_driver::DeviceDriver;
 use crate::device_health::{DeviceHealth, HealthRecord};
+use crate::events::{EventCursor, ShardEvents};
 use crate::origin::OriginDriver;
 use crate::peers::Peers;
 use crate::pipe::PipeWriter;
 use crate::request::{Rejoin, Request};
 use crate::shard::ShardAddress;
-use crate::{ReadError, ShardStats, ShardZones};
+use crate::{ReadError, ShardStats, ShardZones, ZoneInspection};
 
 /// Time budget of engine tasks before sockets are polled.
 const TURN: Nanos = Nanos::micros(250);
@@ -230,8 +231,23 @@ impl ShardLoop {
         None
     }
 
+    /// Handles requests of operators. Returns any other request.
+    fn report(&self, cache: &Cache, request: Request) -> Option<Request> {
+        match request {
+            Request::Stats { reply } => drop(reply.send(self.stats(cache))),
+            Request::Zones { reply } => drop(reply.send(self.zones(cache))),
+            Request::Zone { device, zone, reply } => {
+                drop(reply.send(self.zone(cache, (device, zone))));
+            }
+            Request::Events { after, reply } => drop(reply.send(self.events(cache, &after))),
+            request => return Some(request),
+        }
+        None
+    }
+
     fn start(&mut self, cache: &Cache, request: Request) {
         let Some(request) = self.obey(cache, request) else { return };
+        let Some(request) = self.report(cache, request) else { return };
         let spawner = self.executor.spawner();
         if !spawner.has_room(TASKS_PER_REQUEST) {
             return refuse(request);
@@ -284,12 +300,6 @@ impl ShardLoop {
                 cache.scrub(rate).await;
                 let _ = reply.send(());
             }),
-            Request::Zones { reply } => {
-                let _ = reply.send(self.zones(&cache));
-            }
-            Request::Stats { reply } => {
-                let _ = reply.send(self.stats(&cache));
-            }
             Request::Keep { roster, reply } => spawner.spawn(async move {
                 let _ = reply.send(cache.keep_roster(&roster).await);
             }),
@@ -298,6 +308,10 @@ impl ShardLoop {
             | Request::Rejoin(_)
             | Request::SetPlacementEpochs(_)
             | Request::SetChunks(_)
+            | Request::Stats { .. }
+            | Request::Zones { .. }
+            | Request::Zone { .. }
+            | Request::Events { .. }
             | Request::Stop => {}
         }
     }
@@ -326,6 +340,26 @@ impl ShardLoop {
         }
     }
 
+    fn zone(&self, cache: &Cache, (device, zone): (usize, ZoneId)) -> Option<ZoneInspection> {
+        let in_shard = zone.0.checked_sub(self.first_zone.0)?;
+        let details = cache.zone(ZoneId(in_shard)).filter(|_| device == self.place.device)?;
+        let zone_capacity = cache.log().geometry().zone_capacity.bytes();
+        let ShardAddress { shard, .. } = self.place;
+        Some(ZoneInspection { shard, first_zone: self.first_zone, zone_capacity, details })
+    }
+
+    fn events(&self, cache: &Cache, after: &EventCursor) -> ShardEvents {
+        let ShardAddress { device, shard, .. } = self.place;
+        let health = if shard == 0 { self.standing.events() } else { Vec::new() };
+        ShardEvents {
+            device,
+            shard,
+            first_zone: self.first_zone,
+            zones: cache.events(after.next_of(device, shard)),
+            health: after.health_after(device, health),
+        }
+    }
+
     fn stats(&self, cache: &Cache) -> ShardStats {
         ShardStats {
             device: self.place.device,
@@ -333,7 +367,9 @@ impl ShardLoop {
             cache: cache.stats(),
             log: cache.log().stats(),
             zones: cache.log().zone_counts(),
+            kind: cache.log().geometry().kind,
             zone_capacity: cache.log().geometry().zone_capacity.bytes(),
+            write_budget: cache.write_budget(),
             backlog: cache.log().backlog(),
             pinned: cache.pinned(),
             pinned_max: cache.pinned_max(),

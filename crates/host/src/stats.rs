@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use zonal_base::{Bytes, LatencyHistogram, ZoneId};
-use zonal_cache::ZoneContents;
-use zonal_device::CommandLatencies;
+use zonal_cache::{ZoneContents, ZoneDetails};
+use zonal_device::{CommandLatencies, DeviceKind};
 
 /// Contents of the zones of one shard.
 #[derive(Clone, Debug)]
@@ -21,6 +21,19 @@ pub struct ShardZones {
     pub zones: Vec<ZoneContents>,
 }
 
+/// What is known of one zone.
+#[derive(Clone, Debug)]
+pub struct ZoneInspection {
+    /// Number of the shard on the device, from 0.
+    pub shard: usize,
+    /// Number of the shard's first zone on the device: zones in `details` count from it.
+    pub first_zone: ZoneId,
+    /// Writable bytes of a zone.
+    pub zone_capacity: Bytes,
+    /// The shard's knowledge of the zone.
+    pub details: ZoneDetails,
+}
+
 /// Counters and gauges of one shard at one moment.
 #[derive(Clone, Debug)]
 pub struct ShardStats {
@@ -34,8 +47,12 @@ pub struct ShardStats {
     pub log: zonal_zonelog::LogStats,
     /// Zones: empty, open, sealed, being reclaimed, retired.
     pub zones: [u32; 5],
+    /// Whether the device has zones, or takes overwrites.
+    pub kind: DeviceKind,
     /// Writable bytes of a zone.
     pub zone_capacity: Bytes,
+    /// Bytes that the policy's write budget allows a day. `None`: it sets none by time.
+    pub write_budget: Option<Bytes>,
     /// Bytes admitted and not yet on flash.
     pub backlog: Bytes,
     /// Pinned bytes.

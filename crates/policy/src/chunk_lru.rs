@@ -20,8 +20,8 @@ use zonal_base::{Nanos, ZoneId, index};
 
 use crate::order::Spot;
 use crate::over_provisioning::OverProvisioning;
+use crate::ranking::{Ranked, Score, lowest, ranked};
 use crate::recency::Recency;
-use crate::regions::least;
 use crate::share::Share;
 use crate::{ChunkLocation, Layout, PersistLevel, Policy, PolicyTag, Reinsertion, ZoneFacts};
 
@@ -59,6 +59,11 @@ impl ChunkLru {
             valid_bytes: 0,
             limit: OverProvisioning::new(layout, spare),
         }
+    }
+
+    /// Bytes to write again: reclaim is greedy.
+    fn score(&self, facts: &ZoneFacts) -> Score {
+        [self.zones[index(facts.zone.0.into())].bytes + facts.pinned.0, 0]
     }
 
     fn remove(&mut self, spot: Spot) {
@@ -144,7 +149,15 @@ impl Policy for ChunkLru {
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
         self.limit.follow(candidates);
         self.evict();
-        least(candidates, |zone| [self.zones[index(zone.0.into())].bytes])
+        lowest(candidates, |facts| self.score(facts)).map(|facts| facts.zone)
+    }
+
+    fn ranking(&self, candidates: &[ZoneFacts]) -> Vec<Ranked> {
+        ranked(candidates, |facts| self.score(facts))
+    }
+
+    fn scored_by(&self) -> &'static [&'static str] {
+        &["valid and pinned bytes"]
     }
 
     fn keep(&mut self, place: &ChunkLocation, _mark: PolicyTag) -> Reinsertion {

@@ -4,10 +4,13 @@
 //! The policy never writes a chunk again, so it needs no over-provisioning. A zone enters the LRU order when it is
 //! full. Until then it stands for CacheLib's region buffer in memory, which CacheLib's order does not contain.
 
+use alloc::vec::Vec;
+
 use zonal_base::{Nanos, ZoneId};
 
 use crate::order::Order;
 use crate::pinned::gaining;
+use crate::ranking::Ranked;
 use crate::{ChunkLocation, Layout, PersistLevel, Policy, PolicyTag, ZoneFacts};
 
 /// LRU over full zones, each of which is one region.
@@ -22,6 +25,16 @@ const REGION: u32 = 0;
 impl Direct {
     pub(crate) fn new(layout: &Layout) -> Self {
         Self { order: Order::new(layout.zone_count) }
+    }
+
+    /// The candidates, which come in `ZoneId` order, in the LRU order.
+    fn in_order(&self, candidates: &[ZoneFacts]) -> impl Iterator<Item = Ranked> {
+        let is_candidate =
+            |zone: ZoneId| candidates.binary_search_by_key(&zone, |facts| facts.zone).is_ok();
+        let places = (0..).zip(self.order.spots());
+        places.filter_map(move |(place, (zone, _))| {
+            is_candidate(zone).then_some(Ranked { zone, score: [place, 0] })
+        })
     }
 }
 
@@ -51,9 +64,15 @@ impl Policy for Direct {
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
-        let candidates = gaining(candidates);
-        let is_candidate = |zone: ZoneId| candidates.iter().any(|facts| facts.zone == zone);
         // A full zone that cannot be emptied now keeps its place in the order.
-        self.order.spots().map(|(zone, _)| zone).find(|zone| is_candidate(*zone))
+        self.in_order(&gaining(candidates)).next().map(|ranked| ranked.zone)
+    }
+
+    fn ranking(&self, candidates: &[ZoneFacts]) -> Vec<Ranked> {
+        self.in_order(&gaining(candidates)).collect()
+    }
+
+    fn scored_by(&self) -> &'static [&'static str] {
+        &["place in the LRU order"]
     }
 }

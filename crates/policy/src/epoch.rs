@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use zonal_base::{Nanos, ZoneId, index};
 
 use crate::pinned::gaining;
+use crate::ranking::{Ranked, Score, ranked};
 use crate::{ChunkLocation, Layout, PersistLevel, Policy, PolicyTag, ZoneFacts};
 
 /// Event that renews the time of a chunk.
@@ -31,7 +32,7 @@ pub(crate) struct Epoch {
     zones: Vec<Zone>,
     /// When the first chunk was reported: times count from [`EARLIEST`] before it.
     began: Option<Nanos>,
-    /// Victims that are chosen and not requested yet; the next one last.
+    /// Victims that are chosen and not emptied yet, in the order in which they go.
     chosen: Vec<ZoneId>,
 }
 
@@ -103,6 +104,12 @@ impl Epoch {
         let Zone { sum, count, .. } = self.zones[index(zone.0.into())];
         sum.checked_div(count).unwrap_or(0)
     }
+
+    /// Zones that are not chosen come after those that are.
+    fn score(&self, facts: &ZoneFacts) -> Score {
+        let place = self.chosen.iter().position(|zone| *zone == facts.zone);
+        [place.unwrap_or(self.chosen.len()) as u64, self.mean(facts.zone)]
+    }
 }
 
 impl Policy for Epoch {
@@ -155,15 +162,21 @@ impl Policy for Epoch {
         let is_candidate = |zone: &ZoneId| candidates.iter().any(|facts| facts.zone == *zone);
         self.chosen.retain(is_candidate);
         if self.chosen.is_empty() {
-            let mut order: Vec<ZoneId> =
-                gaining(candidates).iter().map(|facts| facts.zone).collect();
-            // Equal means: the lower zone is evicted first.
-            order.sort_by_key(|zone| (self.mean(*zone), *zone));
-            order.truncate(self.zones_at_once as usize);
-            order.reverse();
-            self.chosen = order;
+            let order = self.ranking(candidates).into_iter().map(|ranked| ranked.zone);
+            self.chosen = order.take(self.zones_at_once as usize).collect();
         }
-        self.chosen.pop()
+        self.chosen.first().copied()
+    }
+
+    fn ranking(&self, candidates: &[ZoneFacts]) -> Vec<Ranked> {
+        let gaining = gaining(candidates);
+        let is_considered =
+            |facts: &&ZoneFacts| self.chosen.contains(&facts.zone) || gaining.contains(facts);
+        ranked(candidates.iter().filter(is_considered), |facts| self.score(facts))
+    }
+
+    fn scored_by(&self) -> &'static [&'static str] {
+        &["place among the chosen", "mean last use"]
     }
 }
 
@@ -241,8 +254,9 @@ mod tests {
         let mut policy = filled(Update::Access);
         assert_eq!(policy.victim(&candidates(&[0, 1])), Some(ZoneId(1)));
         policy.on_access(&chunk(1, 0), PolicyTag::default(), Nanos::millis(900));
-        assert_eq!(policy.victim(&candidates(&[0, 1])), Some(ZoneId(0)));
-        assert_eq!(policy.victim(&candidates(&[0, 1])), Some(ZoneId(0)));
+        assert_eq!(policy.victim(&candidates(&[0, 1])), Some(ZoneId(1)), "it is chosen");
+        policy.on_emptied(ZoneId(1));
+        assert_eq!(policy.victim(&candidates(&[0])), Some(ZoneId(0)));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 use zonal_base::{Bytes, Nanos, ZoneId, index};
 
 use crate::pinned::gaining;
+use crate::ranking::{Ranked, Score, lowest, ranked};
 use crate::share::Share;
 use crate::{ChunkLocation, Layout, PersistLevel, Policy, PolicyTag, Reinsertion, ZoneFacts};
 
@@ -62,6 +63,19 @@ impl Flow {
 
     fn read_bytes(&self, zone: ZoneId) -> u64 {
         self.zones[index(zone.0.into())][1..].iter().sum()
+    }
+
+    /// The oldest full zones that gain something.
+    fn oldest(&self, candidates: &[ZoneFacts]) -> Vec<ZoneFacts> {
+        let mut oldest = gaining(candidates);
+        oldest.sort_by_key(|facts| facts.sequence);
+        oldest.truncate(self.oldest);
+        oldest
+    }
+
+    /// Equally few bytes to write again: the older zone is the victim.
+    fn score(&self, facts: &ZoneFacts) -> Score {
+        [self.read_bytes(facts.zone) + facts.pinned.0, facts.sequence]
     }
 
     fn quota_of(&self, facts: &ZoneFacts) -> Quota {
@@ -121,15 +135,18 @@ impl Policy for Flow {
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
-        let mut oldest = gaining(candidates);
-        oldest.sort_by_key(|facts| facts.sequence);
-        oldest.truncate(self.oldest);
-        // Equally few bytes to write again: the older zone is the victim.
-        let victim = oldest
-            .into_iter()
-            .min_by_key(|facts| (self.read_bytes(facts.zone) + facts.pinned.0, facts.sequence))?;
-        self.quota = self.quota_of(&victim);
+        let oldest = self.oldest(candidates);
+        let victim = lowest(&oldest, |facts| self.score(facts))?;
+        self.quota = self.quota_of(victim);
         Some(victim.zone)
+    }
+
+    fn ranking(&self, candidates: &[ZoneFacts]) -> Vec<Ranked> {
+        ranked(&self.oldest(candidates), |facts| self.score(facts))
+    }
+
+    fn scored_by(&self) -> &'static [&'static str] {
+        &["read and pinned bytes", "sequence"]
     }
 
     fn keep(&mut self, place: &ChunkLocation, mark: PolicyTag) -> Reinsertion {

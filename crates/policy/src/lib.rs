@@ -27,6 +27,7 @@ mod order;
 mod over_provisioning;
 mod pinned;
 mod queue;
+mod ranking;
 mod recency;
 mod region;
 mod regions;
@@ -42,12 +43,15 @@ mod z_cachelib;
 mod zone_fifo;
 mod zone_lru;
 
+use alloc::vec::Vec;
+
 use zonal_base::{Bytes, Nanos, ZoneId};
 
 pub use admission_throttle::{AdmissionThrottle, SampleRank};
 pub use ghost_list::GhostList;
 pub use main_queue::MainQueue;
 pub use order::{Order, Spot};
+pub use ranking::{Ranked, Score};
 pub use region::Promotion;
 pub use sequential::{Prefetch, SequentialDetector, Wasted};
 pub use small_queue::{SmallQueue, Verdict};
@@ -196,6 +200,13 @@ pub trait Policy: Send {
     /// Victim selection: the zone to empty next. `candidates` are the full zones, in `ZoneId` order; `None` when
     /// there are none.
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId>;
+
+    /// The order in which the policy would empty the candidates that it considers now. Right after [`Policy::victim`]
+    /// the first is the victim.
+    fn ranking(&self, candidates: &[ZoneFacts]) -> Vec<Ranked>;
+
+    /// Names of the figures in a [`Score`], for operators.
+    fn scored_by(&self) -> &'static [&'static str];
 
     /// Reinsertion: whether reclaim writes a chunk of the victim again. The cache asks for each chunk of the victim
     /// that is not pinned, in the order of their numbers, right after [`Policy::victim`]. The cache calls no other

@@ -10,11 +10,14 @@
 //! The policy never evicts a region that is being written. With `region-lru`, a read of such a region promotes it, as
 //! in CacheLib.
 
+use alloc::vec::Vec;
+
 use zonal_base::{Nanos, ZoneId};
 
 use crate::order::Order;
 use crate::over_provisioning::OverProvisioning;
-use crate::regions::{Regions, least};
+use crate::ranking::{Ranked, Score, lowest, ranked};
+use crate::regions::Regions;
 use crate::share::Share;
 use crate::{ChunkLocation, Layout, PersistLevel, Policy, PolicyTag, Reinsertion, ZoneFacts};
 
@@ -49,6 +52,11 @@ impl RegionOrder {
             regions: Regions::new(layout, regions_per_zone),
             limit: OverProvisioning::new(layout, spare),
         }
+    }
+
+    /// Bytes to write again: reclaim is greedy.
+    fn score(&self, facts: &ZoneFacts) -> Score {
+        [self.regions.zone_valid_bytes(facts.zone) + facts.pinned.0, 0]
     }
 }
 
@@ -130,7 +138,15 @@ impl Policy for RegionOrder {
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
         self.limit.follow(candidates);
         self.evict();
-        least(candidates, |zone| [self.regions.zone_valid_bytes(zone)])
+        lowest(candidates, |facts| self.score(facts)).map(|facts| facts.zone)
+    }
+
+    fn ranking(&self, candidates: &[ZoneFacts]) -> Vec<Ranked> {
+        ranked(candidates, |facts| self.score(facts))
+    }
+
+    fn scored_by(&self) -> &'static [&'static str] {
+        &["valid and pinned bytes"]
     }
 
     fn keep(&mut self, place: &ChunkLocation, mark: PolicyTag) -> Reinsertion {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use zonal_base::{Bytes, ZoneId, index, low_u32};
 
 use crate::order::Spot;
-use crate::{ChunkLocation, Layout, ZoneFacts};
+use crate::{ChunkLocation, Layout};
 
 /// The regions of all zones.
 #[derive(Debug)]
@@ -160,17 +160,6 @@ impl Regions {
     fn region(&self, (zone, number): Spot) -> Region {
         self.zones[index(zone.0.into())].regions[number as usize]
     }
-}
-
-/// Greedy victim selection: the candidate with the fewest bytes to write again. `of` gives these bytes, to which the
-/// pinned bytes are added. Of equal candidates, the lowest zone.
-pub(crate) fn least<const N: usize>(
-    candidates: &[ZoneFacts],
-    of: impl Fn(ZoneId) -> [u64; N],
-) -> Option<ZoneId> {
-    let cost =
-        |facts: &&ZoneFacts| (of(facts.zone).map(|bytes| bytes + facts.pinned.0), facts.zone);
-    candidates.iter().min_by_key(cost).map(|facts| facts.zone)
 }
 
 #[cfg(test)]

@@ -63,6 +63,16 @@ impl WriteBudget {
         Self { allowance, room, reserve: RESERVE.of_bytes(room) }
     }
 
+    /// Bytes that may be written in a day. `None`: the budget is a share of the bytes asked for.
+    #[must_use]
+    pub fn per_day(&self) -> Option<Bytes> {
+        match self.allowance {
+            Allowance::Share(_) => None,
+            Allowance::Rate(rate) => Some(Bytes(rate.0.saturating_mul(DAY.0 / SECOND.0))),
+            Allowance::Daily(share) => Some(share.of_bytes(self.room)),
+        }
+    }
+
     /// Whether `len` bytes may be written now.
     #[must_use]
     pub fn affords(&self, len: Bytes, account: Account) -> bool {

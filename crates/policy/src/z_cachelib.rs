@@ -24,7 +24,8 @@ use zonal_base::{Nanos, ZoneId};
 
 use crate::order::{Order, Spot};
 use crate::over_provisioning::OverProvisioning;
-use crate::regions::{Regions, least};
+use crate::ranking::{Ranked, Score, lowest, ranked};
+use crate::regions::Regions;
 use crate::share::Share;
 use crate::{ChunkLocation, Layout, PersistLevel, Policy, PolicyTag, Reinsertion, ZoneFacts};
 
@@ -104,6 +105,14 @@ impl ZCacheLib {
         let regions = (0..self.variant.regions_per_zone).map(|number| (zone, number));
         let newer = regions.filter(|region| self.newer.contains(*region));
         newer.map(|region| self.regions.region_valid_bytes(region)).sum()
+    }
+
+    fn score(&self, facts: &ZoneFacts) -> Score {
+        let valid = self.regions.zone_valid_bytes(facts.zone) + facts.pinned.0;
+        match self.variant.drops {
+            true => [self.newer_bytes(facts.zone) + facts.pinned.0, valid],
+            false => [valid, 0],
+        }
     }
 
     /// zLRU: moves the `vop` regions of zones that will be emptied soon to the end of the order.
@@ -216,11 +225,17 @@ impl Policy for ZCacheLib {
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
         self.limit.follow(candidates);
         self.evict();
+        lowest(candidates, |facts| self.score(facts)).map(|facts| facts.zone)
+    }
+
+    fn ranking(&self, candidates: &[ZoneFacts]) -> Vec<Ranked> {
+        ranked(candidates, |facts| self.score(facts))
+    }
+
+    fn scored_by(&self) -> &'static [&'static str] {
         match self.variant.drops {
-            true => least(candidates, |zone| {
-                [self.newer_bytes(zone), self.regions.zone_valid_bytes(zone)]
-            }),
-            false => least(candidates, |zone| [self.regions.zone_valid_bytes(zone)]),
+            true => &["newer and pinned bytes", "valid and pinned bytes"],
+            false => &["valid and pinned bytes"],
         }
     }
 

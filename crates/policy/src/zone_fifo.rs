@@ -1,8 +1,11 @@
 //! FIFO eviction of whole zones (policy `zone-fifo`): evicts the zone that was opened first. CacheLib's FIFO, on zones.
 
+use alloc::vec::Vec;
+
 use zonal_base::ZoneId;
 
 use crate::pinned::gaining;
+use crate::ranking::{Ranked, Score, lowest, ranked};
 use crate::{Policy, ZoneFacts};
 
 /// FIFO over zones. Stateless: the sequence numbers of the log give the order.
@@ -11,11 +14,20 @@ pub(crate) struct ZoneFifo;
 
 impl Policy for ZoneFifo {
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
-        // Sequences are unique; should two ever be equal, the lower zone is the victim.
-        let oldest =
-            gaining(candidates).into_iter().min_by_key(|facts| (facts.sequence, facts.zone));
-        oldest.map(|facts| facts.zone)
+        lowest(&gaining(candidates), score).map(|facts| facts.zone)
     }
+
+    fn ranking(&self, candidates: &[ZoneFacts]) -> Vec<Ranked> {
+        ranked(&gaining(candidates), score)
+    }
+
+    fn scored_by(&self) -> &'static [&'static str] {
+        &["sequence"]
+    }
+}
+
+const fn score(facts: &ZoneFacts) -> Score {
+    [facts.sequence, 0]
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@
 //! that are still being filled do not count, and neither do writes.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use zonal_base::{Nanos, ZoneId};
 
 use crate::pinned::gaining;
+use crate::ranking::{Ranked, Score, lowest, ranked};
 use crate::{ChunkLocation, PersistLevel, Policy, PolicyTag, ZoneFacts};
 
 /// LRU over full zones.
@@ -23,6 +25,10 @@ impl ZoneLru {
     fn next(&mut self) -> u64 {
         self.promotions += 1;
         self.promotions
+    }
+
+    fn score(&self, facts: &ZoneFacts) -> Score {
+        [self.promoted.get(&facts.zone).copied().unwrap_or(0), 0]
     }
 }
 
@@ -53,10 +59,15 @@ impl Policy for ZoneLru {
     }
 
     fn victim(&mut self, candidates: &[ZoneFacts]) -> Option<ZoneId> {
-        let least = gaining(candidates)
-            .into_iter()
-            .min_by_key(|facts| (self.promoted.get(&facts.zone).copied().unwrap_or(0), facts.zone));
-        least.map(|facts| facts.zone)
+        lowest(&gaining(candidates), |facts| self.score(facts)).map(|facts| facts.zone)
+    }
+
+    fn ranking(&self, candidates: &[ZoneFacts]) -> Vec<Ranked> {
+        ranked(&gaining(candidates), |facts| self.score(facts))
+    }
+
+    fn scored_by(&self) -> &'static [&'static str] {
+        &["last promotion"]
     }
 }
 
@@ -64,7 +75,6 @@ impl Policy for ZoneLru {
 mod tests {
     use super::*;
     use crate::testing::{candidates, chunk};
-    use alloc::vec::Vec;
 
     #[test]
     fn an_access_promotes_the_whole_zone_and_only_full_zones_count() {

@@ -2,8 +2,14 @@
 //! Read-only requests need no token; [access control](crate::admin_access) guards commands.
 
 mod commands;
+mod documents;
+mod events;
+mod history;
 mod latencies;
 mod listed_objects;
+mod live;
+mod live_document;
+mod merge_patch;
 mod metrics;
 mod origin_health;
 mod pin;
@@ -32,30 +38,31 @@ use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use zonal_base::Nanos;
 use zonal_gateway::{Caching, Gateway};
-use zonal_host::{Client, ShardStats, contained};
+use zonal_host::{Client, DeviceSettings, RealClock, ShardStats, contained};
 use zonal_origin::{ConfiguredOrigin, Origins};
 
 use crate::admin_access::{AccessDenied, AccessLevel, AdminAccess};
-use crate::api;
-use crate::api::latency::{self, Latencies};
+use crate::api::latency::Latencies;
 use crate::config::{Prices, ScrubSettings};
 use crate::frontend::Frontend;
 use crate::listeners::AcceptWarnings;
 use crate::metrics::Format;
 use crate::pins::PinsFile;
-use crate::stats;
 
 use commands::AdminCommand;
+use events::OriginEvents;
+use history::Recorder;
+use live::Viewers;
 pub(crate) use readiness::Phase;
-use readiness::ShardState;
+use readiness::{Readiness, ShardState};
 use savings::savings;
 use scrub::Scrubber;
-use summary::{answers, summary};
+use summary::answers;
 
 /// Concurrent connections; more wait to be accepted. 64: a few monitoring systems are the only
 /// clients.
@@ -88,6 +95,11 @@ pub(crate) struct Admin {
     /// Permit for one purge at a time.
     purging: Arc<Semaphore>,
     scrubber: Arc<Scrubber>,
+    /// Start of the process.
+    started_at: Nanos,
+    history: Arc<Recorder>,
+    origin_events: Arc<OriginEvents>,
+    viewers: Viewers,
 }
 
 /// The parts of a running Zonal that the endpoint reports on and controls.
@@ -99,14 +111,30 @@ pub(crate) struct Observed {
     pub(crate) pins: Arc<PinsFile>,
     /// Origin requests of a warm-up at a time.
     pub(crate) background_reads: usize,
-    /// Device specs as configured, in the order of the configuration.
-    pub(crate) devices: Vec<String>,
+    /// Devices in the order of the configuration.
+    pub(crate) devices: Vec<ObservedDevice>,
+}
+
+/// A device as configured.
+pub(crate) struct ObservedDevice {
+    pub(crate) spec: String,
+    pub(crate) policy: String,
+}
+
+impl ObservedDevice {
+    pub(crate) fn of(settings: &DeviceSettings) -> Self {
+        Self { spec: settings.spec.to_string(), policy: settings.policy.to_string() }
+    }
 }
 
 impl Observed {
     /// Statistics of every shard; `None` if one does not answer within [`SHARD_PATIENCE`].
     async fn shards(&self) -> Option<Vec<ShardStats>> {
         tokio::time::timeout(SHARD_PATIENCE, self.client.stats()).await.ok()
+    }
+
+    fn device_names(&self) -> Vec<String> {
+        self.devices.iter().map(|device| device.spec.clone()).collect()
     }
 
     fn latencies(&self, gateway: &Gateway, shards: &[ShardStats]) -> Latencies {
@@ -131,6 +159,10 @@ impl Admin {
             warming: one(),
             purging: one(),
             scrubber: Scrubber::new(scrub),
+            started_at: RealClock::start().now(),
+            history: Arc::default(),
+            origin_events: Arc::default(),
+            viewers: Viewers::default(),
         }
     }
 
@@ -145,17 +177,22 @@ impl Admin {
     }
 
     /// Attaches the started node. It also starts the tasks that probe origins and log their
-    /// outages, the one that re-pins the operator's pins, and the one that scrubs.
+    /// outages, the one that re-pins the operator's pins, the one that scrubs, and those that record
+    /// the history.
     pub(crate) fn observe(&self, node: Observed) {
         for place in 0..node.origins.iter().count() {
-            tokio::spawn(origin_health::watch(node.origins.clone(), place));
-            tokio::spawn(origin_health::watch_circuit(node.origins.clone(), place));
+            let events = self.origin_events.clone();
+            tokio::spawn(origin_health::watch(node.origins.clone(), place, events.clone()));
+            tokio::spawn(origin_health::watch_circuit(node.origins.clone(), place, events));
         }
         if let Some(gateway) = node.front.gateway() {
             tokio::spawn(pin::pin_again(node.client.clone(), gateway.runtime_config()));
         }
-        let scrubs = self.scrubber.clone().run(node.client.clone(), node.devices.clone());
+        let scrubs = self.scrubber.clone().run(node.client.clone(), node.device_names());
         tokio::spawn(scrubs);
+        for span in 0..history::SPAN_COUNT {
+            tokio::spawn(self.clone().record(span));
+        }
         // A node starts only once, so the cell is still empty.
         let _ = self.node.set(node);
     }
@@ -192,19 +229,26 @@ impl Admin {
     }
 
     async fn speak<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S, peer: IpAddr) {
-        let service =
-            service_fn(
-                |request| async move { Ok::<_, Infallible>(self.respond(request, peer).await) },
-            );
-        // Connection errors concern only the client, so they are not logged.
-        let _ = http1::Builder::new()
+        let cut = Arc::new(Notify::new());
+        let service = service_fn(async |request| {
+            Ok::<_, Infallible>(self.respond(request, (peer, &cut)).await)
+        });
+        let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_PATIENCE)
-            .serve_connection(TokioIo::new(stream), service)
-            .await;
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::select! {
+            // Connection errors concern only the client, so they are not logged.
+            _ = connection => {}
+            () = cut.notified() => {}
+        }
     }
 
-    async fn respond(&self, request: Request<Incoming>, peer: IpAddr) -> Response<Body> {
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        (peer, cut): (IpAddr, &Arc<Notify>),
+    ) -> Response<Body> {
         let order = AdminCommand::of(request.uri().path());
         let errand = if order.is_some() { AccessLevel::Order } else { AccessLevel::Look };
         if let Err(refusal) = self.admin_access.load().check(&request, (peer, errand)) {
@@ -221,60 +265,38 @@ impl Admin {
             "/healthz" => answer(StatusCode::OK, PLAIN, "the process is up\n"),
             "/readyz" => self.readiness().await,
             "/metrics" => self.metrics(Format::of(request.headers())).await,
-            stats::PATH => self.stats().await,
-            latency::PATH => self.latencies().await,
-            api::zones::PATH => self.zones().await,
-            _ => answer(StatusCode::NOT_FOUND, PLAIN, INDEX),
+            _ => match self.document(request.uri(), cut).await {
+                Some(document) => document,
+                None => answer(StatusCode::NOT_FOUND, PLAIN, INDEX),
+            },
         }
-    }
-
-    async fn stats(&self) -> Response<Body> {
-        self.document(|node, gateway, shards| {
-            let scrub = self.scrubber.stats(&node.devices, shards);
-            summary(node, gateway, shards, (scrub, &self.prices.load()))
-        })
-        .await
-    }
-
-    async fn latencies(&self) -> Response<Body> {
-        self.document(|node, gateway, shards| node.latencies(gateway, shards)).await
-    }
-
-    async fn zones(&self) -> Response<Body> {
-        let Some(node) = self.node.get() else { return starting() };
-        match tokio::time::timeout(SHARD_PATIENCE, node.client.zones()).await {
-            Ok(shards) => json(&zones::zones(&shards)),
-            Err(_) => stuck(),
-        }
-    }
-
-    /// A JSON document about the running node.
-    async fn document<T: Serialize>(
-        &self,
-        of: impl FnOnce(&Observed, &Gateway, &[ShardStats]) -> T,
-    ) -> Response<Body> {
-        let node = self.node.get().and_then(|node| Some((node, node.front.gateway()?)));
-        let Some((node, gateway)) = node else { return starting() };
-        let Some(shards) = node.shards().await else { return stuck() };
-        json(&of(node, gateway, &shards))
     }
 
     async fn readiness(&self) -> Response<Body> {
-        let phase = *self.phase.borrow();
         let shards = match self.node.get() {
             Some(node) => node.shards().await,
             None => Some(Vec::new()),
         };
-        let devices = self.node.get().map_or(&[][..], |node| &node.devices);
-        let shares: Option<Vec<ShardState>> = shards.map(|shards| {
-            let share = |of: &ShardStats| ShardState {
+        let readiness = self.readiness_with(shards.as_deref());
+        let status = match readiness.ready {
+            true => StatusCode::OK,
+            false => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        answer(status, JSON, readiness.to_json())
+    }
+
+    /// Readiness; `shards` is `None` if one does not answer.
+    fn readiness_with(&self, shards: Option<&[ShardStats]>) -> Readiness {
+        let states: Option<Vec<ShardState>> = shards.map(|shards| {
+            let state = |of: &ShardStats| ShardState {
                 device: of.device,
                 is_lost: of.is_gone,
                 is_isolated: of.is_isolated,
             };
-            shards.iter().map(share).collect()
+            shards.iter().map(state).collect()
         });
-        let mut readiness = readiness::judge(phase, shares.as_deref(), devices);
+        let devices = self.node.get().map(Observed::device_names).unwrap_or_default();
+        let mut readiness = readiness::judge(*self.phase.borrow(), states.as_deref(), &devices);
         let gateway = self.node.get().and_then(|node| node.front.gateway());
         if gateway.is_some_and(|gateway| gateway.caching() == Caching::Off) {
             readiness.switched_off();
@@ -284,11 +306,7 @@ impl Admin {
             readiness.silent_origins = origin_health::silent(&node.origins);
             readiness.origin_credentials = origin_health::credentials(&node.origins);
         }
-        let status = match readiness.ready {
-            true => StatusCode::OK,
-            false => StatusCode::SERVICE_UNAVAILABLE,
-        };
-        answer(status, JSON, readiness.to_json())
+        readiness
     }
 
     async fn metrics(&self, format: Format) -> Response<Body> {
@@ -323,19 +341,6 @@ impl Admin {
             Err(error) => answer(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, error.to_string()),
         }
     }
-}
-
-fn json(document: &impl Serialize) -> Response<Body> {
-    let json = serde_json::to_string(document).expect("text and numbers are JSON");
-    answer(StatusCode::OK, JSON, json + "\n")
-}
-
-fn starting() -> Response<Body> {
-    answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, "starting: opening the devices\n")
-}
-
-fn stuck() -> Response<Body> {
-    answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, "a shard does not answer\n")
 }
 
 fn answer(
@@ -381,8 +386,11 @@ Zonal
 /healthz  200 while the process is up
 /readyz   200 while requests are served from the cache, else 503 with the reason
 /stats    statistics since the start as JSON, see zonal cache stats
-/api/v1/latency  latencies since the start as JSON
-/api/v1/zones    every zone: its use, write pointer and live bytes, as JSON
+/api/v1/live     state and changes once a second, as server-sent events
+/api/v1/zones    every zone: its use, write pointer and live bytes, as JSON; /api/v1/zones/N one
+/api/v1/events   what happened to zones, devices and origins lately, as JSON
+/api/v1/history  the last hour and the last day, as JSON
+/api/v1/latency  latencies since the start as JSON; /api/v1/devices, /api/v1/origins their state
 /cache/warm   POST of a list: fetches objects to flash, see zonal cache warm --help
 /cache/pin    POST of a list: pins objects, see zonal cache pin --help; /cache/unpin releases them
 /cache/purge  POST of a list: removes objects from the cache, see zonal cache purge --help

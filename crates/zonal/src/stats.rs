@@ -98,14 +98,46 @@ pub(crate) struct Pins {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct DeviceStats {
+    /// Number in the order of the configuration.
+    pub(crate) device: usize,
     pub(crate) name: String,
+    pub(crate) state: DeviceState,
+    pub(crate) kind: DeviceKind,
+    pub(crate) policy: String,
     pub(crate) shards: u64,
     /// Shards that no longer answer and are not isolated.
     pub(crate) shards_lost: u64,
     /// Shards that are offline until their device has passed its probe window.
     pub(crate) shards_isolated: u64,
+    /// Writable bytes of a zone.
+    pub(crate) zone_bytes: u64,
+    /// Bytes that the write budget of the policy allows a day; `null` if it sets none by time.
+    pub(crate) budget_bytes_per_day: Option<u64>,
+    /// Isolations since the start.
+    pub(crate) isolations: u64,
+    /// Reads that timed out since the device joined.
+    pub(crate) reads_timed_out: u64,
     pub(crate) reads: Reads,
     pub(crate) flash: Flash,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum DeviceState {
+    #[default]
+    InUse,
+    /// Offline until it has passed its probe window: the origin serves its data.
+    Isolated,
+    /// It does not answer, and is not tried again.
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum DeviceKind {
+    Zoned,
+    #[default]
+    Conventional,
 }
 
 /// Chunk pieces by where readers found them, and bytes.
@@ -155,13 +187,28 @@ pub(crate) struct Zones {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct OriginStats {
     pub(crate) name: String,
+    pub(crate) state: OriginState,
     /// Includes retries.
     pub(crate) requests: u64,
     pub(crate) errors: u64,
     pub(crate) received_bytes: u64,
     pub(crate) sent_bytes: u64,
+    /// Times of HEAD and GET until the answer, since the start; `null` without one.
+    pub(crate) p50_ns: Option<u64>,
+    pub(crate) p99_ns: Option<u64>,
     /// The current error of the origin; `null` if it is healthy.
     pub(crate) trouble: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum OriginState {
+    #[default]
+    Healthy,
+    /// Its last answers show an error that concerns all of it.
+    Unhealthy,
+    /// It answers nothing: requests fail at once, until a probe is answered.
+    Silent,
 }
 
 impl Reads {

@@ -137,7 +137,8 @@ impl State {
         match best {
             Some((zone, 0)) => Some(zone),
             _ => {
-                self.open_zone(stream, inner.geometry.zone_capacity).or(best.map(|(zone, _)| zone))
+                let (now, capacity) = (inner.ports.clock.now(), inner.geometry.zone_capacity);
+                self.open_zone(now, stream, capacity).or(best.map(|(zone, _)| zone))
             }
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! Uses: `device` (its port), `runtime`, `base`. Knows nothing of: the meaning of records, which
 //! records are worth keeping, files, sockets, threads, real time.
-//! Read in this order: `record`, `format`, `generations`, `settings`, `state`, `append`,
+//! Read in this order: `record`, `format`, `generations`, `settings`, `state`, `events`, `append`,
 //! `backpressure`, `segment`, `writer`, `fills`, `read`, `reclaim`, `manifests`, `open`, `scan`,
 //! `salvage`, `damage`, `recover`, `verify`.
 //!
@@ -27,6 +27,7 @@ extern crate alloc;
 mod append;
 mod backpressure;
 mod damage;
+mod events;
 mod fills;
 mod format;
 mod generations;
@@ -50,6 +51,7 @@ mod writer;
 
 pub use append::{AppendError, UnpublishedRecord, Urgency};
 pub use damage::Damage;
+pub use events::{ZoneChange, ZoneEvent};
 pub use format::checks::{Checks, GRANULE_BYTES, GRANULES_MAX, granule_count};
 pub use format::footer::Trailer;
 pub use format::mark::ZoneMark;

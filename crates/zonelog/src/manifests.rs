@@ -136,9 +136,9 @@ impl Inner {
         if state.empty.len() <= reserve {
             return None;
         }
-        let capacity = self.geometry.zone_capacity;
+        let (now, capacity) = (self.ports.clock.now(), self.geometry.zone_capacity);
         let streams = [Stream::Rewrite, Stream::Fill].into_iter();
-        streams.flat_map(|stream| state.open_zone(stream, capacity)).next()
+        streams.flat_map(|stream| state.open_zone(now, stream, capacity)).next()
     }
 
     /// Finishes the zones that take no segment any more. Their footers have a manifest, too, and

@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 use zonal_base::{Blocks, ZoneId};
 use zonal_device::{Command, DeviceError, DeviceKind, ZoneAction, ZoneState};
 
+use crate::events::ZoneChange;
 use crate::format::mark::ZoneMark;
 use crate::log::Inner;
 use crate::mutation::Mutation;
@@ -242,6 +243,8 @@ impl Inner {
                 state.retire(zone);
             }
         }
+        let change = if outcome.is_ok() { ZoneChange::Reset } else { ZoneChange::Retired };
+        state.note(self.ports.clock.now(), zone, change);
         self.ports.generations.note_oldest(state.generation_min());
         drop(state);
         self.note_change_of_use();

@@ -4,10 +4,11 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use zonal_base::{Blocks, ZoneId, index};
+use zonal_base::{Blocks, Nanos, ZoneId, index};
 use zonal_device::Geometry;
 
 use crate::damage::Damage;
+use crate::events::{ZoneChange, ZoneEvent, ZoneEvents};
 use crate::fills::Fills;
 use crate::log::Inner;
 use crate::manifests::Unlisted;
@@ -169,6 +170,7 @@ pub(crate) struct State {
     pub(crate) backlog_bytes: u64,
     /// Zones sealed since the owner last called [`crate::Log::take_sealed`].
     pub(crate) newly_sealed: Vec<ZoneId>,
+    pub(crate) events: ZoneEvents,
     /// What was damaged when the log was opened.
     pub(crate) damage: Vec<Damage>,
     pub(crate) fills: Fills,
@@ -190,6 +192,7 @@ impl State {
             tombstones: BTreeMap::new(),
             backlog_bytes: 0,
             newly_sealed: Vec::new(),
+            events: ZoneEvents::default(),
             damage: Vec::new(),
             fills: Fills::new(geometry.zone_count),
             unlisted: Unlisted::default(),
@@ -240,6 +243,10 @@ impl State {
             self.zone_mut(tombstone.zone).tombstones.push(key);
         }
         self.tombstones.insert(key, tombstone);
+    }
+
+    pub(crate) fn note(&mut self, at: Nanos, zone: ZoneId, change: ZoneChange) {
+        self.events.push(ZoneEvent { at, zone, change });
     }
 
     /// Registers a zone with unreadable blocks. They may become readable later and hold old
@@ -299,7 +306,12 @@ impl State {
 
     /// Opens an empty zone for a stream: takes an active slot and creates the writer. `None` when
     /// there is no slot, or no empty zone besides the one that is reserved for rewrites.
-    pub(crate) fn open_zone(&mut self, stream: Stream, capacity: Blocks) -> Option<ZoneId> {
+    pub(crate) fn open_zone(
+        &mut self,
+        now: Nanos,
+        stream: Stream,
+        capacity: Blocks,
+    ) -> Option<ZoneId> {
         let kept_for_rewrites = match stream {
             Stream::Fill => 1,
             Stream::Rewrite => 0,
@@ -315,6 +327,7 @@ impl State {
         let entry = self.zone_mut(zone);
         (entry.usage, entry.sequence) = (ZoneUse::Open, sequence);
         self.writers.insert(zone, Writer::new(stream, slot, sequence, capacity));
+        self.note(now, zone, ZoneChange::Opened { stream, sequence });
         Some(zone)
     }
 }

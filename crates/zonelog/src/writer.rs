@@ -12,6 +12,7 @@ use zonal_base::{BLOCK_BYTES, Blocks, Payload, ZoneId, index, low_u32};
 use zonal_device::{Answer, Command, DeviceError, ZoneAction, ZoneState};
 
 use crate::backpressure::segment_blocks_for;
+use crate::events::ZoneChange;
 use crate::format::footer::{TRAILER_BYTES, Trailer};
 use crate::format::manifest::Manifest;
 use crate::format::record::descriptor_bytes;
@@ -329,8 +330,12 @@ impl Inner {
         if !self.settings.has(Mutation::SlotLeaked) {
             state.slots.release(writer.slot);
         }
-        state.zone_mut(zone).usage = ZoneUse::Sealed;
+        let entry = state.zone_mut(zone);
+        entry.usage = ZoneUse::Sealed;
+        let sealed =
+            ZoneChange::Sealed { records: entry.record_count, record_bytes: entry.record_bytes };
         state.newly_sealed.push(zone);
+        state.note(self.ports.clock.now(), zone, sealed);
         drop(state);
         self.note_change_of_use();
     }

@@ -13,7 +13,9 @@ use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, sleep};
 use zonal_origin::{Circuit, ConfiguredOrigin, OriginError, Origins};
 
+use super::events::OriginEvents;
 use super::readiness::CredentialReport;
+use crate::api::events::What;
 use crate::origins::advice;
 
 /// Pause between log lines, and between probes. 10 s: an origin that flaps writes at most six lines
@@ -24,7 +26,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 const REMINDER: Duration = Duration::from_secs(300);
 
 /// Monitors one origin until the process ends; `place` is its index.
-pub(super) async fn watch(origins: Arc<Origins>, place: usize) {
+pub(super) async fn watch(origins: Arc<Origins>, place: usize, events: Arc<OriginEvents>) {
     let Some(named @ ConfiguredOrigin { name, origin, .. }) = origins.iter().nth(place) else {
         return;
     };
@@ -43,6 +45,13 @@ pub(super) async fn watch(origins: Arc<Origins>, place: usize) {
         let trouble = news.borrow_and_update().clone();
         let kind = trouble.as_ref().and_then(OriginError::kind);
         let errors = stats.errors().map(|(_, n)| n).sum();
+        if told.kind != kind {
+            let origin = name.clone();
+            events.note(match &trouble {
+                Some(error) => What::OriginUnhealthy { origin, why: error.to_string() },
+                None => What::OriginHealthy { origin },
+            });
+        }
         let said = told.say(Instant::now(), kind, errors);
         match (&trouble, said) {
             (Some(error), Some(errors)) => {
@@ -73,7 +82,7 @@ pub(super) async fn watch(origins: Arc<Origins>, place: usize) {
 /// Runs the circuit breaker of one origin until the process ends, and logs when it opens and
 /// closes; `place` is its index. It opens after a time-out at the earliest, so the log is not
 /// flooded.
-pub(super) async fn watch_circuit(origins: Arc<Origins>, place: usize) {
+pub(super) async fn watch_circuit(origins: Arc<Origins>, place: usize, events: Arc<OriginEvents>) {
     let Some(ConfiguredOrigin { name, origin, .. }) = origins.iter().nth(place) else { return };
     let mut circuit = origin.stats().watch_circuit();
     let log = async {
@@ -81,6 +90,7 @@ pub(super) async fn watch_circuit(origins: Arc<Origins>, place: usize) {
         loop {
             let is_open = *circuit.borrow_and_update() == Circuit::Open;
             if is_open && !was_open {
+                events.note(What::OriginSilent { origin: name.clone() });
                 tracing::warn!(
                     origin = name,
                     "origin answers nothing: requests fail at once, or get stale data where \
@@ -88,6 +98,7 @@ pub(super) async fn watch_circuit(origins: Arc<Origins>, place: usize) {
                 );
             }
             if was_open && !is_open {
+                events.note(What::OriginAnswers { origin: name.clone() });
                 let refused = origin.stats().circuit_refusals.get();
                 tracing::info!(origin = name, refused, "origin answers again");
             }

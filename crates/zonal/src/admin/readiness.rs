@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::api::live::Trouble;
+
 /// Life cycle of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -105,6 +107,33 @@ impl Readiness {
         if self.ready {
             self.why = "serving from the origin: the cache is switched off";
         }
+    }
+
+    /// What is wrong, for people, with the alert that says what to do.
+    pub(super) fn trouble(&self) -> Vec<Trouble> {
+        let mut all = Vec::new();
+        let mut tell = |text: String, alert| all.push(Trouble { text, alert });
+        if !self.ready {
+            tell(format!("not ready: {}", self.why), "ZonalDeviceLost");
+        }
+        for device in &self.lost_devices {
+            tell(format!("device {device} is lost: the origin serves its data"), "ZonalDeviceLost");
+        }
+        for device in &self.isolated_devices {
+            let text = format!("device {device} is isolated: the origin serves its data");
+            tell(text, "ZonalDeviceIsolated");
+        }
+        for origin in &self.silent_origins {
+            tell(format!("origin {origin} answers nothing"), "ZonalOriginTrouble");
+        }
+        if let Some(trouble) = &self.origin_trouble {
+            tell(format!("origin unhealthy: {trouble}"), "ZonalOriginTrouble");
+        }
+        if self.cache_off {
+            let text = "the cache is switched off: the origin serves all reads";
+            tell(text.to_owned(), "ZonalSwitchedOff");
+        }
+        all
     }
 
     pub(super) fn to_json(&self) -> String {

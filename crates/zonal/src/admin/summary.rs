@@ -1,14 +1,17 @@
 //! Statistics for `/stats`: counters of all shards summed per device, one entry per origin.
 
+use zonal_device::DeviceKind as LogDeviceKind;
 use zonal_gateway::{BypassReason, CacheStatus, Gateway};
 use zonal_host::ShardStats;
+use zonal_origin::Circuit;
 
-use super::Observed;
 use super::savings::savings;
+use super::{Observed, ObservedDevice};
 use crate::config::Prices;
 use crate::scrubbing::ScrubStats;
 use crate::stats::{
-    Answers, BypassedReads, Connections, DeviceStats, Flash, OriginStats, Pins, Reads, Stats, Zones,
+    Answers, BypassedReads, Connections, DeviceKind, DeviceState, DeviceStats, Flash, OriginState,
+    OriginStats, Pins, Reads, Stats, Zones,
 };
 
 pub(super) fn summary(
@@ -17,24 +20,27 @@ pub(super) fn summary(
     shards: &[ShardStats],
     (scrub, prices): (ScrubStats, &Prices),
 ) -> Stats {
-    let stats = gateway.stats();
     let answers = answers(node, gateway);
-    let connections = Connections {
-        open: stats.connections_open(),
-        accepted: stats.connections_accepted.get(),
-        refused: stats.connections_refused.get(),
-        timed_out: stats.connections_timed_out.get(),
-    };
     let pins = &gateway.runtime_config().pins;
     Stats {
         cache: gateway.caching().into(),
         savings: savings(&answers, shards, prices),
         answers,
-        connections,
+        connections: connections(gateway),
         pins: Pins { objects: pins.object_count() as u64, prefixes: pins.prefix_count() as u64 },
         devices: devices(&node.devices, shards),
         origins: node.origins.iter().map(origin).collect(),
         scrub,
+    }
+}
+
+pub(super) fn connections(gateway: &Gateway) -> Connections {
+    let stats = gateway.stats();
+    Connections {
+        open: stats.connections_open(),
+        accepted: stats.connections_accepted.get(),
+        refused: stats.connections_refused.get(),
+        timed_out: stats.connections_timed_out.get(),
     }
 }
 
@@ -67,16 +73,38 @@ pub(super) fn answers(node: &Observed, gateway: &Gateway) -> Answers {
     answers
 }
 
-fn devices(names: &[String], shards: &[ShardStats]) -> Vec<DeviceStats> {
-    let named = |name: &String| DeviceStats { name: name.clone(), ..DeviceStats::default() };
-    let mut devices: Vec<DeviceStats> = names.iter().map(named).collect();
+pub(super) fn devices(devices: &[ObservedDevice], shards: &[ShardStats]) -> Vec<DeviceStats> {
+    let named = |(device, ObservedDevice { spec, policy }): (usize, &ObservedDevice)| DeviceStats {
+        device,
+        name: spec.clone(),
+        policy: policy.clone(),
+        ..DeviceStats::default()
+    };
+    let mut devices: Vec<DeviceStats> = (0..).zip(devices).map(named).collect();
     for shard in shards {
         let Some(device) = devices.get_mut(shard.device) else { continue };
         device.shards += 1;
         device.shards_lost += u64::from(shard.is_gone && !shard.is_isolated);
         device.shards_isolated += u64::from(shard.is_isolated);
+        device.zone_bytes = shard.zone_capacity.0;
+        device.kind = match shard.kind {
+            LogDeviceKind::Zoned => DeviceKind::Zoned,
+            LogDeviceKind::Conventional => DeviceKind::Conventional,
+        };
+        if let Some(budget) = shard.write_budget {
+            *device.budget_bytes_per_day.get_or_insert(0) += budget.0;
+        }
+        device.isolations += shard.isolations;
+        device.reads_timed_out += shard.reads_timed_out;
         device.reads.add(&reads(shard));
         device.flash.add(&flash(shard));
+    }
+    for device in &mut devices {
+        device.state = match (device.shards_isolated, device.shards_lost) {
+            (0, 0) if 0 < device.shards => DeviceState::InUse,
+            (0, _) => DeviceState::Lost,
+            _ => DeviceState::Isolated,
+        };
     }
     devices
 }
@@ -122,15 +150,26 @@ fn asked_for_reads(stats: &zonal_origin::Stats) -> u64 {
     asked.into_iter().map(zonal_origin::Counter::get).sum()
 }
 
-fn origin(named: &zonal_origin::ConfiguredOrigin) -> OriginStats {
+pub(super) fn origin(named: &zonal_origin::ConfiguredOrigin) -> OriginStats {
     let stats = named.origin.stats();
+    let mut latency = stats.head_latency.snapshot();
+    latency.merge(&stats.get_latency.snapshot());
+    let quantile = |part| latency.quantile(part, 100).map(|time| time.0);
+    let trouble = stats.trouble();
     let others = stats.forwards.get() + stats.probes.get();
     OriginStats {
         name: named.name.clone(),
+        state: match (stats.circuit(), &trouble) {
+            (Circuit::Open, _) => OriginState::Silent,
+            (_, Some(_)) => OriginState::Unhealthy,
+            (_, None) => OriginState::Healthy,
+        },
+        p50_ns: quantile(50),
+        p99_ns: quantile(99),
         requests: asked_for_reads(stats) + others,
         errors: stats.errors().map(|(_, n)| n).sum(),
         received_bytes: stats.received_bytes.get(),
         sent_bytes: stats.sent_bytes.get(),
-        trouble: stats.trouble().map(|error| error.to_string()),
+        trouble: trouble.map(|error| error.to_string()),
     }
 }

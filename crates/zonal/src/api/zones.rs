@@ -1,6 +1,8 @@
-//! `GET /api/v1/zones`: every zone of the devices, in their order.
+//! `GET /api/v1/zones`: every zone of the devices, in their order. `GET /api/v1/zones/N`: one zone.
 
 use serde::{Deserialize, Serialize};
+
+use super::events::Event;
 
 /// Path on the admin endpoint.
 pub(crate) const PATH: &str = "/api/v1/zones";
@@ -23,7 +25,7 @@ pub(crate) struct Shard {
     pub(crate) zones: Vec<Zone>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Zone {
     /// Number of the zone on its device.
     pub(crate) zone: u32,
@@ -64,4 +66,43 @@ pub(crate) enum Stream {
     Fill,
     /// Records that reclaim rewrites.
     Rewrite,
+}
+
+/// All that is known of one zone.
+#[derive(Debug, Serialize)]
+pub(crate) struct ZoneStory {
+    pub(crate) device: usize,
+    pub(crate) shard: usize,
+    pub(crate) zone_bytes: u64,
+    #[serde(flatten)]
+    pub(crate) zone: Zone,
+    pub(crate) contents: ZoneContents,
+    /// Its place among the candidates for reclaim: 1 is emptied next. `null`: reclaim does not
+    /// consider it now.
+    pub(crate) rank: Option<u32>,
+    /// Its figures, and their names: the lowest goes first.
+    pub(crate) score: Option<Vec<u64>>,
+    pub(crate) scored_by: &'static [&'static str],
+    /// Zones that reclaim could empty now.
+    pub(crate) candidates: u32,
+    /// Recent events of the zone, oldest first.
+    pub(crate) events: Vec<Event>,
+}
+
+/// Records of a zone that the index names.
+#[derive(Debug, Serialize)]
+pub(crate) struct ZoneContents {
+    pub(crate) heads: Tally,
+    /// Pieces that the policy holds.
+    pub(crate) pieces: Tally,
+    /// Pieces that the policy has evicted.
+    pub(crate) evicted: Tally,
+    /// Heads and pieces that are pinned.
+    pub(crate) pinned: Tally,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Tally {
+    pub(crate) records: u32,
+    pub(crate) bytes: u64,
 }

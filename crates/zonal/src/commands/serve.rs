@@ -26,7 +26,7 @@ use zonal_origin::Origins;
 use zonal_zonelog::OpenMode;
 
 use crate::access_log::Writer;
-use crate::admin::{Admin, Observed, Phase};
+use crate::admin::{Admin, Observed, ObservedDevice, Phase};
 use crate::banner::{self, Banner};
 use crate::config::{
     AccessTo, Config, Device, Flags, KeyPair, Log, LogFormat, OriginKeys, OriginSpec,
@@ -121,7 +121,7 @@ async fn serve(
         origins: origins.clone(),
         pins: pins.clone(),
         background_reads: config.background_reads(),
-        devices: found.devices.iter().map(|of| of.spec.to_string()).collect(),
+        devices: found.devices.iter().map(ObservedDevice::of).collect(),
     });
     phase.send_replace(Phase::Serving);
     let env_command = banner::env_command(flags, addresses.0);

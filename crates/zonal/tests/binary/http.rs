@@ -100,8 +100,13 @@ pub(crate) fn ask(address: SocketAddr, head: &str) -> io::Result<Response> {
 
 /// GET without a signature, of the path and query in `target`.
 pub(crate) fn get(address: SocketAddr, target: &str) -> io::Result<Response> {
+    begin_get(address, target)?.finish()
+}
+
+/// Begins a GET without a signature.
+pub(crate) fn begin_get(address: SocketAddr, target: &str) -> io::Result<Begun> {
     let head = format!("GET {target} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
-    begin(address, &head, &[])?.finish()
+    begin(address, &head, &[])
 }
 
 /// POST without a signature; `headers` are whole lines.

@@ -4,6 +4,7 @@
 
 mod access_log;
 mod admin;
+mod api;
 mod block;
 mod chunks;
 mod cloud;

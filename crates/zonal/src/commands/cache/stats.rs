@@ -238,7 +238,7 @@ fn of_pins(flash: &Flash, Pins { objects, prefixes }: &Pins) -> (&'static str, S
 }
 
 fn of_device(device: &DeviceStats) -> String {
-    let DeviceStats { name, shards, shards_lost, shards_isolated, reads, flash } = device;
+    let DeviceStats { name, shards, shards_lost, shards_isolated, reads, flash, .. } = device;
     let away = |n: &u64, how: &str| match n {
         0 => String::new(),
         n => format!(", {n} {how}"),
