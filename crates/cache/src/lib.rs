@@ -6,7 +6,8 @@
 //! Read in this order: `object`, `ports`, `cache`, `chunks`, `freshness`, then the paths: `open`,
 //! `question`, `lookup`, `first_read`, `pass_through`, `publish`, `read`, `fetch`, `fill`,
 //! `prefetch`, `admit`, `dram_tier`, `evict`, `events`, `remove`, `purge`, `pending_invalidations`,
-//! `placement_epochs`, `roster`, `recover`, `checkpoint`, `scrub`.
+//! `placement_epochs`, `roster`, `recover`, `checkpoint`, `scrub`,
+//! `listing`.
 //!
 //! Invariants:
 //!
@@ -34,6 +35,7 @@ mod freshness;
 mod head;
 mod heads;
 mod index;
+mod listing;
 mod lookup;
 mod mutation;
 mod negative_cache;
@@ -70,6 +72,7 @@ pub use events::{CacheEvent, Change, Rewritten, VictimChoice};
 pub use first_read::UnreadBody;
 pub use freshness::{Freshness, FreshnessPolicy, OriginUse};
 pub use head::Head;
+pub use listing::{CachedObject, CachedRange, ListingEnded};
 #[cfg(feature = "planted-bugs")]
 pub use mutation::Mutation;
 pub use object::{ObjectName, bucket, route, spread};

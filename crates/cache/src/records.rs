@@ -1,9 +1,11 @@
 //! Whole records: reads them from the log, and builds them for an append.
 
 use bytes::Bytes;
-use zonal_base::{Blocks, Buffer, Payload, index, low_u32};
+use zonal_base::{Blocks, Buffer, Payload, ZoneId, index, low_u32};
 use zonal_device::DeviceError;
-use zonal_zonelog::{Extent, Key, Log, LogRead, ReadError as LogReadError, Record, Stream};
+use zonal_zonelog::{
+    Extent, Key, Log, LogRead, ReadError as LogReadError, Record, Stream, ZoneListing,
+};
 
 use crate::cache::Inner;
 use crate::index::IndexEntry;
@@ -80,6 +82,17 @@ impl Inner {
         self.count(|stats| stats.damaged += 1);
         self.holdings.forget_at(key, extent);
         Unread::Gone
+    }
+
+    /// What a zone lists. Asks again when the device is late.
+    pub(crate) async fn list_zone(&self, zone: ZoneId) -> Result<ZoneListing, DeviceError> {
+        let mut tries = 1..LATE_TRIES;
+        loop {
+            match self.log.list_zone(zone).await {
+                Err(DeviceError::TimedOut) if tries.next().is_some() => {}
+                listing => return listing,
+            }
+        }
     }
 
     /// Copies a record into the log's layout: packed records as they are, longer ones in whole

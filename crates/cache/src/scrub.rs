@@ -13,9 +13,8 @@ use core::pin::pin;
 use core::task::Poll;
 
 use zonal_base::{Bytes, Nanos, ZoneId};
-use zonal_device::DeviceError;
 use zonal_runtime::Pace;
-use zonal_zonelog::{Descriptor, Extent, Kind, Log, ZoneListing};
+use zonal_zonelog::{Descriptor, Extent, Kind, Log};
 
 use crate::Cache;
 use crate::cache::Inner;
@@ -99,7 +98,7 @@ impl Cache {
 impl Inner {
     async fn scrub_zone(self: &Rc<Self>, zone: ZoneId, pace: &mut Pace) -> Result<(), BrokenOff> {
         let begun = self.now();
-        let listing = self.listing(zone).await?;
+        let listing = self.list_zone(zone).await.map_err(|_| BrokenOff)?;
         if !listing.is_intact {
             self.scrub.borrow_mut().damaged_metadata += 1;
             self.note_damaged_zone(zone);
@@ -115,17 +114,6 @@ impl Inner {
             self.pause(pace, begun, bytes).await?;
         }
         Ok(())
-    }
-
-    /// What the zone lists. Asks again when the device is late.
-    async fn listing(&self, zone: ZoneId) -> Result<ZoneListing, BrokenOff> {
-        let mut tries = 1..LATE_TRIES;
-        loop {
-            match self.log.list_zone(zone).await {
-                Err(DeviceError::TimedOut) if tries.next().is_some() => {}
-                listing => return listing.map_err(|_| BrokenOff),
-            }
-        }
     }
 
     /// Verifies a record, if the index has it at this place. Returns the bytes that were read.

@@ -359,6 +359,10 @@ impl Client {
         Remainder { client: self.clone(), object, head, range, keeping, ahead }
     }
 
+    pub(crate) fn shards(&self) -> &[mpsc::Sender<Request>] {
+        &self.shards
+    }
+
     fn home(&self, object: &ObjectName) -> &mpsc::Sender<Request> {
         self.stripe(object, 0)
     }

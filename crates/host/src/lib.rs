@@ -5,7 +5,7 @@
 //! Knows nothing of: HTTP, S3, configuration files, what the origin is.
 //! Read in this order: `node`, `device_open`, `device_contents`, `shard`, `shard_lifecycle`,
 //! `shard_loop`, `device_driver`, `device_health`, `device_supervisor` (isolation of a failing
-//! device), `roster`, `membership`, `routes`, `peers`, `client`, `events`, `get`, `stripes`,
+//! device), `roster`, `membership`, `routes`, `peers`, `client`, `events`, `listing`, `get`, `stripes`,
 //! `striped_read`, `pipe`, `origin`; `containment` (scope of a panic).
 //!
 //! One shard = one thread = one current-thread tokio runtime. It runs the engine's executor, and
@@ -24,6 +24,7 @@ mod device_open;
 mod device_supervisor;
 mod events;
 mod get;
+mod listing;
 mod membership;
 mod memory;
 mod node;
@@ -50,14 +51,15 @@ pub use device_contents::{DeviceContents, Formatted, GeometryMismatch, bears_blo
 pub use device_driver::DeviceDriver;
 pub use device_supervisor::{PROBE_WINDOW, READ_TIMEOUT};
 pub use events::{EventCursor, HealthEvent, ShardEvents};
+pub use listing::{Listing, PlacedRange};
 pub use memory::{BUFFER_BYTES, BUFFER_BYTES_MIN, DRAM_BYTES, PREFETCH_BYTES};
 pub use node::{DeviceSettings, FrontEndTask, Node, NodeSettings, StartError};
 pub use origin::{Backend, BodyStream, BoxFuture, ObjectBody};
 pub use stats::{ShardStats, ShardZones, ZoneInspection};
 pub use striped_read::StripedRead;
 pub use zonal_cache::{
-    CacheEvent, Change, Chunk, ChunkRules, Freshness, FreshnessPolicy, Head, HeadSource,
-    LookupError, ObjectName, Opened, OriginFault, OriginHead, OriginUse, PREFIX_BYTES_MAX,
-    PieceSource, PrefixRules, ReadError, RemoveError, Residency, RetentionClass, Tally,
-    ZoneContents, ZoneDetails, prefetch_window,
+    CacheEvent, CachedObject, Change, Chunk, ChunkRules, Freshness, FreshnessPolicy, Head,
+    HeadSource, LookupError, ObjectName, Opened, OriginFault, OriginHead, OriginUse,
+    PREFIX_BYTES_MAX, PieceSource, PrefixRules, ReadError, RemoveError, Residency, RetentionClass,
+    Tally, ZoneContents, ZoneDetails, prefetch_window,
 };

@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use zonal_base::{Bytes, ZoneId};
 use zonal_cache::{
-    ChunkRules, FreshnessPolicy, Head, InvalidationTarget, LookupError, ObjectName, Opened,
-    PlacementEpochs, ReadHints, RemoveError, RetentionClass, RosterLost,
+    CachedObject, ChunkRules, FreshnessPolicy, Head, InvalidationTarget, ListingEnded, LookupError,
+    ObjectName, Opened, PlacementEpochs, ReadHints, RemoveError, RetentionClass, RosterLost,
 };
 use zonal_hostdev::Drive;
 use zonal_policy::Wasted;
@@ -16,6 +16,7 @@ use zonal_zonelog::OpenMode;
 use crate::client::Located;
 use crate::events::{EventCursor, ShardEvents};
 use crate::get::{Get, HandedBody};
+use crate::listing::PlacedRange;
 use crate::pipe::PipeWriter;
 use crate::{ShardStats, ShardZones, StartError, ZoneInspection};
 
@@ -102,6 +103,25 @@ pub(crate) enum Request {
     Events {
         after: Arc<EventCursor>,
         reply: oneshot::Sender<ShardEvents>,
+    },
+    /// Send the cached objects whose `bucket/key` begins with the prefix, then reply whether these
+    /// are all.
+    List {
+        prefix: Arc<str>,
+        to: mpsc::Sender<CachedObject>,
+        reply: oneshot::Sender<Result<(), ListingEnded>>,
+    },
+    /// Reply with the cached object of this name, if there is one.
+    Find {
+        object: ObjectName,
+        reply: oneshot::Sender<Option<CachedObject>>,
+    },
+    /// Reply with the places of the cached bytes of the range.
+    Ranges {
+        object: ObjectName,
+        head: Arc<Head>,
+        range: Range<u64>,
+        reply: oneshot::Sender<Vec<PlacedRange>>,
     },
     /// Write all admitted bytes to flash, then reply.
     Settle {

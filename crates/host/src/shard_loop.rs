@@ -7,6 +7,7 @@
 //! busy-waits. No iteration begins later than [`TURN`] after the last poll of the sockets.
 
 use std::future::Future;
+use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,7 +16,10 @@ use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
 use zonal_base::{LatencyHistogram, Nanos, ZoneId};
-use zonal_cache::{Cache, InitialFetch, InvalidationTarget, PendingInvalidations, RemoveError};
+use zonal_cache::{
+    Cache, CachedRange, Head, InitialFetch, InvalidationTarget, ObjectName, PendingInvalidations,
+    RemoveError,
+};
 use zonal_runtime::{Buffers, Executor};
 
 use crate::alarm::Alarm;
@@ -24,6 +28,7 @@ use crate::clock::RealClock;
 use crate::device_driver::DeviceDriver;
 use crate::device_health::{DeviceHealth, HealthRecord};
 use crate::events::{EventCursor, ShardEvents};
+use crate::listing::PlacedRange;
 use crate::origin::OriginDriver;
 use crate::peers::Peers;
 use crate::pipe::PipeWriter;
@@ -240,6 +245,22 @@ impl ShardLoop {
                 drop(reply.send(self.zone(cache, (device, zone))));
             }
             Request::Events { after, reply } => drop(reply.send(self.events(cache, &after))),
+            Request::Ranges { object, head, range, reply } => {
+                drop(reply.send(self.ranges(cache, (&object, &head), &range)));
+            }
+            Request::List { prefix, to, reply } => {
+                let cache = cache.clone();
+                self.executor.spawner().spawn(async move {
+                    let tell = async |object| to.send(object).await.is_ok();
+                    let _ = reply.send(cache.list(&prefix, tell).await);
+                });
+            }
+            Request::Find { object, reply } => {
+                let cache = cache.clone();
+                self.executor.spawner().spawn(async move {
+                    let _ = reply.send(cache.find(&object).await);
+                });
+            }
             request => return Some(request),
         }
         None
@@ -312,6 +333,9 @@ impl ShardLoop {
             | Request::Zones { .. }
             | Request::Zone { .. }
             | Request::Events { .. }
+            | Request::Ranges { .. }
+            | Request::List { .. }
+            | Request::Find { .. }
             | Request::Stop => {}
         }
     }
@@ -358,6 +382,21 @@ impl ShardLoop {
             zones: cache.events(after.next_of(device, shard)),
             health: after.health_after(device, health),
         }
+    }
+
+    fn ranges(
+        &self,
+        cache: &Cache,
+        (object, head): (&ObjectName, &Head),
+        range: &Range<u64>,
+    ) -> Vec<PlacedRange> {
+        let placed = |CachedRange { bytes, zone, is_pinned }| PlacedRange {
+            bytes,
+            device: self.place.device,
+            zone: zone.map(|zone| ZoneId(self.first_zone.0 + zone.0)),
+            is_pinned,
+        };
+        cache.ranges(object, head, range).into_iter().map(placed).collect()
     }
 
     fn stats(&self, cache: &Cache) -> ShardStats {

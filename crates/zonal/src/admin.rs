@@ -6,6 +6,7 @@ mod documents;
 mod events;
 mod history;
 mod latencies;
+mod list;
 mod listed_objects;
 mod live;
 mod live_document;
@@ -94,6 +95,8 @@ pub(crate) struct Admin {
     warming: Arc<Semaphore>,
     /// Permit for one purge at a time.
     purging: Arc<Semaphore>,
+    /// Permit for one listing at a time.
+    listing: Arc<Semaphore>,
     scrubber: Arc<Scrubber>,
     /// Start of the process.
     started_at: Nanos,
@@ -158,6 +161,7 @@ impl Admin {
             node: Arc::default(),
             warming: one(),
             purging: one(),
+            listing: one(),
             scrubber: Scrubber::new(scrub),
             started_at: RealClock::start().now(),
             history: Arc::default(),
@@ -394,6 +398,7 @@ Zonal
 /cache/warm   POST of a list: fetches objects to flash, see zonal cache warm --help
 /cache/pin    POST of a list: pins objects, see zonal cache pin --help; /cache/unpin releases them
 /cache/purge  POST of a list: removes objects from the cache, see zonal cache purge --help
+/cache/list   POST of a list: which objects are cached, see zonal cache ls --help
 /cache/scrub  POST: reads and verifies everything on the devices, see zonal cache scrub --help
 /cache/off    POST: all reads go to the origin, until /cache/on or a restart
 ";

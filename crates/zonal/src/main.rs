@@ -22,6 +22,7 @@ mod data_dir;
 mod descriptors;
 mod frontend;
 mod listeners;
+mod listing;
 mod local_socket;
 mod logging;
 mod metrics;

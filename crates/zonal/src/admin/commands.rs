@@ -1,4 +1,4 @@
-//! Admin commands (POST): warm, pin, unpin, purge, scrub, cache on and off.
+//! Admin commands (POST): warm, pin, unpin, purge, list, scrub, cache on and off.
 //!
 //! 1. Check whether the command can run now.
 //! 2. Read its object list, if it takes one, within limits of size and time.
@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use zonal_gateway::{Caching, Gateway};
 use zonal_host::contained;
 
+use super::list::list;
 use super::listed_objects::ListedObjects;
 use super::pin::release;
 use super::purge::purge;
@@ -21,7 +22,7 @@ use super::warm::Warmer;
 use super::{Admin, Body, JSON, Observed, PLAIN, Phase, answer, report, streamed};
 use crate::object_list::{self, ListedName};
 use crate::pins::{self, NotPinned};
-use crate::{purging, scrubbing, switching, unpinning, warming};
+use crate::{listing, purging, scrubbing, switching, unpinning, warming};
 
 /// Timeout for receiving an object list.
 const LIST_PATIENCE: Duration = Duration::from_secs(60);
@@ -33,6 +34,7 @@ pub(super) enum AdminCommand {
     Pin,
     Unpin,
     Purge,
+    List,
     Scrub,
     Switch(Caching),
 }
@@ -51,6 +53,7 @@ impl AdminCommand {
             unpinning::PIN_PATH => Some(Self::Pin),
             unpinning::PATH => Some(Self::Unpin),
             purging::PATH => Some(Self::Purge),
+            listing::PATH => Some(Self::List),
             scrubbing::PATH => Some(Self::Scrub),
             switching::OFF_PATH => Some(Self::Switch(Caching::Off)),
             switching::ON_PATH => Some(Self::Switch(Caching::On)),
@@ -83,6 +86,7 @@ impl Admin {
             }
             AdminCommand::Unpin => self.unpin(node, gateway, request).await,
             AdminCommand::Purge => self.purge(node, request).await,
+            AdminCommand::List => self.list(node, gateway, request).await,
             AdminCommand::Scrub => Ok(begin_scrub(&self.scrubber)),
             AdminCommand::Switch(caching) => Ok(switch(gateway, caching)),
         }
@@ -164,6 +168,28 @@ impl Admin {
         tokio::spawn(contained(purge(client, list, report, phase, place)));
         Ok(streamed(lines))
     }
+
+    async fn list(
+        &self,
+        node: &Observed,
+        gateway: &Gateway,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Refusal> {
+        let Ok(place) = self.listing.clone().try_acquire_owned() else {
+            return Err(refuse(
+                StatusCode::CONFLICT,
+                "another listing is running: retry when it has ended",
+            ));
+        };
+        let wanted = lines_of(request).await?;
+        if wanted.iter().any(|wanted| matches!(wanted, ListedName::Part(..))) {
+            return Err(refuse(StatusCode::BAD_REQUEST, listing::NO_PARTS));
+        }
+        let (report, lines) = mpsc::channel(report::LINES_MAX);
+        let (of, phase) = ((node.client.clone(), gateway.runtime_config()), self.phase.clone());
+        tokio::spawn(contained(list(of, wanted, report, phase, place)));
+        Ok(streamed(lines))
+    }
 }
 
 /// Starts a scrub. Its progress is in the statistics.
@@ -185,6 +211,15 @@ fn not_pinned(why: NotPinned) -> Refusal {
 }
 
 async fn list_of(request: Request<Incoming>) -> Result<Vec<ListedName>, Refusal> {
+    let list = lines_of(request).await?;
+    match list.is_empty() {
+        true => Err(refuse(StatusCode::BAD_REQUEST, "the list is empty")),
+        false => Ok(list),
+    }
+}
+
+/// The lines of a list, which may be empty.
+async fn lines_of(request: Request<Incoming>) -> Result<Vec<ListedName>, Refusal> {
     let list = Limited::new(request.into_body(), object_list::LIST_BYTES_MAX).collect();
     let list = match tokio::time::timeout(LIST_PATIENCE, list).await {
         Ok(Ok(list)) => list.to_bytes(),
@@ -206,8 +241,7 @@ async fn list_of(request: Request<Incoming>) -> Result<Vec<ListedName>, Refusal>
         .and_then(object_list::parse_list)
         .map_err(|why| refuse(StatusCode::BAD_REQUEST, &why))?;
     match list.len() {
-        0 => Err(refuse(StatusCode::BAD_REQUEST, "the list is empty")),
-        1..=object_list::OBJECTS_MAX => Ok(list),
+        0..=object_list::OBJECTS_MAX => Ok(list),
         _ => {
             let why = format!("the list exceeds {} objects: split it", object_list::OBJECTS_MAX);
             Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &why))

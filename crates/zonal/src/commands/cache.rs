@@ -2,6 +2,7 @@
 
 pub(super) mod ask;
 mod list;
+mod ls;
 mod pin;
 mod purge;
 mod scrub;
@@ -13,7 +14,7 @@ use clap::Subcommand;
 use zonal_cli::Failure;
 use zonal_gateway::Caching;
 
-/// Show the statistics of a running cache, or warm, pin and purge objects
+/// Show the statistics of a running cache, list what it has, or warm, pin and purge objects
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -32,6 +33,8 @@ enum Action {
     Purge(purge::Args),
     Scrub(scrub::Args),
     Stats(stats::Args),
+    Ls(ls::LsArgs),
+    Show(ls::ShowArgs),
     /// Switch the cache off: all reads go to the origin, until `on` or a restart
     #[command(after_help = switch::HELP)]
     Off(switch::Args),
@@ -48,6 +51,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Action::Purge(args) => purge::run(args),
         Action::Scrub(args) => scrub::run(args),
         Action::Stats(args) => stats::run(args),
+        Action::Ls(args) => ls::ls(args),
+        Action::Show(args) => ls::show(args),
         Action::Off(args) => switch::run(args, Caching::Off),
         Action::On(args) => switch::run(args, Caching::On),
     }

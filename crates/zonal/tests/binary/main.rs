@@ -19,6 +19,7 @@ mod http;
 mod isolated;
 mod links;
 mod lost_zones;
+mod ls;
 mod metrics;
 mod nbd;
 mod origin_check;
