@@ -96,7 +96,7 @@ const fn rest(name: &'static str, holds: &'static str, run: fn(&Path) -> Outcome
 }
 
 /// Cheap stages come first, so that a slip shows within seconds.
-const STAGES: [Stage; 30] = [
+const STAGES: [Stage; 31] = [
     test("fmt", "the code is formatted", cargo::fmt),
     test("tidy", "text rules: prose, paths, metrics, golden bytes", tidy_stage),
     test("spelling", "no known misspelling in code and pages", clients::spelling),
@@ -121,6 +121,7 @@ const STAGES: [Stage; 30] = [
     rest("zoned", "zoned drives under a real kernel, in part", zoned_stage),
     rest("clients-all", "the other real S3 clients read and write", clients::others),
     rest("sdks", "reads of the Java and JavaScript SDKs are hits", clients::sdks),
+    rest("ui", "the page in a real browser shows what Zonal has", clients::ui),
     rest("https", "all clients over HTTPS, in part", clients::https),
     rest("writers", "one response is one version", clients::writers),
     rest("soak", "answers stay right while everything fails", clients::soak),

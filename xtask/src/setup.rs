@@ -45,11 +45,12 @@ type Tool = Result<String, String>;
 type Install = (&'static str, Tier, fn(&Path) -> Tool);
 
 /// Order matters: `versitygw` may need the Python of `clients`, and `sdks` does.
-const INSTALLS: [Install; 5] = [
+const INSTALLS: [Install; 6] = [
     ("clients", Tier::Test, clients::python),
     ("versitygw", Tier::Test, origin::versitygw),
     ("cargo-deny", Tier::Rest, deny::cargo_deny),
     ("sdks", Tier::Rest, clients::sdks),
+    ("playwright", Tier::Rest, clients::playwright),
     ("guest", Tier::Rest, crate::zoned::fetch),
 ];
 

@@ -6,7 +6,7 @@
 //! preallocate), `device` (the device of one shard), `real` (commands on files and block devices),
 //! `in_flight`, `write_order`, `health`, `transfer`, `engine` (io_uring or a thread pool); `zoned`,
 //! drives that keep their zones themselves; `emulated`, drive models with their bytes in a file or
-//! in memory.
+//! in memory; `wear`.
 //!
 //! A [`Drive`] is opened once and divided among shards. Each shard drives a [`HostDevice`] of its
 //! own:
@@ -37,6 +37,7 @@ mod mailbox;
 mod real;
 mod spec;
 mod transfer;
+mod wear;
 mod write_order;
 mod zoned;
 
@@ -44,6 +45,7 @@ pub use device::{HostDevice, QUEUE_DEPTH, ShardOptions};
 pub use drive::{Content, Drive, OpenError, probe};
 pub use engine::EngineKind;
 pub use spec::{DeviceLocation, DeviceSpec, SpecError, ZONE_SIZE};
+pub use wear::{DriveWear, wear};
 pub use zoned::{Census, Queue, ZonesError};
 
 #[cfg(test)]

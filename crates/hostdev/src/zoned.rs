@@ -21,6 +21,8 @@ mod passthrough;
 mod queue;
 mod zone_write_queue;
 
+pub(crate) use ioctl::{SMART_BYTES, smart_log};
+
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;

@@ -13,6 +13,7 @@ mod live_document;
 mod merge_patch;
 mod metrics;
 mod origin_health;
+mod page;
 mod pin;
 mod purge;
 mod readiness;
@@ -21,6 +22,7 @@ mod savings;
 mod scrub;
 mod summary;
 mod warm;
+mod wear;
 mod zones;
 
 use std::convert::Infallible;
@@ -28,7 +30,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
@@ -45,6 +47,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use zonal_base::Nanos;
 use zonal_gateway::{Caching, Gateway};
 use zonal_host::{Client, DeviceSettings, RealClock, ShardStats, contained};
+use zonal_hostdev::{DeviceSpec, DriveWear};
 use zonal_origin::{ConfiguredOrigin, Origins};
 
 use crate::admin_access::{AccessDenied, AccessLevel, AdminAccess};
@@ -120,13 +123,16 @@ pub(crate) struct Observed {
 
 /// A device as configured.
 pub(crate) struct ObservedDevice {
-    pub(crate) spec: String,
-    pub(crate) policy: String,
+    spec: DeviceSpec,
+    policy: String,
+    /// What the drive says of its wear.
+    wear: ArcSwapOption<DriveWear>,
 }
 
 impl ObservedDevice {
     pub(crate) fn of(settings: &DeviceSettings) -> Self {
-        Self { spec: settings.spec.to_string(), policy: settings.policy.to_string() }
+        let (spec, policy) = (settings.spec.clone(), settings.policy.to_string());
+        Self { spec, policy, wear: ArcSwapOption::empty() }
     }
 }
 
@@ -137,7 +143,7 @@ impl Observed {
     }
 
     fn device_names(&self) -> Vec<String> {
-        self.devices.iter().map(|device| device.spec.clone()).collect()
+        self.devices.iter().map(|device| device.spec.to_string()).collect()
     }
 
     fn latencies(&self, gateway: &Gateway, shards: &[ShardStats]) -> Latencies {
@@ -182,7 +188,7 @@ impl Admin {
 
     /// Attaches the started node. It also starts the tasks that probe origins and log their
     /// outages, the one that re-pins the operator's pins, the one that scrubs, and those that record
-    /// the history.
+    /// the history and the wear of the drives.
     pub(crate) fn observe(&self, node: Observed) {
         for place in 0..node.origins.iter().count() {
             let events = self.origin_events.clone();
@@ -199,6 +205,7 @@ impl Admin {
         }
         // A node starts only once, so the cell is still empty.
         let _ = self.node.set(node);
+        tokio::spawn(self.clone().watch_wear());
     }
 
     /// Serves until the process ends.
@@ -271,7 +278,8 @@ impl Admin {
             "/metrics" => self.metrics(Format::of(request.headers())).await,
             _ => match self.document(request.uri(), cut).await {
                 Some(document) => document,
-                None => answer(StatusCode::NOT_FOUND, PLAIN, INDEX),
+                None => page::file(request.uri().path())
+                    .unwrap_or_else(|| answer(StatusCode::NOT_FOUND, PLAIN, INDEX)),
             },
         }
     }
@@ -386,6 +394,7 @@ const NDJSON: &str = "application/x-ndjson";
 
 const INDEX: &str = "\
 Zonal
+/ui/      the cache live, in a browser
 /metrics  counters, gauges and latency histograms for Prometheus
 /healthz  200 while the process is up
 /readyz   200 while requests are served from the cache, else 503 with the reason

@@ -46,7 +46,8 @@ impl Banner<'_> {
         let _ = writeln!(text, "  eval \"$({})\"", self.env_command);
         let admin = url(scheme(self.admin_certificate), self.admin);
         let _ = writeln!(text, "  curl -s{} {admin}/metrics", ca_option(self.admin_certificate));
-        let _ = writeln!(text, "\n{}\n{}", self.explanation(), LAST_LINE);
+        let _ = writeln!(text, "\nThe cache live, in a browser: {admin}/ui/");
+        let _ = writeln!(text, "{}\n{}", self.explanation(), LAST_LINE);
         text
     }
 

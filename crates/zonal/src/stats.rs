@@ -109,16 +109,27 @@ pub(crate) struct DeviceStats {
     pub(crate) shards_lost: u64,
     /// Shards that are offline until their device has passed its probe window.
     pub(crate) shards_isolated: u64,
+    pub(crate) zones: u64,
     /// Writable bytes of a zone.
     pub(crate) zone_bytes: u64,
-    /// Bytes that the write budget of the policy allows a day; `null` if it sets none by time.
-    pub(crate) budget_bytes_per_day: Option<u64>,
+    pub(crate) wear: Wear,
     /// Isolations since the start.
     pub(crate) isolations: u64,
     /// Reads that timed out since the device joined.
     pub(crate) reads_timed_out: u64,
     pub(crate) reads: Reads,
     pub(crate) flash: Flash,
+}
+
+/// What wears the drive, and how worn it is.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Wear {
+    /// Bytes that the write budget of the policy allows a day; `null` if it sets none by time.
+    pub(crate) budget_bytes_per_day: Option<u64>,
+    /// Share of its rated life that the drive has used, in percent; `null` if it does not tell.
+    pub(crate) percentage_used: Option<u8>,
+    /// Bytes written to the drive in its life, by all hosts; `null` if it does not tell.
+    pub(crate) data_units_written_bytes: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

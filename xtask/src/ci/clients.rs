@@ -49,6 +49,24 @@ pub(super) fn conformance(root: &Path) -> Outcome {
     run(root, &["versitygw"], "clients/conformance.py", &["--core"])
 }
 
+/// The page at `/ui/` in a browser, before a simulation and before Zonal.
+pub(super) fn ui(root: &Path) -> Outcome {
+    let missing = ["node", "chromium", "playwright"].iter();
+    if let Some(why) = missing.filter_map(|tool| setup::ready(root, tool).err()).next() {
+        return Outcome::Skipped(why);
+    }
+    match cargo::build(root) {
+        Outcome::Passed => {}
+        other => return other,
+    }
+    let tests = ["--test", "--test-concurrency=1", "--test-reporter=spec"];
+    let mut command = Command::new("node");
+    command.args(tests).args(UI_TESTS).current_dir(root.join("tests/ui"));
+    follow(command.env("ZONAL", cargo::binary(root)))
+}
+
+const UI_TESTS: [&str; 4] = ["unit.test.mjs", "ui.test.mjs", "access.test.mjs", "real.test.mjs"];
+
 /// Commands of the pages that users meet first.
 pub(super) fn docs(root: &Path) -> Outcome {
     run(root, &["curl", "nbdinfo", "openssl"], "docs", &[])

@@ -52,6 +52,17 @@ pub(super) fn sdks(root: &Path) -> Tool {
     Ok(SDKS.to_owned())
 }
 
+/// Installs Playwright, which drives a browser for the tests of the page. The browser is Debian's.
+pub(super) fn playwright(root: &Path) -> Tool {
+    let modules = ["ci", "--prefix", BROWSER_TESTS, "--no-audit", "--no-fund"];
+    let mut npm = Command::new("npm");
+    fetch(npm.args(modules).current_dir(root).env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1"))?;
+    Ok(BROWSER_TESTS.to_owned())
+}
+
+/// Folder of the tests of the page. Node finds modules only beside the scripts, or above them.
+const BROWSER_TESTS: &str = "tests/ui";
+
 /// Target folder of `tests/clients/sdk_programs.py`.
 const SDKS: &str = ".tools/sdks";
 

@@ -25,7 +25,7 @@ pub(super) struct Program {
 }
 
 /// All such programs.
-pub(super) const PROGRAMS: [Program; 15] = [
+pub(super) const PROGRAMS: [Program; 16] = [
     // Creates the environment of the S3 clients. Debian packages the module separately.
     program("python3", Tier::Test, "python3-venv", &["python3", "-c", "import ensurepip, venv"]),
     // Shows NBD exports; `nbdcopy` comes with it.
@@ -43,6 +43,8 @@ pub(super) const PROGRAMS: [Program; 15] = [
     // Runs the JavaScript clients; npm fetches their dependencies.
     program("node", Tier::Rest, "nodejs", &["node", "--version"]),
     program("npm", Tier::Rest, "npm", &["npm", "--version"]),
+    // Shows the page at `/ui/` to its tests.
+    program("chromium", Tier::Rest, "chromium", &["chromium", "--version"]),
     // Load balancer in front of several nodes.
     program("haproxy", Tier::Rest, "haproxy", &["haproxy", "-v"]),
     // Gives each node a network namespace.

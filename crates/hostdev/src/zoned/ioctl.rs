@@ -1,4 +1,5 @@
-//! Zone ioctls of the kernel (report, open, close, finish, reset), and NVMe Identify.
+//! Zone ioctls of the kernel (report, open, close, finish, reset), and NVMe admin commands (Identify,
+//! the SMART log).
 //!
 //! Soundness: the structures are `repr(C)`, have the kernel's sizes and consist of integers only,
 //! so that any bytes are a valid value. A report has room for as many zones as it requests, and the
@@ -121,9 +122,33 @@ pub(super) fn identify(
     namespace: u32,
     (cns, command_set): (u8, u8),
 ) -> Result<Box<[u8; IDENTIFY_BYTES]>, Errno> {
-    let mut answer = Box::new([0; IDENTIFY_BYTES]);
+    ask(file, 0x06, namespace, [cns.into(), u32::from(command_set) << 24])
+}
+
+/// Length of the SMART / Health Information log page: 512 bytes.
+pub(crate) const SMART_BYTES: usize = 512;
+
+/// All namespaces: the log page is of the whole drive.
+const ALL_NAMESPACES: u32 = u32::MAX;
+
+/// NVMe Get Log Page (opcode 02h) of the SMART / Health Information log (02h).
+pub(crate) fn smart_log(file: &File) -> Result<Box<[u8; SMART_BYTES]>, Errno> {
+    const LOG: u32 = 0x02;
+    // The length in dwords, less one.
+    let dwords = zonal_base::low_u32(SMART_BYTES / 4 - 1);
+    ask(file, 0x02, ALL_NAMESPACES, [dwords << 16 | LOG, 0])
+}
+
+/// Sends an admin command that returns data.
+fn ask<const BYTES: usize>(
+    file: &File,
+    opcode: u8,
+    namespace: u32,
+    [dword_10, dword_11]: [u32; 2],
+) -> Result<Box<[u8; BYTES]>, Errno> {
+    let mut answer = Box::new([0; BYTES]);
     let mut raw = RawAdmin {
-        opcode: 0x06,
+        opcode,
         flags: 0,
         reserved: 0,
         namespace,
@@ -131,8 +156,8 @@ pub(super) fn identify(
         metadata: 0,
         address: answer.as_mut_ptr().expose_provenance() as u64,
         metadata_bytes: 0,
-        bytes: zonal_base::low_u32(IDENTIFY_BYTES),
-        dwords_10_15: [cns.into(), u32::from(command_set) << 24, 0, 0, 0, 0],
+        bytes: zonal_base::low_u32(BYTES),
+        dwords_10_15: [dword_10, dword_11, 0, 0, 0, 0],
         timeout_ms: 0,
         result: 0,
     };

@@ -74,10 +74,11 @@ pub(super) fn answers(node: &Observed, gateway: &Gateway) -> Answers {
 }
 
 pub(super) fn devices(devices: &[ObservedDevice], shards: &[ShardStats]) -> Vec<DeviceStats> {
-    let named = |(device, ObservedDevice { spec, policy }): (usize, &ObservedDevice)| DeviceStats {
+    let named = |(device, of): (usize, &ObservedDevice)| DeviceStats {
         device,
-        name: spec.clone(),
-        policy: policy.clone(),
+        name: of.spec.to_string(),
+        policy: of.policy.clone(),
+        wear: of.wear(),
         ..DeviceStats::default()
     };
     let mut devices: Vec<DeviceStats> = (0..).zip(devices).map(named).collect();
@@ -86,13 +87,14 @@ pub(super) fn devices(devices: &[ObservedDevice], shards: &[ShardStats]) -> Vec<
         device.shards += 1;
         device.shards_lost += u64::from(shard.is_gone && !shard.is_isolated);
         device.shards_isolated += u64::from(shard.is_isolated);
+        device.zones += shard.zones.iter().map(|zones| u64::from(*zones)).sum::<u64>();
         device.zone_bytes = shard.zone_capacity.0;
         device.kind = match shard.kind {
             LogDeviceKind::Zoned => DeviceKind::Zoned,
             LogDeviceKind::Conventional => DeviceKind::Conventional,
         };
         if let Some(budget) = shard.write_budget {
-            *device.budget_bytes_per_day.get_or_insert(0) += budget.0;
+            *device.wear.budget_bytes_per_day.get_or_insert(0) += budget.0;
         }
         device.isolations += shard.isolations;
         device.reads_timed_out += shard.reads_timed_out;

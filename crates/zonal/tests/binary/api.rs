@@ -130,7 +130,9 @@ fn devices_and_origins_tell_their_state() {
     let device = &devices["devices"][0];
     assert_eq!((&device["state"], &device["kind"]), (&json!("in-use"), &json!("conventional")));
     assert_eq!(device["policy"], "flow?budget=1MiB/s");
-    assert_eq!(device["budget_bytes_per_day"].as_u64(), Some(86_400 << 20));
+    assert_eq!(device["wear"]["budget_bytes_per_day"].as_u64(), Some(86_400 << 20));
+    assert_eq!(device["wear"]["percentage_used"], Value::Null, "a file");
+    assert_eq!(device["zones"], 32);
     assert_eq!(device["zone_bytes"].as_u64(), Some(8 << 20));
     let origins = document(&zonal, "/api/v1/origins");
     let origin = &origins["origins"][0];

@@ -1,0 +1,138 @@
+// The list of what happens, newest first. It stands still while it is read.
+import { byId, h, inOrder, setHidden, setText } from './dom.js';
+import { clock, dateTime, plural } from './format.js';
+import { measured } from './perf.js';
+import { KINDS, kindOf, markOf, wordsOf } from './eventwords.js';
+
+const KEEP = 600;
+const SHOW = 120;
+const LATER_MS = 150;
+
+export class Events {
+	// `open(device, zone)` opens the story of a zone.
+	constructor(open) {
+		Object.assign(this, { open, all: [], kind: 'all', waiting: 0, held: false });
+		this.list = byId('event-list');
+		this.more = byId('events-waiting');
+		this.listen();
+	}
+
+	listen() {
+		const select = byId('event-kind');
+		select.append(
+			h('option', { value: 'all', text: 'All' }),
+			...Object.entries(KINDS).map(([kind, name]) => h('option', { value: kind, text: name })),
+		);
+		select.addEventListener('change', () => {
+			this.kind = select.value;
+			this.render();
+		});
+		const area = byId('event-area');
+		area.addEventListener('pointerenter', () => {
+			this.held = true;
+		});
+		area.addEventListener('pointerleave', () => {
+			this.held = area.contains(document.activeElement);
+			this.catchUp();
+		});
+		area.addEventListener('focusin', () => {
+			this.held = true;
+		});
+		area.addEventListener('focusout', event => {
+			this.held = area.contains(event.relatedTarget) || area.matches(':hover');
+			this.catchUp();
+		});
+		this.list.addEventListener('keydown', event => this.press(event));
+		this.more.addEventListener('click', () => {
+			this.render();
+			this.list.scrollTop = 0;
+		});
+	}
+
+	// A document begins a new list; `page` events, which only this page knows, stay.
+	reset() {
+		this.all = this.all.filter(({ event }) => event === 'page');
+	}
+
+	add(events) {
+		this.all = [...this.all, ...events].sort((a, b) => a.at_ns - b.at_ns).slice(-KEEP);
+		this.waiting += events.filter(event => this.passes(event)).length;
+		if (this.held) return this.showWaiting();
+		// In another frame than the patch that came with them.
+		clearTimeout(this.later);
+		this.later = setTimeout(() => measured('events', () => this.catchUp()), LATER_MS);
+		return undefined;
+	}
+
+	say(at_ns, text) {
+		this.add([{ event: 'page', at_ns, text }]);
+	}
+
+	passes(event) {
+		return this.kind === 'all' || kindOf(event) === this.kind;
+	}
+
+	catchUp() {
+		if (!this.held && this.waiting > 0) this.render();
+	}
+
+	showWaiting() {
+		setHidden(this.more, this.waiting === 0);
+		setText(this.more, `${plural(this.waiting, 'new event')}: show`);
+	}
+
+	render() {
+		this.waiting = 0;
+		this.showWaiting();
+		const shown = this.all
+			.filter(event => this.passes(event))
+			.slice(-SHOW)
+			.reverse();
+		const known = new Map([...this.list.children].map(row => [row.event, row]));
+		const rows = shown.map(event => known.get(event) ?? this.row(event));
+		inOrder(this.list, rows);
+		setHidden(byId('events-none'), rows.length > 0);
+		this.stop?.setAttribute('tabindex', '-1');
+		this.stop = rows[0];
+		this.stop?.setAttribute('tabindex', '0');
+	}
+
+	row(event) {
+		const parts = wordsOf(event).map(part => (typeof part === 'string' ? part : this.link(part)));
+		const row = h(
+			'li',
+			{ 'data-mark': markOf(event), tabindex: '-1' },
+			h('time', { text: clock(event.at_ns), title: dateTime(event.at_ns) }),
+			h('span', { class: 'mark', 'aria-hidden': 'true' }),
+			h('span', { class: 'words' }, ...parts),
+		);
+		row.event = event;
+		return row;
+	}
+
+	// One tab stop for the list: its zones are opened with Enter on their row.
+	link({ device, zone, text }) {
+		return h('button', {
+			type: 'button',
+			class: 'link',
+			tabindex: '-1',
+			text,
+			onclick: () => this.open(device, zone),
+		});
+	}
+
+	press(event) {
+		const row = event.target.closest('li');
+		if (row === null) return;
+		const next = {
+			ArrowDown: row.nextElementSibling,
+			ArrowUp: row.previousElementSibling,
+			Home: this.list.firstElementChild,
+			End: this.list.lastElementChild,
+		}[event.key];
+		if (next) next.focus();
+		else if (event.key === 'Enter' && event.target === row) row.querySelector('button')?.click();
+		else return;
+		event.preventDefault();
+	}
+}

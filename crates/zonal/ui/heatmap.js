@@ -1,0 +1,297 @@
+// Latency heat map: columns are time, rows are time to first byte (log scale), strength is reads.
+import { fit } from './canvas.js';
+import { byId, h, Keyed, setText } from './dom.js';
+import { clock, count, latency, latencyParts, percent, perSecond, range } from './format.js';
+import { timeAxis } from './chart.js';
+import { summary } from './rates.js';
+import { color, mix, onTheme } from './theme.js';
+import { measured } from './perf.js';
+
+const WINDOW_SECONDS = 60;
+const HEIGHT = 220;
+const LEFT = 46;
+const BOTTOM = 20;
+const SHADES = 48;
+const AFTER_CHARTS_MS = 260;
+const PATH_WORDS = {
+	dram: 'memory',
+	flash: 'flash',
+	joined: 'joined fetch',
+	origin: 'origin',
+	head: 'head only',
+	forwarded: 'forwarded',
+	failed: 'failed',
+};
+
+export class Heat {
+	constructor(history) {
+		Object.assign(this, { history, path: 'all', span: 'fine', frame: 0 });
+		this.canvas = byId('heat');
+		this.pixels = document.createElement('canvas');
+		this.rows = new Keyed(byId('paths'), (value, key) => this.row(key));
+		this.showRows(() => ({ count: 0, p50: null, p99: null }));
+		history.listen((points, span) => {
+			// After the charts, which the same point draws anew.
+			if (span === this.span) setTimeout(() => this.schedule(), AFTER_CHARTS_MS);
+		});
+		onTheme(() => this.schedule());
+		new ResizeObserver(([entry]) => {
+			this.width = entry.contentRect.width;
+			this.schedule();
+		}).observe(this.canvas.parentElement);
+		this.canvas.addEventListener('pointermove', event => this.point(event));
+		this.canvas.addEventListener('pointerleave', () => setText(byId('heat-at'), ''));
+	}
+
+	setSpan(span) {
+		this.span = span;
+		this.schedule();
+	}
+
+	// Figures of the last minute, by path.
+	update(rates) {
+		const isRead = key => key.startsWith('GetObject ') || key.startsWith('HeadObject ');
+		this.seconds = rates.over(WINDOW_SECONDS)?.seconds ?? null;
+		this.showRows(path =>
+			summary(
+				rates.latencies(WINDOW_SECONDS, key => isRead(key) && (path === 'all' || key.endsWith(` ${path}`))),
+			),
+		);
+	}
+
+	showRows(figures) {
+		const paths = ['all', ...Object.keys(PATH_WORDS)];
+		const values = paths.map(path => [path, figures(path)]);
+		const all = values[0][1].count;
+		this.rows.update(values.map(([path, value]) => [path, { ...value, all }]));
+	}
+
+	row(path) {
+		const radio = h('input', {
+			type: 'radio',
+			name: 'path',
+			value: path,
+			checked: path === 'all',
+			onchange: () => {
+				this.path = path;
+				this.schedule();
+			},
+		});
+		const name = h('label', {}, radio, path === 'all' ? 'all reads' : (PATH_WORDS[path] ?? path));
+		const cells = [0, 1, 2, 3].map(() => h('td'));
+		const node = h('tr', {}, h('th', { scope: 'row' }, name), ...cells);
+		return {
+			node,
+			update: ({ count: seen, all, p50, p99 }) => {
+				const share = all > 0 && path !== 'all' ? percent(seen / all) : '';
+				[perSecond(this.seconds ? seen / this.seconds : null), share, latency(p50), latency(p99)].forEach(
+					(text, n) => setText(cells[n], text),
+				);
+				node.classList.toggle('none', seen === 0);
+			},
+		};
+	}
+
+	schedule() {
+		if (this.frame === 0)
+			this.frame = requestAnimationFrame(() => measured('heat count', () => this.prepare()));
+	}
+
+	// Counting and painting are two frames: together they could take longer than one.
+	prepare() {
+		const { points, seconds } = this.history.spans[this.span];
+		const { width } = this;
+		if (!width) {
+			this.frame = 0;
+			return;
+		}
+		const columns = this.history.range(this.span) / seconds;
+		const end = points.at(-1)?.at ?? Date.now() * 1e6;
+		const [first, last] = rowsInUse(points, this.history.bounds.length);
+		this.plot = { columns, seconds, end, first, last, width: width - LEFT, height: HEIGHT - BOTTOM };
+		this.cells = this.count(points);
+		this.fillPixels();
+		requestAnimationFrame(() => measured('heat', () => this.paint(points)));
+	}
+
+	paint(points) {
+		this.frame = 0;
+		const context = fit(this.canvas, this.width, HEIGHT);
+		context.imageSmoothingEnabled = false;
+		context.fillStyle = color('heat-none');
+		context.fillRect(LEFT, 0, this.plot.width, this.plot.height);
+		context.drawImage(this.pixels, LEFT, 0, this.plot.width, this.plot.height);
+		this.axes(context);
+		if (this.path === 'all') this.percentiles(context, points);
+		this.say(points);
+	}
+
+	// Reads by column and row of the plot.
+	count(points) {
+		const { columns, first, last } = this.plot;
+		const rows = last - first + 1;
+		const cells = new Float64Array(columns * rows);
+		// Below zero: all of them.
+		const chosen = this.history.paths.indexOf(this.path);
+		for (const point of points) {
+			const column = this.columnOf(point.at);
+			if (column < 0) continue;
+			const { heat } = point;
+			for (let n = 0; n < heat.length; n += 3) {
+				if (chosen < 0 || heat[n] === chosen) cells[(last - heat[n + 1]) * columns + column] += heat[n + 2];
+			}
+		}
+		return cells;
+	}
+
+	columnOf(at) {
+		return this.plot.columns - 1 - Math.round((this.plot.end - at) / 1e9 / this.plot.seconds);
+	}
+
+	fillPixels() {
+		const { columns, first, last } = this.plot;
+		const rows = last - first + 1;
+		this.pixels.width = columns;
+		this.pixels.height = rows;
+		const context = this.pixels.getContext('2d');
+		const image = context.createImageData(columns, rows);
+		const pixels = new Uint32Array(image.data.buffer);
+		const shades = new Uint32Array(new Uint8ClampedArray(shadesNow().flat()).buffer);
+		let most = 1;
+		for (const reads of this.cells) if (reads > most) most = reads;
+		this.most = most;
+		const scale = (SHADES - 1) / Math.log1p(most);
+		for (let n = 0; n < pixels.length; n += 1) {
+			if (this.cells[n] > 0) pixels[n] = shades[Math.round(Math.log1p(this.cells[n]) * scale)];
+		}
+		context.putImageData(image, 0, 0);
+	}
+
+	axes(context) {
+		const { columns, seconds, end, first, last, width } = this.plot;
+		const { bounds } = this.history;
+		context.fillStyle = color('muted');
+		context.strokeStyle = color('grid');
+		context.font = `11px ${getComputedStyle(this.canvas).fontFamily}`;
+		context.lineWidth = 1;
+		context.textAlign = 'right';
+		context.textBaseline = 'middle';
+		bounds.forEach((bound, n) => {
+			if (n < first || n >= last || !/^10*$/.test(String(bound))) return;
+			const y = Math.round(this.yOf(bound)) + 0.5;
+			context.beginPath();
+			context.moveTo(LEFT, y);
+			context.lineTo(LEFT + width, y);
+			context.stroke();
+			context.fillText(latencyParts(bound).join(' '), LEFT - 6, y);
+		});
+		timeAxis(context, { left: LEFT, width, end: end / 1e9, range: columns * seconds, y: HEIGHT - 5 });
+		setText(byId('heat-most'), count(this.most));
+		drawRamp(byId('heat-ramp'));
+	}
+
+	// Height in the plot of a latency: rows are equally high, and log-linear inside.
+	yOf(ns) {
+		const { first, last, height } = this.plot;
+		const { bounds } = this.history;
+		let row = bounds.findIndex(bound => ns < bound);
+		if (row < 0) row = bounds.length;
+		const low = row === 0 ? bounds[0] / 2 : bounds[row - 1];
+		const high = row === bounds.length ? bounds.at(-1) * 2 : bounds[row];
+		const inside = Math.min(1, Math.max(0, Math.log(ns / low) / Math.log(high / low)));
+		return height * (1 - (row + inside - first) / (last - first + 1));
+	}
+
+	percentiles(context, points) {
+		const { columns, width } = this.plot;
+		for (const [key, dash] of [
+			['p50', []],
+			['p99', [5, 3]],
+		]) {
+			const path = new Path2D();
+			let pen = false;
+			for (const point of points) {
+				const known = point[key] > 0;
+				const x = LEFT + (width * (this.columnOf(point.at) + 0.5)) / columns;
+				if (known && pen) path.lineTo(x, this.yOf(point[key]));
+				else if (known) path.moveTo(x, this.yOf(point[key]));
+				pen = known;
+			}
+			Object.assign(context, { strokeStyle: color('panel'), lineWidth: 3.5, globalAlpha: 0.55 });
+			context.setLineDash([]);
+			context.stroke(path);
+			Object.assign(context, { strokeStyle: color('ink'), lineWidth: 1.5, globalAlpha: 1 });
+			context.setLineDash(dash);
+			context.stroke(path);
+		}
+		context.setLineDash([]);
+	}
+
+	point(event) {
+		if (!this.plot) return;
+		const box = this.canvas.getBoundingClientRect();
+		const { columns, first, last, width, height, end, seconds } = this.plot;
+		const column = Math.floor(((event.clientX - box.left - LEFT) / width) * columns);
+		const up = Math.floor((1 - (event.clientY - box.top) / height) * (last - first + 1));
+		if (column < 0 || column >= columns || up < 0 || up > last - first) return;
+		const rows = last - first + 1;
+		const reads = this.cells[(rows - 1 - up) * columns + column];
+		let all = 0;
+		for (let row = 0; row < rows; row += 1) all += this.cells[row * columns + column];
+		const at = end - (columns - 1 - column) * seconds * 1e9;
+		setText(
+			byId('heat-at'),
+			`${clock(at)}, ${rangeWords(first + up, this.history.bounds)}: ${count(reads)} of ` +
+				`${count(all)} reads${all > 0 ? ` (${percent(reads / all)})` : ''}`,
+		);
+	}
+
+	say(points) {
+		const last = points.at(-1);
+		this.canvas.setAttribute(
+			'aria-label',
+			`Latency heat map, last ${range(this.history.range(this.span))}, ` +
+				`${this.path === 'all' ? 'all reads' : PATH_WORDS[this.path]}. Now: p50 ${latency(last?.p50)}, ` +
+				`p99 ${latency(last?.p99)}. The table beside it has the figures by path.`,
+		);
+	}
+}
+
+function rangeWords(row, bounds) {
+	if (row === 0) return `below ${latency(bounds[0])}`;
+	return row >= bounds.length
+		? `above ${latency(bounds.at(-1))}`
+		: `${latency(bounds[row - 1])} to ${latency(bounds[row])}`;
+}
+
+// First and last row with reads, with one free row on each side.
+function rowsInUse(points, most) {
+	let [first, last] = [most, 0];
+	for (const { heat } of points) {
+		for (let n = 1; n < heat.length; n += 3) {
+			if (heat[n] < first) first = heat[n];
+			if (heat[n] > last) last = heat[n];
+		}
+	}
+	return first > last ? [0, most] : [Math.max(0, first - 1), Math.min(most, last + 1)];
+}
+
+function shadesNow() {
+	const [front, back] = [color('heat'), color('heat-none')];
+	return Array.from({ length: SHADES }, (_, n) => [
+		...mix(front, back, 0.12 + 0.88 * (n / (SHADES - 1)))
+			.match(/\d+/g)
+			.map(Number),
+		255,
+	]);
+}
+
+function drawRamp(canvas) {
+	canvas.width = SHADES * 2;
+	canvas.height = 10;
+	const context = canvas.getContext('2d');
+	shadesNow().forEach(([r, g, b], n) => {
+		context.fillStyle = `rgb(${r} ${g} ${b})`;
+		context.fillRect(n * 2, 0, 2, 10);
+	});
+}

@@ -1,0 +1,138 @@
+// History: points of the server, continued from the live stream. Two spans: one hour and one day.
+import { columnOf, percentile } from './buckets.js';
+import { change } from './rates.js';
+
+const KEEP = { fine: 720, coarse: 1440 };
+// Seconds that a plot may cover: a young history is to fill it.
+const RANGES = { fine: [300, 900, 3600], coarse: [3600, 21600, 86400] };
+
+export class History {
+	constructor(url) {
+		this.url = url;
+		this.listeners = [];
+		this.paths = [];
+		this.bounds = [];
+		this.spans = { fine: newSpan(5), coarse: newSpan(60) };
+	}
+
+	// `listener(points, span)`: after every new point, and when the server's history has come.
+	listen(listener) {
+		this.listeners.push(listener);
+	}
+
+	// A new document: points go on from here, and the server is asked for those before.
+	begin() {
+		for (const span of Object.values(this.spans)) span.pending = null;
+		this.fetch();
+	}
+
+	async fetch() {
+		let answer;
+		try {
+			answer = await fetch(this.url);
+			if (!answer.ok) return;
+			this.take(await answer.json());
+		} catch {
+			// Without history the charts begin now.
+		}
+	}
+
+	take({ fields, paths, bounds_ns: bounds, spans }) {
+		Object.assign(this, { paths, bounds });
+		const sorted = [...spans].sort((a, b) => a.interval_ns - b.interval_ns);
+		[
+			['fine', sorted[0]],
+			['coarse', sorted.at(-1)],
+		].forEach(([name, from]) => {
+			if (from === undefined) return;
+			const span = this.spans[name];
+			const points = from.points.map(point => pointOf(fields, point));
+			const last = points.at(-1)?.at ?? 0;
+			span.seconds = from.interval_ns / 1e9;
+			span.points = [...points, ...span.points.filter(({ at }) => at > last)].slice(-KEEP[name]);
+			this.tell(name);
+		});
+	}
+
+	// Adds the totals of a document, and the counts that its histograms gained.
+	note(totals, counts) {
+		for (const [name, span] of Object.entries(this.spans)) {
+			if (span.pending === null) {
+				span.pending = { totals, counts: [] };
+				continue;
+			}
+			span.pending.counts.push(...counts);
+			const elapsed = (totals.at - span.pending.totals.at) / 1e9;
+			if (elapsed < span.seconds - 0.5) continue;
+			// Where messages were lost, the point covers longer than its span: its rates are of that time.
+			span.points.push(this.livePoint(span.pending, totals, elapsed / span.seconds));
+			if (span.points.length > KEEP[name]) span.points.shift();
+			span.pending = { totals, counts: [] };
+			this.tell(name);
+		}
+	}
+
+	livePoint({ totals: before, counts }, now, stretch) {
+		const more = change(now.node, before.node);
+		for (const key of Object.keys(more)) more[key] /= stretch;
+		const gets = new Map();
+		const heat = new Map();
+		for (const [key, start, added] of counts) {
+			const [operation, path] = key.split(' ');
+			if (operation !== 'GetObject') continue;
+			gets.set(start, (gets.get(start) ?? 0) + added);
+			const cell = this.paths.indexOf(path) * 1000 + columnOf(start, this.bounds);
+			heat.set(cell, (heat.get(cell) ?? 0) + added);
+		}
+		return {
+			at: now.at,
+			...more,
+			p50: percentile(gets, 0.5),
+			p99: percentile(gets, 0.99),
+			heat: packed(
+				[...heat]
+					.filter(([cell]) => cell >= 0)
+					.map(([cell, added]) => [Math.floor(cell / 1000), cell % 1000, added]),
+			),
+		};
+	}
+
+	// Seconds that a plot of a span covers: the least that hold all points.
+	range(name) {
+		const { points } = this.spans[name];
+		const age = points.length > 0 ? (points.at(-1).at - points[0].at) / 1e9 : 0;
+		return RANGES[name].find(seconds => age < seconds) ?? RANGES[name].at(-1);
+	}
+
+	tell(name) {
+		for (const listener of this.listeners) listener(this.spans[name].points, name);
+	}
+}
+
+function newSpan(seconds) {
+	return { seconds, points: [], pending: null };
+}
+
+// [path, row, reads] after one another: a day holds a hundred thousand of them.
+function packed(heat) {
+	return Int32Array.from(heat.flat());
+}
+
+function pointOf(fields, { at_ns: at, values, heat }) {
+	const value = Object.fromEntries(fields.map((field, n) => [field, values[n]]));
+	return {
+		at,
+		heat: packed(heat ?? []),
+		reads: value.reads,
+		hits: value.served_by_cache,
+		served: value.served_bytes,
+		fetched: value.fetched_bytes,
+		origin: value.origin_requests,
+		admitted: value.admitted_bytes,
+		rewritten: value.rewritten_bytes,
+		written: value.written_bytes,
+		cost: value.saved_cost,
+		p50: value.p50_ns,
+		p99: value.p99_ns,
+	};
+}

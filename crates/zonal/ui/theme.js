@@ -1,0 +1,68 @@
+// Light, dark, or as the system has it. Canvases ask here for their colours.
+import { setText } from './dom.js';
+
+const ORDER = ['system', 'light', 'dark'];
+const LABEL = { system: 'Theme: system', light: 'Theme: light', dark: 'Theme: dark' };
+const MEDIA = { system: '(prefers-color-scheme: dark)', light: 'not all', dark: 'all' };
+const listeners = [];
+
+export function onTheme(listener) {
+	listeners.push(listener);
+}
+
+export function startTheme(button) {
+	apply(button, stored());
+	button.addEventListener('click', () => {
+		const next = ORDER[(ORDER.indexOf(stored()) + 1) % ORDER.length];
+		store(next);
+		apply(button, next);
+	});
+	matchMedia(MEDIA.system).addEventListener('change', tell);
+}
+
+// The dark colours are a style sheet of their own, which its media query switches on.
+function apply(button, theme) {
+	document.getElementById('dark').media = MEDIA[theme];
+	setText(button, LABEL[theme]);
+	tell();
+}
+
+function tell() {
+	for (const listener of listeners) listener();
+}
+
+// Storage can be forbidden: then the choice lasts as long as the page.
+let chosen = null;
+
+function stored() {
+	try {
+		chosen ??= localStorage.getItem('zonal-theme');
+	} catch {
+		/* keep what is chosen */
+	}
+	return ORDER.includes(chosen) ? chosen : 'system';
+}
+
+function store(theme) {
+	chosen = theme;
+	try {
+		localStorage.setItem('zonal-theme', theme);
+	} catch {
+		/* forbidden */
+	}
+}
+
+// Value of a CSS variable, for canvases.
+export function color(name) {
+	return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+// `share` of one colour over another, both `#rrggbb`.
+export function mix(front, back, share) {
+	const [a, b] = [rgb(front), rgb(back)];
+	return `rgb(${a.map((part, n) => Math.round(part * share + b[n] * (1 - share))).join(' ')})`;
+}
+
+export function rgb(hex) {
+	return [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16));
+}
