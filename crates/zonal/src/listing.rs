@@ -10,6 +10,9 @@ pub(crate) const PATH: &str = "/cache/list";
 /// Error for a list that names a range of an object.
 pub(crate) const NO_PARTS: &str = "a byte range is not listed: name the whole object";
 
+/// Error for a name that no line of a list can have.
+pub(crate) const NO_TABS: &str = "an object in a list cannot contain tabs";
+
 /// Ranges that the line of an object has at most.
 pub(crate) const RANGES_MAX: usize = 10_000;
 

@@ -83,6 +83,17 @@ pub(crate) fn parse(line: &str) -> Result<ListedName, String> {
     }
 }
 
+/// The line of an argument: BUCKET/KEY, and a range after a tab.
+///
+/// # Errors
+/// The object is invalid; the text says why.
+pub(crate) fn line_of(object: &str) -> Result<String, String> {
+    match object.contains(['\n', '\r']) {
+        true => Err(format!("{object:?}: an object in a list cannot contain line ends")),
+        false => parse(object).map(|_| format!("{object}\n")),
+    }
+}
+
 /// Formats the line that names a prefix.
 ///
 /// # Errors

@@ -5,7 +5,7 @@ export function bucketEnd(start) {
 	return start + 10 ** (Math.floor(Math.log10(start) + 1e-9) - 1);
 }
 
-// Start of the bucket that holds the given share of all counts; null when there are none.
+// End of the bucket that holds the given share of all counts, as the server has it; null when there are none.
 export function percentile(cells, share) {
 	let all = 0;
 	for (const more of cells.values()) all += more;
@@ -13,7 +13,7 @@ export function percentile(cells, share) {
 	let left = Math.ceil(all * share);
 	for (const start of [...cells.keys()].sort((a, b) => a - b)) {
 		left -= cells.get(start);
-		if (left <= 0) return start;
+		if (left <= 0) return bucketEnd(start);
 	}
 	return null;
 }

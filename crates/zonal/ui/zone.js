@@ -9,7 +9,7 @@ const REFRESH_MS = 2500;
 const CONTENT_ROWS = [
 	['heads', 'heads of objects'],
 	['pieces', 'pieces of objects'],
-	['evicted', 'no longer indexed'],
+	['evicted', 'evicted by the policy'],
 	['pinned', 'pinned'],
 ];
 

@@ -19,7 +19,7 @@ use super::pin::release;
 use super::purge::purge;
 use super::scrub::Scrubber;
 use super::warm::Warmer;
-use super::{Admin, Body, JSON, Observed, PLAIN, Phase, answer, report, streamed};
+use super::{Admin, Body, JSON, Observed, PLAIN, Phase, answer, not_allowed, report, streamed};
 use crate::object_list::{self, ListedName};
 use crate::pins::{self, NotPinned};
 use crate::{listing, purging, scrubbing, switching, unpinning, warming};
@@ -69,7 +69,7 @@ impl Admin {
         request: Request<Incoming>,
     ) -> Result<Response<Body>, Refusal> {
         if request.method() != Method::POST {
-            return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "only POST"));
+            return Err(not_allowed("POST"));
         }
         let is_serving = *self.phase.borrow() == Phase::Serving;
         let node = self.node.get().filter(|_| is_serving);

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use serde::Serialize;
@@ -121,7 +121,10 @@ impl Admin {
         let frames = futures_util::stream::poll_fn(move |cx| {
             queue.poll_recv(cx).map(|message| message.map(|message| Ok(Frame::data(message))))
         });
-        head("text/event-stream", StreamBody::new(frames).boxed_unsync())
+        let mut response = head("text/event-stream", StreamBody::new(frames).boxed_unsync());
+        // nginx would hold the events back until its buffer is full.
+        response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+        response
     }
 
     /// Samples as long as there are viewers.

@@ -26,7 +26,7 @@ impl Document {
     }
 
     pub(super) fn whole(&self) -> Value {
-        Self::with_zones(self.state.clone(), json!(self.shards))
+        Self::with_zones(self.state.clone(), without_nulls(json!(self.shards)))
     }
 
     /// The merge patch that makes `last` this document.
@@ -37,7 +37,7 @@ impl Document {
         for (name, shard) in &self.shards {
             let change = match last.shards.get(name) {
                 Some(was) => changed_zones(was, shard),
-                None => Some(json!(shard)),
+                None => Some(without_nulls(json!(shard))),
             };
             zones.extend(change.map(|change| (name.clone(), change)));
         }
@@ -52,6 +52,18 @@ impl Document {
             fields.insert("zones".to_owned(), zones);
         }
         state
+    }
+}
+
+/// A document without the fields that are `null`: a merge patch cannot set them, so they would be
+/// there or not, depending on when a viewer came.
+fn without_nulls(document: Value) -> Value {
+    match document {
+        Value::Object(fields) => {
+            let known = fields.into_iter().filter(|(_, value)| !value.is_null());
+            known.map(|(name, value)| (name, without_nulls(value))).collect::<Map<_, _>>().into()
+        }
+        other => other,
     }
 }
 
@@ -92,7 +104,7 @@ impl Admin {
             origins: origins.map(|origin| (origin.name.clone(), origin)).collect(),
             requests: requests(gateway),
         };
-        let mut state = json!(state);
+        let mut state = without_nulls(json!(state));
         if answered.is_none() {
             for part in ["devices", "savings"] {
                 state[part] = last.state[part].clone();

@@ -204,6 +204,28 @@ mod tests {
             r#"{"ready":false,"why":"stopping","cache_off":false,"lost_devices":[],"isolated_devices":[],"origin_trouble":null,"silent_origins":[]}"#,
         );
     }
+
+    #[test]
+    fn each_trouble_is_told_with_its_alert() {
+        let devices = ["file:a".to_owned(), "file:b".to_owned()];
+        let judged = |shares| judge(Phase::Serving, shares, &devices);
+        let whole = [share(0, false), share(1, false)];
+        assert_eq!(judged(Some(&whole)).trouble(), []);
+        let isolated = [share(0, false), ShardState { is_isolated: true, ..share(1, true) }];
+        let mut readiness = judged(Some(&isolated));
+        readiness.silent_origins.push("main".to_owned());
+        readiness.switched_off();
+        let told: Vec<_> = readiness.trouble().iter().map(|trouble| trouble.alert).collect();
+        assert_eq!(told, ["ZonalDeviceIsolated", "ZonalOriginTrouble", "ZonalSwitchedOff"]);
+        let stuck = judged(None).trouble();
+        assert_eq!(stuck[0].text, "not ready: a shard does not answer");
+        // Each alert has its row among the rules.
+        let rules = include_str!("../../../../packaging/alerts.yml");
+        for trouble in readiness.trouble().iter().chain(&stuck) {
+            assert!(rules.contains(&format!("alert: {}\n", trouble.alert)), "{trouble:?}");
+        }
+    }
+
     #[test]
     fn switched_off_it_is_as_ready_as_before_and_says_so() {
         let mut readiness = judge(Phase::Serving, Some(&[share(0, false)]), &[]);

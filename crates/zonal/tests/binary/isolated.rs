@@ -79,6 +79,10 @@ fn a_device_that_hangs_costs_nobody_more_than_its_patience_and_comes_back_withou
     eventually("it is used again", || readiness().contains("\"isolated_devices\":[]"));
     // The log line follows the readmission of the device.
     eventually("that is logged", || zonal.log().contains("device readmitted: in use again"));
+    let events = zonal.admin("/api/v1/events").text();
+    let happened = ["device-isolated\",\"device\":0", "device-readmitted\",\"device\":0"];
+    let places = happened.map(|what| events.find(what).unwrap_or_else(|| panic!("{events}")));
+    assert!(places.is_sorted(), "{events}");
     eventually("all of it is cached again", || read_all(&zonal, &contents).0 == contents.len());
     zonal.stop();
 }

@@ -212,5 +212,8 @@ fn a_stopped_origin_is_waited_for_once_and_noticed_when_it_continues() {
     for said in ["origin answers nothing", "origin answers again"] {
         zonal.await_log(said);
     }
+    let events = zonal.admin("/api/v1/events").text();
+    let happened = ["origin-unhealthy", "origin-silent", "origin-answers"];
+    assert!(happened.iter().all(|what| events.contains(what)), "{events}");
     zonal.stop();
 }

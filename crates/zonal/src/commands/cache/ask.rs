@@ -69,7 +69,7 @@ impl Endpoint {
             return Ok(answer.into_body());
         }
         let why = answer.into_body().collect().await.map_err(Failure::work)?.to_bytes();
-        let why = String::from_utf8_lossy(&why).trim_end().to_owned();
+        let why = first_line(&String::from_utf8_lossy(&why));
         Err(match status {
             StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE => Failure::Request(why),
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Failure::work(format!(
@@ -162,6 +162,13 @@ impl Endpoint {
         tokio::spawn(connection);
         sender.send_request(request).await.map_err(broken)
     }
+}
+
+/// The first line of an answer, which another program may have sent.
+fn first_line(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 200;
+    let line = text.trim().lines().next().unwrap_or_default();
+    line.chars().take(CHARACTERS_MAX).collect()
 }
 
 fn ca_roots(file: &Path) -> Result<CaRoots, Failure> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use zonal_base::Bytes;
 use zonal_cli::Failure;
-use zonal_cli::print::human;
+use zonal_cli::print::{self, human};
 
 use crate::object_list::{self, ListedName, line_below, parse_list};
 use crate::reports::Listed;
@@ -34,8 +34,7 @@ impl List {
     pub(super) fn of(objects: &[String], named: &Named) -> Result<Self, Failure> {
         let mut text = String::new();
         for object in objects {
-            object_list::parse(object).map_err(Failure::request)?;
-            text += &format!("{object}\n");
+            text += &object_list::line_of(object).map_err(Failure::request)?;
         }
         for prefix in &named.prefix {
             let line = line_below(prefix).map_err(|why| format!("--prefix {why}"));
@@ -76,7 +75,7 @@ fn read(path: &Path) -> io::Result<String> {
 
 pub(super) fn prefix_text(Listed { name, objects, why }: &Listed) -> String {
     let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
-    format!("{name}*: {objects} objects listed{why}\n")
+    format!("{}*: {objects} objects listed{why}\n", print::name(name))
 }
 
 /// Message about incomplete prefixes; empty if there are none.

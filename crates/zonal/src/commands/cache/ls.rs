@@ -9,7 +9,7 @@ use zonal_cli::print::{self, human};
 
 use super::ask::{self, Endpoint};
 use crate::listing::{self, Cached, Freshness, ListLine, ListTotals, ObjectLine, Range};
-use crate::object_list::{self, ListedName, line_below};
+use crate::object_list::{self, line_below};
 
 /// List the cached objects
 #[derive(Debug, clap::Args)]
@@ -42,28 +42,30 @@ pub(crate) struct ShowArgs {
 const LS_HELP: &str = "\
 Examples:
   zonal cache ls lake/dim/
-  zonal cache ls lake/ | sort -k 4
+  zonal cache ls lake/ | sort -k 7
 
-A row has the size of the object, the cached and the pinned share of it, and its name. Objects come in no order, one shard
-after the other. The list is read from flash while the cache serves; an object that moves meanwhile may be listed twice.
-Exit codes: 0 the list is complete, 1 a device failed or was late, 2 invalid usage.";
+A row has the size of the object, the cached and the pinned share of it, and its name; of an object with 0 % only the head is
+cached. Objects come in no order, one shard after the other. The list is read from flash while the cache serves; an object
+that moves meanwhile may be listed twice. The totals go to standard error.
+Exit codes: 0 the list is complete, 1 a device failed or was late, or the server cannot be reached, 2 invalid usage.";
 
 const SHOW_HELP: &str = "\
 Examples:
   zonal cache show lake/dim/a.parquet
   zonal cache show --json lake/dim/a.parquet | jq .object.cached.ranges
 
-Exit codes: 0 all objects are cached as a whole, 1 some are not, 2 invalid usage.";
+Exit codes: 0 all objects are cached as a whole, 1 some are not, or the server cannot be reached, 2 invalid usage.";
 
 pub(super) fn ls(args: &LsArgs) -> Result<(), Failure> {
     let mut list = String::new();
-    for prefix in &args.prefixes {
+    for prefix in apart(&args.prefixes) {
         let line = line_below(prefix).map_err(Failure::request)?;
         list += &format!("{line}\n");
     }
     let sum = told(&args.endpoint, list, (!args.json).then_some(row))?;
     if !args.json {
-        print::text(&sum_text(&sum))?;
+        // Standard output has rows only, for `sort` and `wc`.
+        eprintln!("{}", sum_text(&sum));
     }
     match sum.prefixes_cut {
         0 => Ok(()),
@@ -74,10 +76,10 @@ pub(super) fn ls(args: &LsArgs) -> Result<(), Failure> {
 pub(super) fn show(args: &ShowArgs) -> Result<(), Failure> {
     let mut list = String::new();
     for object in &args.objects {
-        match object_list::parse(object).map_err(Failure::request)? {
-            ListedName::Object(_) => list += &format!("{object}\n"),
-            _ => return Err(Failure::request(listing::NO_PARTS)),
+        if object.contains('\t') {
+            return Err(Failure::request(listing::NO_TABS));
         }
+        list += &object_list::line_of(object).map_err(Failure::request)?;
     }
     let sum = told(&args.endpoint, list, (!args.json).then_some(details))?;
     match sum.objects - sum.objects_whole {
@@ -113,17 +115,25 @@ fn told(
     })
 }
 
-/// Row of a cached object: size, cached and pinned share, name.
+/// Row of a cached object: size, cached and pinned share, name. Each row has the same number of
+/// words before the name, so that it can be sorted.
 fn row(ObjectLine { name, cached }: &ObjectLine) -> String {
-    let Some(cached) = cached else { return format!("{:>10}  {:>6}  {:>6}  {name}\n", "", "", "") };
-    let [bytes, pinned] = [cached.bytes(), cached.pinned_bytes].map(|of| share(of, cached.size));
-    format!("{:>10}  {bytes:>6}  {pinned:>6}  {name}\n", human(Size(cached.size)))
+    let [size, bytes, pinned] = match cached {
+        Some(cached) => {
+            let shares = [cached.bytes(), cached.pinned_bytes].map(|of| share(of, cached.size));
+            let [bytes, pinned] = shares;
+            [human(Size(cached.size)), bytes, pinned]
+        }
+        // It was removed while its row was made.
+        None => [human(Size(0)), share(0, 1), share(0, 1)],
+    };
+    format!("{size:>10}  {bytes:>6}  {pinned:>6}  {}\n", print::name(name))
 }
 
 fn share(part: u64, whole: u64) -> String {
     match (part, whole) {
         (_, 0) => "100 %".to_owned(),
-        (0, _) => "-".to_owned(),
+        (0, _) => "0 %".to_owned(),
         // A part that is not the whole is never 100 %.
         _ => format!("{} %", (u128::from(part) * 100 / u128::from(whole)).max(1)),
     }
@@ -134,13 +144,24 @@ fn sum_text(sum: &ListTotals) -> String {
     let [size, flash, pinned, memory] =
         [size, flash_bytes, pinned_bytes, memory_bytes].map(|bytes| human(Size(*bytes)));
     let objects = if *objects == 1 { "1 object".to_owned() } else { format!("{objects} objects") };
-    format!(
-        "{objects} of {size}: {flash} on flash, {pinned} of it pinned; {memory} in memory only\n"
-    )
+    format!("{objects} of {size}: {flash} on flash, {pinned} of it pinned; {memory} in memory only")
+}
+
+/// The prefixes without those that another one covers.
+fn apart(prefixes: &[String]) -> impl Iterator<Item = &String> {
+    let is_covered = |(place, prefix): (usize, &String)| {
+        let mut others = prefixes.iter().enumerate();
+        others.any(|(other, by)| {
+            prefix.starts_with(by.as_str()) && (by.len() < prefix.len() || other < place)
+        })
+    };
+    let all = prefixes.iter().enumerate();
+    all.filter(move |place| !is_covered(*place)).map(|(_, prefix)| prefix)
 }
 
 /// What is cached of one object.
 fn details(ObjectLine { name, cached }: &ObjectLine) -> String {
+    let name = print::name(name);
     let Some(cached) = cached else { return format!("{name}: not cached\n") };
     let Cached { size, etag, last_modified, flash_bytes, pinned_bytes, memory_bytes, .. } = cached;
     let [size_text, flash, pinned, memory] =
@@ -215,10 +236,17 @@ mod tests {
         let row = |size, flash| {
             row(&ObjectLine { name: "b/k".to_owned(), cached: Some(cached(size, flash)) })
         };
-        assert_eq!(row(1 << 20, 1 << 20), "   1.0 MiB   100 %       -  b/k\n");
-        assert_eq!(row(1 << 20, (1 << 20) - 1), "   1.0 MiB    99 %       -  b/k\n");
-        assert_eq!(row(1 << 20, 1), "   1.0 MiB     1 %       -  b/k\n");
+        assert_eq!(row(1 << 20, 1 << 20), "   1.0 MiB   100 %     0 %  b/k\n");
+        assert_eq!(row(1 << 20, (1 << 20) - 1), "   1.0 MiB    99 %     0 %  b/k\n");
+        assert_eq!(row(1 << 20, 1), "   1.0 MiB     1 %     0 %  b/k\n");
+        assert_eq!(row(1 << 20, 0), "   1.0 MiB     0 %     0 %  b/k\n");
         assert_eq!(row(0, 0), "       0 B   100 %   100 %  b/k\n");
+    }
+
+    #[test]
+    fn a_prefix_that_another_one_covers_is_not_listed_again() {
+        let given = ["b/a/", "b/", "c/", "b/", "c/x"].map(str::to_owned);
+        assert_eq!(apart(&given).collect::<Vec<_>>(), ["b/", "c/"]);
     }
 
     #[test]

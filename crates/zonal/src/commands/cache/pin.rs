@@ -90,6 +90,7 @@ fn pinned_text(told: &warming::WarmResult) -> String {
     let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
     let [size, was, fetched, pinned] =
         [size, was_on_flash, fetched, pinned].map(|bytes| human(Size(*bytes)));
+    let name = print::name(name);
     format!("{name}: {pinned} of {size} pinned ({was} on flash before, {fetched} fetched){why}\n")
 }
 
@@ -134,7 +135,10 @@ fn released_text(
     unpinning::UnpinResult { name, released, why }: &unpinning::UnpinResult,
 ) -> String {
     match why {
-        Some(why) => format!("{name}: {why}\n"),
-        None => format!("{name}: unpinned, {} released\n", human(Size(*released))),
+        Some(why) => format!("{}: {why}\n", print::name(name)),
+        None => {
+            let released = human(Size(*released));
+            format!("{}: unpinned, {released} released\n", print::name(name))
+        }
     }
 }

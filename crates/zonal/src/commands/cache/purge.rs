@@ -87,5 +87,5 @@ async fn purge(args: &Args, list: String) -> Result<PurgeTotals, Failure> {
 fn told_text(name: &str, PurgeResult { removed, why, .. }: &PurgeResult) -> String {
     let what = if *removed { "removed" } else { "not removed" };
     let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
-    format!("{name}: {what}{why}\n")
+    format!("{}: {what}{why}\n", print::name(name))
 }

@@ -93,6 +93,7 @@ fn object_text(told: &WarmResult) -> String {
     let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
     let [size, was_on_flash, fetched, on_flash] =
         [size, was_on_flash, fetched, on_flash].map(|bytes| human(Size(*bytes)));
+    let name = print::name(name);
     format!(
         "{name}: {on_flash} of {size} on flash ({was_on_flash} before, {fetched} fetched){why}\n"
     )
