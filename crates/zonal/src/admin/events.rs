@@ -8,6 +8,7 @@ use zonal_base::Nanos;
 use zonal_host::{CacheEvent, Change, Client, EventCursor, HealthEvent, RealClock, ShardEvents};
 use zonal_zonelog::ZoneChange;
 
+use super::SHARD_PATIENCE;
 use super::zones::stream;
 use crate::api::events::{Event, Scored, VictimChosen, VictimRewritten, What};
 
@@ -48,9 +49,15 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// The events since the last call, oldest first.
-    pub(super) async fn read(&mut self, client: &Client, origins: &OriginEvents) -> Vec<Event> {
-        let shards = client.events(&mut self.shards).await;
+    /// The events since the last call, oldest first. `None` if a shard does not answer: the next call
+    /// has them.
+    pub(super) async fn read(
+        &mut self,
+        client: &Client,
+        origins: &OriginEvents,
+    ) -> Option<Vec<Event>> {
+        let shards = client.events(&mut self.shards);
+        let shards = tokio::time::timeout(SHARD_PATIENCE, shards).await.ok()?;
         let mut events: Vec<Event> = shards.iter().flat_map(of_shard).collect();
         {
             let noted = origins.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +67,7 @@ impl Reader {
         }
         // Stable: the events of one shard keep their order.
         events.sort_by_key(|event| event.at_ns);
-        events
+        Some(events)
     }
 }
 

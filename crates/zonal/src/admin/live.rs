@@ -143,7 +143,12 @@ impl Admin {
                     let Some(node) = self.node.get() else { return };
                     let Some(document) = self.live_document(node, &last).await else { return };
                     let mut messages = vec![message("patch", &document.patch_from(&last))];
-                    let events = news.read(&node.client, &self.origin_events).await;
+                    // Shards that do not answer are not waited for twice.
+                    let events = match document.is_complete {
+                        true => news.read(&node.client, &self.origin_events).await,
+                        false => None,
+                    };
+                    let events = events.unwrap_or_default();
                     messages.extend((!events.is_empty()).then(|| message("events", &events)));
                     recent.extend(events);
                     recent.drain(..recent.len().saturating_sub(RECENT_MAX));

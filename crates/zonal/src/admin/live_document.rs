@@ -17,6 +17,8 @@ pub(super) struct Document {
     state: Value,
     /// By device and shard. They are compared as they are: of thousands of zones few change.
     shards: BTreeMap<String, Shard>,
+    /// All shards have answered.
+    pub(super) is_complete: bool,
 }
 
 impl Document {
@@ -83,7 +85,11 @@ impl Admin {
     pub(super) async fn live_document(&self, node: &Observed, last: &Document) -> Option<Document> {
         let gateway = node.front.gateway()?;
         let answered = node.shards().await;
-        let zones = tokio::time::timeout(SHARD_PATIENCE, node.client.zones()).await;
+        let zones = match &answered {
+            Some(_) => tokio::time::timeout(SHARD_PATIENCE, node.client.zones()).await.ok(),
+            None => None,
+        };
+        let is_complete = zones.is_some();
         let shards = answered.as_deref().unwrap_or_default();
         let readiness = self.readiness_with(answered.as_deref());
         let answers = summary::answers(node, gateway);
@@ -111,10 +117,10 @@ impl Admin {
             }
         }
         let shards = match zones {
-            Ok(shards) => zones::zones(&shards).shards.into_iter().map(by_number).collect(),
-            Err(_) => last.shards.clone(),
+            Some(shards) => zones::zones(&shards).shards.into_iter().map(by_number).collect(),
+            None => last.shards.clone(),
         };
-        Some(Document { state, shards })
+        Some(Document { state, shards, is_complete })
     }
 }
 
@@ -164,7 +170,8 @@ mod tests {
     fn document(at: u64, zones: &[Zone]) -> Document {
         let zones = zones.to_vec();
         let shard = ShardZones { device: 0, shard: 1, zone_bytes: 4096, zones };
-        Document { state: json!({ "at_ns": at }), shards: [by_number(shard)].into() }
+        let shards = [by_number(shard)].into();
+        Document { state: json!({ "at_ns": at }), shards, is_complete: true }
     }
 
     #[test]

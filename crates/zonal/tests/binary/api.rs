@@ -110,6 +110,7 @@ fn one_zone_has_its_contents_its_rank_and_its_events() {
         ("/api/v1/zones/12", 404, "device 0 has no zone 12"),
         ("/api/v1/zones/0?device=1", 404, "device 1 has no zone 0"),
         ("/api/v1/zones/x", 400, "the number of a zone"),
+        ("/api/v1/zones/+1", 400, "the number of a zone"),
         ("/api/v1/zones/0?shard=1", 400, "?device=D"),
         ("/api/v1/nothing", 404, "/api/v1/zones"),
     ] {
