@@ -43,7 +43,13 @@ PLAN = {
     "docs/serve/credentials.md": [Session(), Config(), Config(), Config()],
     "docs/serve/devices.md": [Elsewhere("needs a zoned drive; tests/zoned has one")],
     "docs/serve/keys.md": [Keys("lake-reader"), Session()],
-    "docs/serve/operating-the-cache.md": [Session(), Session(), Session(before=SIX_READS)],
+    "docs/serve/operating-the-cache.md": [
+        Session(),
+        Session(),
+        Session(before="zonal cache warm lake/dim/a.parquet"),
+        Session(),
+        Session(before=SIX_READS),
+    ],
     "docs/serve/origins.md": [Config(), Config(), Config(), Shell()],
     "docs/serve/running.md": [Elsewhere("installs into the system; the stage `unit` checks the unit")],
     "docs/block.md": [
