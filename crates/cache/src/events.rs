@@ -13,7 +13,7 @@ use crate::Cache;
 use crate::cache::Inner;
 
 /// Events that a shard keeps. A zone causes five from its opening to its reset, so these are the
-/// last 200 zones, in 100 KiB at most.
+/// last 200 zones, in about 120 KiB.
 const EVENTS_MAX: usize = 1024;
 
 /// Runners-up that a choice of a victim lists.

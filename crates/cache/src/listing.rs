@@ -62,13 +62,15 @@ pub struct ListingEnded;
 
 impl Cache {
     /// Tells all cached objects of this shard whose `bucket/key` begins with `prefix`, in no order.
-    /// `tell` returns false to end the listing.
+    /// `tell` returns false to end the listing, and so does `is_wanted`, which is asked before each
+    /// head: a prefix without objects tells nothing.
     ///
     /// # Errors
     /// When the listing is not complete.
     pub async fn list(
         &self,
         prefix: &str,
+        is_wanted: impl Fn() -> bool,
         mut tell: impl AsyncFnMut(CachedObject) -> bool,
     ) -> Result<(), ListingEnded> {
         let inner = &self.inner;
@@ -81,6 +83,9 @@ impl Cache {
             for (number, descriptor) in listing.records.iter().filter(is_head).enumerate() {
                 if number % LOOK_AT_ONCE == LOOK_AT_ONCE - 1 {
                     zonal_runtime::yield_now().await;
+                }
+                if !is_wanted() {
+                    return Err(ListingEnded);
                 }
                 let Some(object) = inner.object_of(zone, descriptor, prefix).await else {
                     continue;

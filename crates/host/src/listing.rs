@@ -27,7 +27,7 @@ pub struct PlacedRange {
     pub is_pinned: bool,
 }
 
-/// Listing that is under way.
+/// Listing that is under way. Dropping it ends it.
 pub struct Listing {
     objects: mpsc::Receiver<CachedObject>,
     ended: oneshot::Receiver<bool>,
@@ -62,6 +62,9 @@ impl Client {
     async fn list_shards(&self, prefix: &Arc<str>, to: &mpsc::Sender<CachedObject>) -> bool {
         let mut is_complete = true;
         for shard in self.shards() {
+            if to.is_closed() {
+                return false;
+            }
             let (reply, answer) = oneshot::channel();
             let list = Request::List { prefix: prefix.clone(), to: to.clone(), reply };
             is_complete &= shard.send(list).await.is_ok() && matches!(answer.await, Ok(Ok(())));

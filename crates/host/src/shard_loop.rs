@@ -251,8 +251,9 @@ impl ShardLoop {
             Request::List { prefix, to, reply } => {
                 let cache = cache.clone();
                 self.executor.spawner().spawn(async move {
+                    let is_wanted = || !to.is_closed();
                     let tell = async |object| to.send(object).await.is_ok();
-                    let _ = reply.send(cache.list(&prefix, tell).await);
+                    let _ = reply.send(cache.list(&prefix, is_wanted, tell).await);
                 });
             }
             Request::Find { object, reply } => {

@@ -170,8 +170,11 @@ impl Policy for Epoch {
 
     fn ranking(&self, candidates: &[ZoneFacts]) -> Vec<Ranked> {
         let gaining = gaining(candidates);
+        // Both lists are in `ZoneId` order.
+        let is_gaining =
+            |zone: ZoneId| gaining.binary_search_by_key(&zone, |facts| facts.zone).is_ok();
         let is_considered =
-            |facts: &&ZoneFacts| self.chosen.contains(&facts.zone) || gaining.contains(facts);
+            |facts: &&ZoneFacts| self.chosen.contains(&facts.zone) || is_gaining(facts.zone);
         ranked(candidates.iter().filter(is_considered), |facts| self.score(facts))
     }
 

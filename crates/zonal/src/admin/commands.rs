@@ -4,12 +4,13 @@
 //! 2. Read its object list, if it takes one, within limits of size and time.
 //! 3. Run it: at once, or while its report is streamed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use zonal_gateway::{Caching, Gateway};
 use zonal_host::contained;
 
@@ -100,12 +101,7 @@ impl Admin {
         gateway: &Gateway,
         (order, request): (AdminCommand, Request<Incoming>),
     ) -> Result<Response<Body>, Refusal> {
-        let Ok(place) = self.warming.clone().try_acquire_owned() else {
-            return Err(refuse(
-                StatusCode::CONFLICT,
-                "another warm-up is running: retry when it has ended",
-            ));
-        };
+        let place = alone(&self.warming, "warm-up")?;
         let list = list_of(request).await?;
         if matches!(order, AdminCommand::Pin) {
             node.pins.change(gateway, |known| pins::pin(known, &list)).map_err(not_pinned)?;
@@ -126,12 +122,7 @@ impl Admin {
         gateway: &Gateway,
         request: Request<Incoming>,
     ) -> Result<Response<Body>, Refusal> {
-        let Ok(place) = self.warming.clone().try_acquire_owned() else {
-            return Err(refuse(
-                StatusCode::CONFLICT,
-                "another warm-up is running: retry when it has ended",
-            ));
-        };
+        let place = alone(&self.warming, "warm-up")?;
         let list = list_of(request).await?;
         if list.iter().any(|wanted| matches!(wanted, ListedName::Part(..))) {
             return Err(refuse(StatusCode::BAD_REQUEST, pins::NO_PARTS));
@@ -153,12 +144,7 @@ impl Admin {
         node: &Observed,
         request: Request<Incoming>,
     ) -> Result<Response<Body>, Refusal> {
-        let Ok(place) = self.purging.clone().try_acquire_owned() else {
-            return Err(refuse(
-                StatusCode::CONFLICT,
-                "another purge is running: retry when it has ended",
-            ));
-        };
+        let place = alone(&self.purging, "purge")?;
         let list = list_of(request).await?;
         if list.iter().any(|wanted| matches!(wanted, ListedName::Part(..))) {
             return Err(refuse(StatusCode::BAD_REQUEST, purging::NO_PARTS));
@@ -175,12 +161,7 @@ impl Admin {
         gateway: &Gateway,
         request: Request<Incoming>,
     ) -> Result<Response<Body>, Refusal> {
-        let Ok(place) = self.listing.clone().try_acquire_owned() else {
-            return Err(refuse(
-                StatusCode::CONFLICT,
-                "another listing is running: retry when it has ended",
-            ));
-        };
+        let place = alone(&self.listing, "listing")?;
         let wanted = lines_of(request).await?;
         if wanted.iter().any(|wanted| matches!(wanted, ListedName::Part(..))) {
             return Err(refuse(StatusCode::BAD_REQUEST, listing::NO_PARTS));
@@ -190,6 +171,21 @@ impl Admin {
         tokio::spawn(contained(list(of, wanted, report, phase, place)));
         Ok(streamed(lines))
     }
+}
+
+/// Another command of this kind is running.
+struct Busy(&'static str);
+
+impl From<Busy> for Refusal {
+    fn from(Busy(command): Busy) -> Self {
+        let why = format!("another {command} is running: retry when it has ended");
+        refuse(StatusCode::CONFLICT, &why)
+    }
+}
+
+/// Permit of a command that runs once at a time.
+fn alone(permits: &Arc<Semaphore>, command: &'static str) -> Result<OwnedSemaphorePermit, Busy> {
+    permits.clone().try_acquire_owned().map_err(|_| Busy(command))
 }
 
 /// Starts a scrub. Its progress is in the statistics.

@@ -72,7 +72,13 @@ impl Lister {
     async fn below(&mut self, prefix: &str) -> Result<(), Stopped> {
         let mut listing = self.client.list(prefix);
         let mut objects = 0;
-        while let Some(found) = listing.next().await {
+        loop {
+            let found = tokio::select! {
+                found = listing.next() => found,
+                // A client that has gone must not wait for the end of a prefix without objects.
+                () = self.report.closed() => return Err(Stopped),
+            };
+            let Some(found) = found else { break };
             let cached = self.cached(&found, false).await;
             objects += 1;
             let line = ObjectLine { name: found.name.to_string(), cached };

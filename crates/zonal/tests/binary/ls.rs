@@ -1,10 +1,13 @@
 //! Tests of `zonal cache ls` and `zonal cache show` with a running server.
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::process::Output;
+use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::harness::{TestFolder, Zonal, check_failure, noise};
+use crate::harness::{PATIENCE, TestFolder, Zonal, check_failure, noise};
 use crate::http;
 
 fn text(output: &Output) -> String {
@@ -95,6 +98,26 @@ fn an_object_shows_its_ranges_its_zones_and_its_freshness() {
     }
     assert_eq!(lines[1]["object"]["cached"], Value::Null);
     assert_eq!(lines[2]["sum"]["objects_whole"], 0);
+    zonal.stop();
+}
+
+/// One listing runs at a time: one whose client has gone must not keep the others out.
+#[test]
+fn a_listing_ends_with_its_client() {
+    let place = TestFolder::new();
+    let zonal = filled(&place);
+    let begin = Instant::now();
+    for body in ["", "none/\t*\n", "bucket/dim/\t*\n"] {
+        let mut client = TcpStream::connect(zonal.admin).unwrap();
+        let head = format!("content-length: {}\r\n\r\n{body}", body.len());
+        client
+            .write_all(format!("POST /cache/list HTTP/1.1\r\nhost: localhost\r\n{head}").as_bytes())
+            .unwrap();
+        drop(client);
+        while http::post(zonal.admin, "/cache/list", "", b"").unwrap().status == 409 {
+            assert!(begin.elapsed() < PATIENCE, "{body:?} is still being listed");
+        }
+    }
     zonal.stop();
 }
 
