@@ -366,8 +366,9 @@ impl ShardLoop {
     }
 
     fn zone(&self, cache: &Cache, (device, zone): (usize, ZoneId)) -> Option<ZoneInspection> {
-        let in_shard = zone.0.checked_sub(self.first_zone.0)?;
-        let details = cache.zone(ZoneId(in_shard)).filter(|_| device == self.place.device)?;
+        let in_shard =
+            zone.0.checked_sub(self.first_zone.0).filter(|_| device == self.place.device);
+        let details = cache.zone(ZoneId(in_shard?))?;
         let zone_capacity = cache.log().geometry().zone_capacity.bytes();
         let ShardAddress { shard, .. } = self.place;
         Some(ZoneInspection { shard, first_zone: self.first_zone, zone_capacity, details })

@@ -256,6 +256,8 @@ fn there_are_sixteen_viewers_at_most_and_metrics_have_room() {
     let other_site =
         "GET /api/v1/live HTTP/1.1\r\nhost: localhost\r\nsec-fetch-site: cross-site\r\n\r\n";
     assert_eq!(http::ask(zonal.admin, other_site).unwrap().status, 403);
+    let written = http::post(zonal.admin, "/api/v1/live", "", b"").unwrap();
+    assert_eq!((written.status, written.header("allow")), (405, "GET, HEAD"));
     let refused = zonal.admin("/api/v1/live");
     assert_eq!(refused.status, 503);
     assert!(refused.text().contains("16 viewers are connected"), "{}", refused.text());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -120,10 +120,8 @@ impl Admin {
                 return answer(StatusCode::CONFLICT, PLAIN, "a scrub is running\n");
             }
             Method::GET | Method::HEAD if !is_scrub => (),
-            _ if is_scrub => {
-                return answer(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only POST\n");
-            }
-            _ => return answer(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET\n"),
+            _ if is_scrub => return not_allowed("POST"),
+            _ => return not_allowed("GET, HEAD"),
         }
         match request.uri().path() {
             "/" => answer(StatusCode::OK, PLAIN, INDEX),
@@ -270,6 +268,13 @@ fn answer(
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn not_allowed(methods: &'static str) -> Response<Full<Bytes>> {
+    let why = format!("only {methods}\n");
+    let mut response = answer(StatusCode::METHOD_NOT_ALLOWED, PLAIN, why);
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
     response
 }
 
