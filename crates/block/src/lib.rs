@@ -16,6 +16,7 @@ pub use error::StartError;
 pub use nbd::exports;
 pub use volume::BlockVolume;
 pub use zonal_shaper::{
-    BlockError, DamagedBlock, Durability, Export, ExportId, MapMemory, OpenError, OpenMode, Piece,
-    ReadFailures, Run, Scrub, Shaper, Tier,
+    BlockChange, BlockError, BlockEvent, DamagedBlock, Durability, Export, ExportId, MapMemory,
+    OpenError, OpenMode, Piece, ReadFailures, Run, Scrub, Shaper, ShaperStats, Stream, Tier,
+    ZoneChange, ZoneStats, ZoneUse,
 };

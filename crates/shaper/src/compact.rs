@@ -9,20 +9,19 @@
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
+use crate::events::BlockChange;
 use crate::layout::Zone;
 use crate::mutation::Mutation;
 use crate::relocate::Mover;
 use crate::shaper::Inner;
 use crate::state::{State, ZoneUse};
+use crate::zones::Stream;
 use crate::{BlockError, Tier};
 
 impl Inner {
     /// Compaction task. It ends on a device failure or at shutdown.
     pub(crate) async fn run_compaction(self: Rc<Self>, mut mover: Mover) {
-        let wanted = |state: &State| {
-            state.wants_compaction(&self).then(|| state.compaction_victim(&self)).flatten()
-        };
-        while let Some(zone) = self.victim(wanted).await {
+        while let Some(zone) = self.compaction_work().await {
             match self.compact(&mut mover, zone).await {
                 Ok(()) => (),
                 Err(BlockError::Closing) => break,
@@ -34,20 +33,35 @@ impl Inner {
 
     /// Waits for a victim zone, and marks it as being emptied. `None` after a failure, a halt or
     /// the start of the shutdown.
-    pub(crate) async fn victim(&self, wanted: impl Fn(&State) -> Option<Zone>) -> Option<Zone> {
+    async fn compaction_work(&self) -> Option<Zone> {
         loop {
-            {
-                let mut state = self.state.borrow_mut();
+            let victim = {
+                let state = self.state.borrow();
                 if state.stopped().is_some() {
                     return None;
                 }
-                if let Some(zone) = wanted(&state) {
-                    state.set_usage(&self.layout, zone, ZoneUse::Emptying);
-                    return Some(zone);
-                }
+                let wants_victim = state.wants_compaction(self);
+                wants_victim.then(|| state.compaction_victim(self)).flatten()
+            };
+            if let Some(zone) = victim {
+                self.begin_emptying(zone);
+                return Some(zone);
             }
             self.work.wait().await;
         }
+    }
+
+    /// Marks a victim as being emptied.
+    pub(crate) fn begin_emptying(&self, victim: Zone) {
+        let tier = self.layout.tier_of(victim);
+        let ranking = self.state.borrow().ranking(self, tier);
+        self.note_victim(victim, &ranking);
+        self.state.borrow_mut().set_usage(&self.layout, victim, ZoneUse::Emptying);
+    }
+
+    /// Compaction works while fewer zones of the buffer are empty than this.
+    pub(crate) fn compaction_mark(&self) -> u32 {
+        (self.log_zones() / 10).max(2)
     }
 
     /// Empties a zone, and resets it.
@@ -77,7 +91,7 @@ impl Inner {
                 if crate::settings::COLLECTION_ZONES < state.empty_count(Tier::Capacity) {
                     state.is_waited_for = false;
                     drop(state);
-                    return self.open_zone(Tier::Capacity).ok_or(BlockError::NoSpace);
+                    return self.open_zone(Stream::Compaction).ok_or(BlockError::NoSpace);
                 }
                 state.is_waited_for = true;
                 // Garbage collection has no victim and empties none, so no zone will become free.
@@ -101,7 +115,29 @@ impl Inner {
 
     /// Stops moves from the buffer to the capacity tier. Writes continue until the buffer is full.
     pub(crate) fn halt(&self, error: BlockError) {
-        self.state.borrow_mut().halted.get_or_insert(error);
+        if self.state.borrow().halted.is_none() {
+            self.state.borrow_mut().halted = Some(error);
+            self.note(BlockChange::Halted(error));
+        }
         self.wake_all();
+    }
+}
+
+impl State {
+    pub(crate) fn wants_compaction(&self, inner: &Inner) -> bool {
+        self.empty_count(Tier::Buffer) < inner.compaction_mark()
+            && 0 < self.count(Tier::Buffer, ZoneUse::Sealed)
+                + self.count(Tier::Buffer, ZoneUse::Emptying)
+    }
+
+    /// The oldest zone of the buffer that can be emptied.
+    fn compaction_victim(&self, inner: &Inner) -> Option<Zone> {
+        self.compaction_candidates(inner).min().map(|(_, zone)| zone)
+    }
+
+    /// Zones of the buffer that can be emptied, with the numbers of their first segments.
+    pub(crate) fn compaction_candidates(&self, inner: &Inner) -> impl Iterator<Item = (u64, Zone)> {
+        let zones = inner.layout.zones(Tier::Buffer).filter(|zone| self.may_empty(*zone));
+        zones.map(|zone| (self.zone(zone).number, zone))
     }
 }

@@ -53,8 +53,8 @@ impl Inner {
     /// halt or the start of the shutdown.
     async fn collection_work(&self) -> Option<CollectionWork> {
         loop {
-            {
-                let mut state = self.state.borrow_mut();
+            let victim = {
+                let state = self.state.borrow();
                 if state.stopped().is_some() {
                     return None;
                 }
@@ -62,10 +62,11 @@ impl Inner {
                     return Some(CollectionWork::Table);
                 }
                 let wants_victim = state.wants_collection(self);
-                if let Some(zone) = wants_victim.then(|| state.collection_victim(self)).flatten() {
-                    state.set_usage(&self.layout, zone, ZoneUse::Emptying);
-                    return Some(CollectionWork::Zone(zone));
-                }
+                wants_victim.then(|| state.collection_victim(self)).flatten()
+            };
+            if let Some(zone) = victim {
+                self.begin_emptying(zone);
+                return Some(CollectionWork::Zone(zone));
             }
             self.work.wait().await;
         }
@@ -90,11 +91,16 @@ impl State {
 
     /// Victim of garbage collection, by the rule in `collect`. `None` if no zone gains enough;
     /// while compaction waits for a zone, one block is enough.
-    pub(crate) fn collection_victim(&self, inner: &Inner) -> Option<Zone> {
+    fn collection_victim(&self, inner: &Inner) -> Option<Zone> {
+        self.collection_candidates(inner).max_by_key(Candidate::worth).map(|victim| victim.zone)
+    }
+
+    /// Zones of the capacity tier that gain enough.
+    pub(crate) fn collection_candidates(&self, inner: &Inner) -> impl Iterator<Item = Candidate> {
         let sealed = inner.layout.zones(Tier::Capacity);
         let sealed = sealed.filter(|zone| self.may_empty(*zone));
         let is_table_due = self.is_waited_for && self.pays_for_table(inner);
-        let rated = sealed.filter_map(|zone| {
+        sealed.filter_map(move |zone| {
             let (ZoneFacts { number, .. }, capacity) =
                 (self.zone(zone), inner.layout.zone_capacity(zone).0);
             let moved = self.moved_blocks(zone)
@@ -104,10 +110,8 @@ impl State {
                 };
             let least = if self.is_waited_for { 1 } else { capacity / WORTHWHILE };
             let gained = capacity.checked_sub(moved).filter(|gained| least <= *gained)?;
-            let worth = worth(gained, self.next_number - number, moved);
-            Some((worth, Reverse((*number, zone))))
-        });
-        rated.max().map(|(_, Reverse((_, zone)))| zone)
+            Some(Candidate { zone, gained, moved, number: *number, age: self.next_number - number })
+        })
     }
 
     /// True when writing a zone table pays: after it the release of any zone costs one block. The
@@ -145,11 +149,26 @@ const RELEASE_BLOCKS: u64 = 1;
 /// capacity.
 const WORTHWHILE: u64 = 16;
 
-/// Cost-benefit value of a victim: blocks gained per block moved, times the age of the zone. Old
-/// live blocks are likely to stay, and space in an old zone does not free itself, while a young
-/// zone empties by itself.
-fn worth(gained: u64, age: u64, moved: u64) -> u128 {
-    let (benefit, cost) = (u128::from(gained) * u128::from(age), u128::from(moved));
-    // Fixed-point arithmetic: for old zones with much to move the value is below 1.
-    (benefit << 32).checked_div(cost).unwrap_or(u128::MAX)
+/// A zone that could be emptied.
+pub(crate) struct Candidate {
+    pub(crate) zone: Zone,
+    /// Blocks.
+    pub(crate) gained: u64,
+    pub(crate) moved: u64,
+    /// Number of its first segment, and segments since then.
+    number: u64,
+    pub(crate) age: u64,
+}
+
+impl Candidate {
+    /// Cost-benefit value: blocks gained per block moved, times the age of the zone. Old live blocks
+    /// are likely to stay, and space in an old zone does not free itself, while a young zone empties
+    /// by itself. Of equal zones the older one is worth more.
+    pub(crate) fn worth(&self) -> (u128, Reverse<(u64, Zone)>) {
+        let (benefit, cost) =
+            (u128::from(self.gained) * u128::from(self.age), u128::from(self.moved));
+        // Fixed-point arithmetic: for old zones with much to move the value is below 1.
+        let worth = (benefit << 32).checked_div(cost).unwrap_or(u128::MAX);
+        (worth, Reverse((self.number, self.zone)))
+    }
 }

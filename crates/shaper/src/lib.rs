@@ -4,8 +4,8 @@
 //! real time.
 //! Read in this order: `export`, `layout`, `settings`, `format`, `map`, `state`, `shaper`; then the
 //! paths: `write`, `flush`, `read`, `trim`, `pages`, `throttle`, `compact`, `hot_retention`,
-//! `garbage_collection`, `relocate`, `retry`, `refused`, `read_only`, `zone_table`, `tier`, `close`;
-//! then `open`, `scan`, `candidates`, `recover`.
+//! `garbage_collection`, `relocate`, `retry`, `refused`, `read_only`, `zone_table`, `tier`, `close`,
+//! `zones`, `events`; then `open`, `scan`, `candidates`, `recover`.
 //!
 //! The *buffer* tier is a log that takes all writes. One device write (a segment) carries many user
 //! writes, and they are acknowledged when the device completes it. Compaction takes the oldest zone
@@ -44,6 +44,7 @@ mod candidates;
 mod close;
 mod compact;
 mod damaged;
+mod events;
 mod export;
 mod flush;
 mod format;
@@ -73,8 +74,10 @@ mod tier;
 mod trim;
 mod write;
 mod zone_table;
+mod zones;
 
 pub use damaged::DamagedBlock;
+pub use events::{BlockChange, BlockEvent, Moved, VictimChoice, ZoneChange};
 pub use export::{BlockError, Durability, Export, ExportId, Extent, Piece, Run};
 pub use format::bears_mark;
 pub use layout::{Layout, Tier, ZoneRange};
@@ -86,4 +89,6 @@ pub use recover::Recovery;
 pub use scrub::Scrub;
 pub use settings::{MapMemory, Settings, SettingsError};
 pub use shaper::{ReadFailures, Shaper, ShaperLoad};
+pub use state::ZoneUse;
 pub use stats::{ShaperStats, TenantStats};
+pub use zones::{Ranked, Score, Stream, ZoneRanking, ZoneStats};

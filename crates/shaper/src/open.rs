@@ -21,6 +21,7 @@ use zonal_base::{Blocks, PoolClass, index};
 use zonal_device::{DeviceError, DeviceKind, ZoneReport, ZoneState};
 use zonal_runtime::{Buffers, Event};
 
+use crate::events::RecentEvents;
 use crate::format::{FRONT_BLOCKS, Key, SEGMENT_BLOCKS, Shape};
 use crate::layout::{Layout, Zone};
 use crate::map::Map;
@@ -290,6 +291,7 @@ impl Inner {
             holds_writes: Cell::new(false),
             own,
             state: RefCell::new(state),
+            events: RecentEvents::new(ports.clock.now()),
             flushers: Default::default(),
             queued: Event::default(),
             queue_room: Event::default(),

@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Lba, Payload, index, low_u32};
 use zonal_device::DeviceError;
 
+use crate::events::ZoneChange;
 use crate::format::{Key, SEGMENT_BLOCKS};
 use crate::layout::{PhysAddr, Zone};
 use crate::map::{EntryForm, MapEntry, Merge, Page, PageId, Paged, page_check};
@@ -24,6 +25,7 @@ use crate::read_only::ZoneWrite;
 use crate::shaper::Inner;
 use crate::state::State;
 use crate::tier::OpenZone;
+use crate::zones::Stream;
 use crate::{BlockError, ExportId, Extent};
 
 /// Maximum number of pages in one write. With the header block of a new zone, the write is no
@@ -261,8 +263,9 @@ impl Inner {
     }
 
     fn take_zone(&self, log: &mut MapLog) -> Result<(), BlockError> {
-        let mut state = self.state.borrow_mut();
-        let zone = state.open_map_zone(&self.layout).ok_or(BlockError::NoSpace)?;
+        let zone = self.state.borrow_mut().open_map_zone(&self.layout);
+        let zone = zone.ok_or(BlockError::NoSpace)?;
+        self.note_zone(zone, ZoneChange::Opened(Stream::Map));
         log.zones.push(zone);
         log.open = Some(OpenZone::new(zone));
         Ok(())
@@ -319,6 +322,7 @@ impl Inner {
         self.written(&mut write, refused).await?;
         open.at += low_u32(index(blocks));
         let mut state = self.state.borrow_mut();
+        state.zone_mut(open.zone).written = open.at;
         state.note_written(tier, blocks);
         state.stats.map_written_bytes += Blocks(blocks).bytes().0;
         Ok(())

@@ -16,6 +16,7 @@ use zonal_base::{Blocks, Payload};
 use zonal_device::{Command, Completion, DeviceError};
 use zonal_runtime::Call;
 
+use crate::events::BlockChange;
 use crate::layout::Zone;
 use crate::retry::WRITE_TRIES;
 use crate::shaper::Inner;
@@ -115,7 +116,11 @@ impl Inner {
     /// zone needs another answer, or the block device is being closed.
     pub(crate) async fn hold(&self, write: &mut ZoneWrite, mut answer: Completion) -> Completion {
         let tier = self.layout.tier_of(write.zone);
+        let was_read_only = self.state.borrow().is_read_only(tier);
         self.state.borrow_mut().held_writes[usize::from(tier.id())] += 1;
+        if !was_read_only {
+            self.note(BlockChange::ReadOnly(tier));
+        }
         self.refuse_waiting(true);
         self.wake_all();
         while self.holds(&answer, WRITE_TRIES) && self.state.borrow().failure.is_none() {
@@ -129,6 +134,9 @@ impl Inner {
             answer = (&mut write.call).await;
         }
         self.state.borrow_mut().held_writes[usize::from(tier.id())] -= 1;
+        if answer.is_ok() && !self.state.borrow().is_read_only(tier) {
+            self.note(BlockChange::Writable(tier));
+        }
         self.wake_all();
         answer
     }

@@ -20,7 +20,7 @@ use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Contents, Payload};
+use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Contents, Payload, ZoneId};
 use zonal_device::{Completion, DeviceError};
 
 use crate::format::{DATA_BLOCKS, Entry, EntryKind, FRONT_BLOCKS, Key, SEED, SEGMENT_BLOCKS};
@@ -29,6 +29,7 @@ use crate::layout::PhysAddr;
 use crate::refused::Writer;
 use crate::shaper::Inner;
 use crate::tier::{OpenZone, SubmittedSegment, blocks_of};
+use crate::zones::Stream;
 use crate::{BlockError, Tier};
 
 /// Segments of one mover in flight: the device has the next one while the mover gathers another.
@@ -50,6 +51,13 @@ impl Cause {
             Self::Collection => Writer::Collection,
         }
     }
+
+    const fn stream(self) -> Stream {
+        match self {
+            Self::Compaction => Stream::Compaction,
+            Self::Collection => Stream::Collection,
+        }
+    }
 }
 
 /// Moves blocks to the capacity tier, with a separate stream for each tenant if there are enough.
@@ -65,6 +73,8 @@ pub(crate) struct Mover {
     refused_in_a_row: u32,
     /// Blocks of the zone being emptied that cannot be read, and stay where they are.
     unreadable: BTreeSet<PhysAddr>,
+    /// Zones that blocks of the zone being emptied were written to.
+    into: Vec<ZoneId>,
 }
 
 #[derive(Default)]
@@ -107,6 +117,7 @@ impl Mover {
             refused,
             refused_in_a_row: 0,
             unreadable: BTreeSet::new(),
+            into: Vec::new(),
         }
     }
 
@@ -119,6 +130,7 @@ impl Mover {
     pub(crate) fn resume(&mut self, half_full: &[OpenZone]) {
         for (stream, open) in self.streams.iter_mut().zip(half_full) {
             stream.open = Some(open.clone());
+            self.inner.state.borrow_mut().zone_mut(open.zone).stream = self.cause.stream();
         }
     }
 
@@ -387,7 +399,7 @@ impl Mover {
         if self.cause == Cause::Compaction {
             return self.inner.zone_for_compaction().await.map(OpenZone::new);
         }
-        if let Some(zone) = self.inner.open_zone(Tier::Capacity) {
+        if let Some(zone) = self.inner.open_zone(Stream::Collection) {
             return Ok(OpenZone::new(zone));
         }
         // Prefer a zone shared with another tenant to failing.
@@ -404,10 +416,18 @@ impl Mover {
         match answer {
             Ok(_) => {
                 self.refused_in_a_row = 0;
-                self.inner.publish_moved(&first, self.cause);
+                self.publish(&first);
                 Ok(())
             }
             Err(error) => self.give_zone_up(first, error).await,
+        }
+    }
+
+    fn publish(&mut self, flying: &InFlightSegment) {
+        self.inner.publish_moved(flying, self.cause);
+        let zone = self.inner.layout.zone_id(flying.begun.zone());
+        if !flying.moved.is_empty() && !self.into.contains(&zone) {
+            self.into.push(zone);
         }
     }
 
@@ -439,7 +459,7 @@ impl Mover {
             let answer = (&mut flying.begun.write.call).await;
             self.inner.end_segment(&flying.begun, &answer);
             match answer {
-                Ok(_) => self.inner.publish_moved(&flying, self.cause),
+                Ok(_) => self.publish(&flying),
                 Err(_) => self.refused.push_back(flying),
             }
         }

@@ -8,6 +8,7 @@ use zonal_base::Checksum;
 use zonal_device::{Command, Completion};
 use zonal_runtime::{Buffers, Event, Port};
 
+use crate::events::{BlockChange, RecentEvents};
 use crate::flush::Flusher;
 use crate::layout::Layout;
 use crate::mutation::Mutation;
@@ -46,6 +47,7 @@ pub(crate) struct Inner {
     /// for them.
     pub(crate) own: Buffers,
     pub(crate) state: RefCell<State>,
+    pub(crate) events: RecentEvents,
     pub(crate) flushers: [Flusher; 2],
     /// Wakes the log task: it may have something to write.
     pub(crate) queued: Event,
@@ -268,7 +270,10 @@ impl Inner {
     /// the error.
     pub(crate) fn fail(&self, error: BlockError) {
         let mut state = self.state.borrow_mut();
-        state.failure.get_or_insert(error);
+        if state.failure.is_none() {
+            state.failure = Some(error);
+            self.note(BlockChange::Failed(error));
+        }
         let lost = state.log.give_up();
         drop(state);
         for ticket in lost {

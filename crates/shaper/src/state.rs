@@ -15,11 +15,12 @@ use crate::refused::RefusedSegment;
 use crate::settings::{COLLECTION_ZONES, MapPlace};
 use crate::shaper::Inner;
 use crate::write::WriteQueue;
+use crate::zones::Stream;
 use crate::{BlockError, DamagedBlock, Scrub, ShaperStats, TenantStats, Tier};
 
 /// Use of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ZoneUse {
+pub enum ZoneUse {
     /// Holds no data and can be opened.
     Empty,
     /// Being written.
@@ -77,6 +78,8 @@ pub(crate) struct ZoneFacts {
     pub(crate) begun: u64,
     /// Reads in flight. A pinned zone is not reset.
     pub(crate) pins: u32,
+    /// Who writes to it while it is open.
+    pub(crate) stream: Stream,
     /// Buffer tier: trim bitmaps that cover the trims logged in this zone.
     pub(crate) trimmed: BTreeSet<Key>,
     /// Positions at which the header on the device does not count.
@@ -175,6 +178,7 @@ impl State {
             live: 0,
             begun: 0,
             pins: 0,
+            stream: Stream::User,
             trimmed: BTreeSet::new(),
             detours: BTreeMap::new(),
         };
@@ -247,13 +251,17 @@ impl State {
     /// Empty zones of the tier, without those reserved for the map. Repairs at a start may use the
     /// reserved zones of the capacity tier: they free more zones than they take.
     pub(crate) fn empty_count(&self, tier: Tier) -> u32 {
-        let kept = match self.map_place {
+        self.count(tier, ZoneUse::Empty).saturating_sub(self.zones_reserved_for_map(tier))
+    }
+
+    /// Empty zones of the tier that only the map may use.
+    pub(crate) fn zones_reserved_for_map(&self, tier: Tier) -> u32 {
+        match self.map_place {
             Some(place) if place.tier == tier && !(self.is_repairing && tier == Tier::Capacity) => {
                 place.zones.saturating_sub(self.map_zones_held)
             }
             _ => 0,
-        };
-        self.count(tier, ZoneUse::Empty).saturating_sub(kept)
+        }
     }
 
     pub(crate) fn pins(&self) -> u64 {
@@ -293,12 +301,17 @@ impl State {
     }
 
     /// Opens the zone that has been empty longest.
-    pub(crate) fn open_zone(&mut self, layout: &Layout, tier: Tier) -> Option<Zone> {
+    pub(crate) fn open_zone(
+        &mut self,
+        layout: &Layout,
+        (tier, stream): (Tier, Stream),
+    ) -> Option<Zone> {
         if self.empty_count(tier) == 0 {
             return None;
         }
         let zone = self.empty[usize::from(tier.id())].front().copied()?;
         self.set_usage(layout, zone, ZoneUse::Open);
+        self.zone_mut(zone).stream = stream;
         if tier == Tier::Capacity {
             self.zones_begun += 1;
             self.zone_mut(zone).begun = self.zones_begun;
@@ -315,6 +328,7 @@ impl State {
         let elsewhere = || has_capacity_some.then(|| empty(Tier::Capacity)).flatten();
         let zone = empty(self.map_place?.tier).or_else(elsewhere)?;
         self.set_usage(layout, zone, ZoneUse::Open);
+        self.zone_mut(zone).stream = Stream::Map;
         self.map_zones_held += 1;
         Some(zone)
     }
@@ -426,17 +440,6 @@ impl State {
         self.failure.or(self.halted).or(closing)
     }
 
-    /// Compaction works while fewer zones of the buffer are empty than this.
-    fn compaction_mark(&self, inner: &Inner) -> u32 {
-        (inner.log_zones() / 10).max(2)
-    }
-
-    pub(crate) fn wants_compaction(&self, inner: &Inner) -> bool {
-        self.empty_count(Tier::Buffer) < self.compaction_mark(inner)
-            && 0 < self.count(Tier::Buffer, ZoneUse::Sealed)
-                + self.count(Tier::Buffer, ZoneUse::Emptying)
-    }
-
     /// True for a zone that can be emptied.
     pub(crate) fn may_empty(&self, zone: Zone) -> bool {
         match self.usage(zone) {
@@ -452,13 +455,6 @@ impl State {
     pub(crate) fn may_keep(&self, layout: &Layout, zone: Zone) -> bool {
         let tier = layout.tier_of(zone);
         self.count(tier, ZoneUse::Unreadable) < layout.place(tier).count / KEPT_SHARE
-    }
-
-    /// The oldest zone of the buffer that can be emptied.
-    pub(crate) fn compaction_victim(&self, inner: &Inner) -> Option<Zone> {
-        let sealed = inner.layout.zones(Tier::Buffer);
-        let sealed = sealed.filter(|zone| self.may_empty(*zone));
-        sealed.min_by_key(|zone| (self.zone(*zone).number, *zone))
     }
 
     pub(crate) fn tenant_mut(&mut self, tenant: u16) -> &mut TenantStats {

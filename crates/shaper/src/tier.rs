@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use zonal_base::{BLOCK_BYTES, Blocks, Buffer, Payload, low_u32};
 use zonal_device::{Answer, Command, Completion, DeviceError, DeviceKind, ZoneAction, ZoneReport};
 
+use crate::events::ZoneChange;
 use crate::format::{Echo, Entry, Header, SegmentRoom, Shape};
 use crate::layout::{Layout, PhysAddr, Zone};
 use crate::mutation::Mutation;
@@ -14,6 +15,7 @@ use crate::read_only::ZoneWrite;
 use crate::refused::Writer;
 use crate::shaper::Inner;
 use crate::state::ZoneUse;
+use crate::zones::Stream;
 use crate::{BlockError, Tier};
 
 /// A zone being filled, by one writer.
@@ -93,10 +95,14 @@ impl Inner {
         Shape::of(&self.layout)
     }
 
-    /// Opens the zone of the tier that has been empty longest, and wakes compaction and garbage
-    /// collection.
-    pub(crate) fn open_zone(&self, tier: Tier) -> Option<Zone> {
-        let zone = self.state.borrow_mut().open_zone(&self.layout, tier)?;
+    /// Opens the zone that has been empty longest, and wakes compaction and garbage collection.
+    pub(crate) fn open_zone(&self, stream: Stream) -> Option<Zone> {
+        let tier = match stream {
+            Stream::User => Tier::Buffer,
+            _ => Tier::Capacity,
+        };
+        let zone = self.state.borrow_mut().open_zone(&self.layout, (tier, stream))?;
+        self.note_zone(zone, ZoneChange::Opened(stream));
         self.work.notify_all();
         Some(zone)
     }
@@ -210,6 +216,8 @@ impl Inner {
     /// Marks a zone as full, or closed early: it can be emptied.
     pub(crate) fn seal_zone(&self, zone: Zone) {
         self.state.borrow_mut().set_usage(&self.layout, zone, ZoneUse::Sealed);
+        let written = Blocks(u64::from(self.state.borrow().zone(zone).written)).bytes();
+        self.note_zone(zone, ZoneChange::Sealed { written });
         self.work.notify_all();
     }
 
@@ -257,18 +265,23 @@ impl Inner {
             outcome = self.mark_empty(zone).await;
         }
         let mut state = self.state.borrow_mut();
-        match outcome {
+        let change = match outcome {
             Ok(()) => {
                 state.set_usage(&self.layout, zone, ZoneUse::Empty);
                 match tier {
                     Tier::Buffer => state.stats.buffer_zones_reset += 1,
                     Tier::Capacity => state.stats.capacity_zones_reset += 1,
                 }
+                ZoneChange::Reset
             }
             Err(DeviceError::DeviceGone) => return Err(gone(tier)),
-            Err(_) => state.give_up(&self.layout, zone),
-        }
+            Err(_) => {
+                state.give_up(&self.layout, zone);
+                ZoneChange::Retired
+            }
+        };
         drop(state);
+        self.note_zone(zone, change);
         self.work.notify_all();
         self.queued.notify_all();
         self.queue_room.notify_all();

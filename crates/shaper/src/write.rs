@@ -39,6 +39,7 @@ use crate::refused::Writer;
 use crate::shaper::Inner;
 use crate::state::State;
 use crate::tier::{OpenZone, SubmittedSegment};
+use crate::zones::Stream;
 use crate::{BlockError, Durability, ExportId, Extent, Shaper, Tier};
 use internal_entry::InternalEntry;
 pub(crate) use item::{Item, ItemKind, Ticket};
@@ -260,7 +261,7 @@ impl Inner {
         let zone = match open {
             Some(zone) => zone,
             None => {
-                let zone = self.open_zone(Tier::Buffer)?;
+                let zone = self.open_zone(Stream::User)?;
                 open.insert(OpenZone::new(zone))
             }
         };

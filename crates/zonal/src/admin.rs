@@ -9,11 +9,8 @@ mod latencies;
 mod list;
 mod listed_objects;
 mod live;
-mod live_document;
-mod merge_patch;
 mod metrics;
 mod origin_health;
-mod page;
 mod pin;
 mod purge;
 mod readiness;
@@ -22,7 +19,6 @@ mod savings;
 mod scrub;
 mod summary;
 mod warm;
-mod wear;
 mod zones;
 
 use std::convert::Infallible;
@@ -30,27 +26,25 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
-use bytes::Bytes;
-use futures_util::stream;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use arc_swap::ArcSwap;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
-use hyper::body::{Frame, Incoming};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use zonal_base::Nanos;
 use zonal_gateway::{Caching, Gateway};
 use zonal_host::{Client, DeviceSettings, RealClock, ShardStats, contained};
-use zonal_hostdev::{DeviceSpec, DriveWear};
 use zonal_origin::{ConfiguredOrigin, Origins};
 
-use crate::admin_access::{AccessDenied, AccessLevel, AdminAccess, is_of_another_site};
+use crate::admin_access::{AccessLevel, AdminAccess, is_of_another_site};
+use crate::admin_endpoint::{
+    ACCEPT_PAUSE, Body, CONNECTIONS_MAX, HEAD_PATIENCE, JSON, PLAIN, Recorder, Span, Viewers,
+    WatchedDrive, answer, file, not_allowed, of_another_site, turned_away, watch_wear,
+};
 use crate::api;
 use crate::api::latency::Latencies;
 use crate::config::{Prices, ScrubSettings};
@@ -61,31 +55,16 @@ use crate::pins::PinsFile;
 
 use commands::AdminCommand;
 use events::OriginEvents;
-use history::Recorder;
-use live::Viewers;
+use history::HISTORY;
 pub(crate) use readiness::Phase;
 use readiness::{Readiness, ShardState};
 use savings::savings;
 use scrub::Scrubber;
 use summary::answers;
 
-/// Concurrent connections; more wait to be accepted. 64: a few monitoring systems are the only
-/// clients.
-const CONNECTIONS_MAX: usize = 64;
-
-/// Timeout for the TLS handshake, and for the head of a request, also on a kept-alive connection.
-/// 30 s: longer than the usual interval between two scrapes.
-const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-
-/// Pause after a failed `accept`, which is mostly a lack of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
 /// Time after which a shard that does not answer counts as stuck. 2 s: probes give up after a few
 /// seconds themselves.
 const SHARD_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Response body: a text, or a report that is streamed line by line.
-type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// State of the admin endpoint; clones share it.
 #[derive(Clone)]
@@ -124,16 +103,14 @@ pub(crate) struct Observed {
 
 /// A device as configured.
 pub(crate) struct ObservedDevice {
-    spec: DeviceSpec,
+    drive: WatchedDrive,
     policy: String,
-    /// What the drive says of its wear.
-    wear: ArcSwapOption<DriveWear>,
 }
 
 impl ObservedDevice {
     pub(crate) fn of(settings: &DeviceSettings) -> Self {
         let (spec, policy) = (settings.spec.clone(), settings.policy.to_string());
-        Self { spec, policy, wear: ArcSwapOption::empty() }
+        Self { drive: WatchedDrive::new(spec), policy }
     }
 }
 
@@ -144,7 +121,7 @@ impl Observed {
     }
 
     fn device_names(&self) -> Vec<String> {
-        self.devices.iter().map(|device| device.spec.to_string()).collect()
+        self.devices.iter().map(|device| device.drive.spec().to_string()).collect()
     }
 
     fn latencies(&self, gateway: &Gateway, shards: &[ShardStats]) -> Latencies {
@@ -171,7 +148,7 @@ impl Admin {
             listing: one(),
             scrubber: Scrubber::new(scrub),
             started_at: RealClock::start().now(),
-            history: Arc::default(),
+            history: Arc::new(Recorder::new(&HISTORY)),
             origin_events: Arc::default(),
             viewers: Viewers::default(),
         }
@@ -201,12 +178,17 @@ impl Admin {
         }
         let scrubs = self.scrubber.clone().run(node.client.clone(), node.device_names());
         tokio::spawn(scrubs);
-        for span in 0..history::SPAN_COUNT {
+        for span in 0..Span::ALL.len() {
             tokio::spawn(self.clone().record(span));
         }
         // A node starts only once, so the cell is still empty.
         let _ = self.node.set(node);
-        tokio::spawn(self.clone().watch_wear());
+        let admin = self.clone();
+        tokio::spawn(async move {
+            let Some(node) = admin.node.get() else { return };
+            watch_wear(node.devices.iter().map(|device| &device.drive)).await;
+        });
+        tokio::spawn(contained(self.clone().sample_for_viewers()));
     }
 
     /// Serves until the process ends.
@@ -273,7 +255,7 @@ impl Admin {
             return not_allowed("GET, HEAD");
         }
         if request.uri().path() == api::live::PATH && is_of_another_site(&request) {
-            return answer(StatusCode::FORBIDDEN, PLAIN, "a page of another site asked for this\n");
+            return of_another_site();
         }
         match request.uri().path() {
             "/" => answer(StatusCode::OK, PLAIN, INDEX),
@@ -282,7 +264,7 @@ impl Admin {
             "/metrics" => self.metrics(Format::of(request.headers())).await,
             _ => match self.document(request.uri(), cut).await {
                 Some(document) => document,
-                None => page::file(request.uri().path())
+                None => file(request.uri().path())
                     .unwrap_or_else(|| answer(StatusCode::NOT_FOUND, PLAIN, INDEX)),
             },
         }
@@ -358,50 +340,6 @@ impl Admin {
         }
     }
 }
-
-fn answer(
-    status: StatusCode,
-    content_type: &'static str,
-    text: impl Into<Bytes>,
-) -> Response<Body> {
-    let mut response = head(content_type, Full::new(text.into()).boxed_unsync());
-    *response.status_mut() = status;
-    response
-}
-
-/// Response that streams a report, line by line.
-fn streamed(mut lines: mpsc::Receiver<Bytes>) -> Response<Body> {
-    let frame = |line| Ok(Frame::data(line));
-    let frames = stream::poll_fn(move |cx| lines.poll_recv(cx).map(|line| line.map(frame)));
-    head(NDJSON, StreamBody::new(frames).boxed_unsync())
-}
-
-fn head(content_type: &'static str, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
-fn not_allowed(methods: &'static str) -> Response<Body> {
-    let why = format!("only {methods}\n");
-    let mut response = answer(StatusCode::METHOD_NOT_ALLOWED, PLAIN, why);
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
-    response
-}
-
-fn turned_away(AccessDenied { status, why }: AccessDenied) -> Response<Body> {
-    let mut response = answer(status, PLAIN, format!("{why}\n"));
-    if status == StatusCode::UNAUTHORIZED {
-        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    }
-    response
-}
-
-const PLAIN: &str = "text/plain; charset=utf-8";
-const JSON: &str = "application/json";
-const NDJSON: &str = "application/x-ndjson";
 
 const INDEX: &str = "\
 Zonal

@@ -173,7 +173,7 @@ pub(crate) struct CurrentValues {
 }
 
 /// Number of zones of a tier in each state.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Zones {
     pub(crate) empty: u32,
     pub(crate) open: u32,

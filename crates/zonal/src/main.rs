@@ -7,12 +7,13 @@
 //! Read in this order: `commands` (one file each; `serve` and `block` run a server from start-up to
 //! shutdown), `config`, `data_dir`, `origins`, `metrics`, `listeners`, `local_socket`, `signals`,
 //! `service_manager`, `panics`, `descriptors`, `access_log`, `frontend`, `reload`, `admin_access`,
-//! `admin`; then the formats between commands and `admin`: `object_list`, `reports`, `warming`,
+//! `admin_endpoint`, `admin`; then the formats between commands and `admin`: `object_list`, `reports`, `warming`,
 //! `unpinning`, `purging`, `stats`, `block_stats`, `switching`, `api`.
 
 mod access_log;
 mod admin;
 mod admin_access;
+mod admin_endpoint;
 mod api;
 mod banner;
 mod block_stats;

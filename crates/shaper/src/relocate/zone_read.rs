@@ -3,14 +3,16 @@
 //! A dense zone is read completely, with the next piece read ahead while this one is moved. Of a
 //! sparse zone only the headers and the live blocks are read.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use zonal_base::{BLOCK_BYTES, Blocks, index, low_u32};
+use zonal_base::{BLOCK_BYTES, Blocks, Bytes, index, low_u32};
 use zonal_device::{Command, Completion};
 use zonal_runtime::Call;
 
 use super::{Cause, Mover, MovingBlock};
 use crate::BlockError;
+use crate::events::{Moved, ZoneChange};
 use crate::export::has_block;
 use crate::format::{EntryKind, Header, Key, SEGMENT_BLOCKS};
 use crate::layout::{PhysAddr, Zone};
@@ -36,11 +38,23 @@ impl Mover {
     pub(crate) async fn move_all(&mut self, zone: Zone) -> Result<bool, BlockError> {
         self.unreadable.clear();
         self.inner.waits_left.set(WAITED_FOR);
+        self.into.clear();
+        let before = self.inner.moved_so_far(self.cause);
         self.move_live(zone).await?;
+        let after = self.inner.moved_so_far(self.cause);
+        self.inner.note_zone(
+            zone,
+            ZoneChange::Moved(Box::new(Moved {
+                bytes: Bytes(after.0 - before.0),
+                into: core::mem::take(&mut self.into),
+                retained: Bytes(after.1 - before.1),
+            })),
+        );
         if self.inner.state.borrow().zone(zone).live == 0 {
             return Ok(true);
         }
         self.inner.state.borrow_mut().set_usage(&self.inner.layout, zone, ZoneUse::Unreadable);
+        self.inner.note_zone(zone, ZoneChange::Unreadable);
         self.inner.work.notify_all();
         Ok(false)
     }

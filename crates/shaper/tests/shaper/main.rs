@@ -4,6 +4,7 @@
 mod amplification;
 mod bounded;
 mod compact;
+mod events;
 mod failing;
 mod recovery;
 mod refused;

@@ -20,13 +20,16 @@ use super::pin::release;
 use super::purge::purge;
 use super::scrub::Scrubber;
 use super::warm::Warmer;
-use super::{Admin, Body, JSON, Observed, PLAIN, Phase, answer, not_allowed, report, streamed};
+use super::{Admin, Observed, Phase, report};
+use crate::admin_endpoint::{Body, JSON, PLAIN, answer, not_allowed, streamed};
 use crate::object_list::{self, ListedName};
 use crate::pins::{self, NotPinned};
 use crate::{listing, purging, scrubbing, switching, unpinning, warming};
 
 /// Timeout for receiving an object list.
 const LIST_PATIENCE: Duration = Duration::from_secs(60);
+
+const NDJSON: &str = "application/x-ndjson";
 
 /// A command, given by the path of the request.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +116,7 @@ impl Admin {
         let of = (node.client.clone(), gateway.runtime_config());
         let warmer = Warmer::new(of, node.background_reads);
         tokio::spawn(contained(warmer.warm(names, report, self.phase.clone(), place)));
-        Ok(streamed(lines))
+        Ok(streamed(NDJSON, lines))
     }
 
     async fn unpin(
@@ -136,7 +139,7 @@ impl Admin {
         let told = (node.client.clone(), gateway.runtime_config());
         let phase = self.phase.clone();
         tokio::spawn(contained(release(told, (named, names), report, phase, place)));
-        Ok(streamed(lines))
+        Ok(streamed(NDJSON, lines))
     }
 
     async fn purge(
@@ -152,7 +155,7 @@ impl Admin {
         let (report, lines) = mpsc::channel(report::LINES_MAX);
         let (client, phase) = (node.client.clone(), self.phase.clone());
         tokio::spawn(contained(purge(client, list, report, phase, place)));
-        Ok(streamed(lines))
+        Ok(streamed(NDJSON, lines))
     }
 
     async fn list(
@@ -169,7 +172,7 @@ impl Admin {
         let (report, lines) = mpsc::channel(report::LINES_MAX);
         let (of, phase) = ((node.client.clone(), gateway.runtime_config()), self.phase.clone());
         tokio::spawn(contained(list(of, wanted, report, phase, place)));
-        Ok(streamed(lines))
+        Ok(streamed(NDJSON, lines))
     }
 }
 

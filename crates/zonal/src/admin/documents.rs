@@ -1,6 +1,5 @@
 //! JSON documents of the endpoint: statistics, and the API under `/api/v1/`. All are read-only.
 
-use std::str::FromStr;
 use std::sync::Arc;
 
 use http::{Response, StatusCode, Uri};
@@ -12,7 +11,8 @@ use zonal_host::ShardStats;
 
 use super::events::Reader;
 use super::summary::{self, summary};
-use super::{Admin, Body, JSON, Observed, PLAIN, SHARD_PATIENCE, answer, zones};
+use super::{Admin, Observed, SHARD_PATIENCE, zones};
+use crate::admin_endpoint::{Body, PLAIN, answer, digits, json};
 use crate::api::devices::{self, Devices};
 use crate::api::events::{self, Event, Events};
 use crate::api::origins::{self, Origins};
@@ -42,7 +42,7 @@ impl Admin {
                 self.events(node).await.map_or_else(stuck, |events| json(&Events { events }))
             }
             history::PATH => json(&self.history.history()),
-            live::PATH => self.live(cut),
+            live::PATH => self.viewers.join(cut),
             path => return self.zone(node, path, uri.query()).await,
         })
     }
@@ -106,23 +106,12 @@ async fn zones_of(node: &Observed) -> Response<Body> {
     }
 }
 
-/// A number in decimal digits; Rust's parser would take a sign as well.
-fn digits<T: FromStr>(text: &str) -> Option<T> {
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| is_number)
-}
-
 fn is_document(path: &str) -> bool {
     path == stats::PATH || path.starts_with("/api/v1/")
 }
 
 const BAD_ZONE: &str = "the path is /api/v1/zones/N with the number of a zone, and ?device=D with \
                         the number of a device, 0 without it\n";
-
-fn json(document: &impl Serialize) -> Response<Body> {
-    let json = serde_json::to_string(document).expect("text and numbers are JSON");
-    answer(StatusCode::OK, JSON, json + "\n")
-}
 
 fn starting() -> Response<Body> {
     answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, "starting: opening the devices\n")

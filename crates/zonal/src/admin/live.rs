@@ -1,194 +1,101 @@
-//! Live view: the state of Zonal as server-sent events, once a second, to several viewers.
-//!
-//! 1. The first viewer starts the sampler; without viewers nothing is sampled.
-//! 2. A new viewer gets the whole document, and the recent events.
-//! 3. Each second all viewers get what has changed, as one merge patch, and the new events.
-//! 4. A viewer that does not keep up is disconnected. It may connect again.
+//! Live view of a cache: its document, once a second.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::collections::BTreeMap;
 
-use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode};
-use http_body_util::{BodyExt, StreamBody};
-use hyper::body::Frame;
-use serde::Serialize;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::task::JoinHandle;
-use tokio::time::MissedTickBehavior;
-use zonal_host::contained;
+use serde_json::json;
+use zonal_gateway::Gateway;
+use zonal_host::RealClock;
 
 use super::events::Reader;
-use super::live_document::Document;
-use super::{Admin, Body, PLAIN, answer, head};
-use crate::api::events::Event;
-
-/// Interval of the samples.
-const EVERY: Duration = Duration::from_secs(1);
-
-/// Viewers at a time. 16: each holds one of the endpoint's connections, and monitoring systems need
-/// some, too.
-const VIEWERS_MAX: usize = 16;
-
-/// Messages that wait for one viewer: two for each of the last eight seconds.
-const BEHIND_MAX: usize = 16;
-
-/// Events that a new viewer gets.
-const RECENT_MAX: usize = 1000;
-
-/// The viewers, and the sampler that serves them.
-#[derive(Clone)]
-pub(super) struct Viewers {
-    permits: Arc<Semaphore>,
-    waiting: Arc<Mutex<Waiting>>,
-    /// Wakes the sampler for a new viewer.
-    joined: Arc<Notify>,
-}
-
-#[derive(Default)]
-struct Waiting {
-    /// Viewers that have not got the document.
-    new: Vec<Viewer>,
-    /// `None` when it has ended, because all viewers had gone.
-    sampler: Option<JoinHandle<()>>,
-}
-
-/// One viewer.
-struct Viewer {
-    messages: mpsc::Sender<Bytes>,
-    /// Ends the connection, also while the client reads nothing.
-    cut: Arc<Notify>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Viewer {
-    /// Queues messages; false when the viewer has gone or is too slow.
-    fn tell(&self, messages: &[Bytes]) -> bool {
-        let told = messages.iter().all(|message| self.messages.try_send(message.clone()).is_ok());
-        if !told {
-            self.cut.notify_one();
-        }
-        told
-    }
-}
-
-impl Default for Viewers {
-    fn default() -> Self {
-        Self {
-            permits: Arc::new(Semaphore::new(VIEWERS_MAX)),
-            waiting: Arc::default(),
-            joined: Arc::default(),
-        }
-    }
-}
-
-impl Viewers {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take_new(&self) -> Vec<Viewer> {
-        std::mem::take(&mut self.waiting().new)
-    }
-
-    /// Ends the sampler if no viewer is waiting. The next viewer starts another one.
-    fn end(&self) -> bool {
-        let mut waiting = self.waiting();
-        if waiting.new.is_empty() {
-            waiting.sampler = None;
-        }
-        waiting.sampler.is_none()
-    }
-}
+use super::savings::savings;
+use super::{Admin, Observed, SHARD_PATIENCE, summary, zones};
+use crate::admin_endpoint::{Document, ZoneGroup, without_nulls};
+use crate::api::live::{Requests, State};
+use crate::api::zones::{Shard, Zone};
 
 impl Admin {
-    /// Adds a viewer. `cut` ends its connection.
-    pub(super) fn live(&self, cut: &Arc<Notify>) -> Response<Body> {
-        let Ok(permit) = self.viewers.permits.clone().try_acquire_owned() else {
-            let why = format!("{VIEWERS_MAX} viewers are connected: close one\n");
-            return answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, why);
-        };
-        let (messages, mut queue) = mpsc::channel(BEHIND_MAX);
-        let mut waiting = self.viewers.waiting();
-        waiting.new.push(Viewer { messages, cut: cut.clone(), _permit: permit });
-        // A sampler that has panicked is finished, too.
-        if waiting.sampler.as_ref().is_none_or(JoinHandle::is_finished) {
-            waiting.sampler = Some(tokio::spawn(contained(self.clone().sample_for_viewers())));
-        }
-        drop(waiting);
-        self.viewers.joined.notify_one();
-        let frames = futures_util::stream::poll_fn(move |cx| {
-            queue.poll_recv(cx).map(|message| message.map(|message| Ok(Frame::data(message))))
-        });
-        let mut response = head("text/event-stream", StreamBody::new(frames).boxed_unsync());
-        // nginx would hold the events back until its buffer is full.
-        response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
-        response
-    }
-
-    /// Samples as long as there are viewers.
-    async fn sample_for_viewers(self) {
-        let mut ticks = tokio::time::interval(EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut viewers: Vec<Viewer> = Vec::new();
-        let (mut last, mut news) = (Document::default(), Reader::default());
-        let mut recent: VecDeque<Event> = VecDeque::new();
+    /// Samples while there are viewers, until the process ends.
+    pub(super) async fn sample_for_viewers(self) {
+        let mut audience = self.viewers.audience();
+        let mut news = Reader::default();
         loop {
-            tokio::select! {
-                _ = ticks.tick() => {
-                    if viewers.is_empty() && self.viewers.end() {
-                        return;
-                    }
-                    let Some(node) = self.node.get() else { return };
-                    let Some(document) = self.live_document(node, &last).await else { return };
-                    let mut messages = vec![message("patch", &document.patch_from(&last))];
-                    // Shards that do not answer are not waited for twice.
-                    let events = match document.is_complete {
-                        true => news.read(&node.client, &self.origin_events).await,
-                        false => None,
-                    };
-                    let events = events.unwrap_or_default();
-                    messages.extend((!events.is_empty()).then(|| message("events", &events)));
-                    recent.extend(events);
-                    recent.drain(..recent.len().saturating_sub(RECENT_MAX));
-                    viewers.retain(|viewer| viewer.tell(&messages));
-                    last = document;
-                }
-                () = self.viewers.joined.notified() => {}
-            }
-            let new = if last.is_empty() { Vec::new() } else { self.viewers.take_new() };
-            if !new.is_empty() {
-                let first = [message("document", &last.whole()), message("events", &recent)];
-                viewers.extend(new.into_iter().filter(|viewer| viewer.tell(&first)));
-            }
+            audience.sample_due().await;
+            let Some(node) = self.node.get() else { continue };
+            let Some((document, is_complete)) = self.live_document(node, audience.last()).await
+            else {
+                continue;
+            };
+            // Shards that do not answer are not waited for twice.
+            let events = match is_complete {
+                true => news.read(&node.client, &self.origin_events).await,
+                false => None,
+            };
+            audience.tell(document, &events.unwrap_or_default());
         }
     }
-}
 
-/// A server-sent event.
-fn message(event: &str, data: &impl Serialize) -> Bytes {
-    let data = serde_json::to_string(data).expect("text and numbers are JSON");
-    format!("event: {event}\ndata: {data}\n\n").into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_viewer_that_does_not_keep_up_is_cut_off() {
-        let viewers = Viewers::default();
-        let permit = viewers.permits.clone().try_acquire_owned().unwrap();
-        let (messages, queue) = mpsc::channel(BEHIND_MAX);
-        let viewer = Viewer { messages, cut: Arc::default(), _permit: permit };
-        let cut = viewer.cut.clone();
-        let both = [message("patch", &1), message("events", &[2])];
-        assert_eq!(&both[0][..], b"event: patch\ndata: 1\n\n");
-        assert!((0..BEHIND_MAX / 2).all(|_| viewer.tell(&both)));
-        assert!(!viewer.tell(&both), "it has read nothing");
-        cut.notified().await;
-        drop((viewer, queue));
-        assert_eq!(viewers.permits.available_permits(), VIEWERS_MAX);
+    /// Takes a document. A shard that does not answer in time leaves its part as it was in `last`,
+    /// and then the flag is false. `None` before the node serves.
+    async fn live_document(
+        &self,
+        node: &Observed,
+        last: &Document<Zone>,
+    ) -> Option<(Document<Zone>, bool)> {
+        let gateway = node.front.gateway()?;
+        let answered = node.shards().await;
+        let zones = match &answered {
+            Some(_) => tokio::time::timeout(SHARD_PATIENCE, node.client.zones()).await.ok(),
+            None => None,
+        };
+        let is_complete = zones.is_some();
+        let shards = answered.as_deref().unwrap_or_default();
+        let readiness = self.readiness_with(answered.as_deref());
+        let answers = summary::answers(node, gateway);
+        let devices = summary::devices(&node.devices, shards);
+        let origins = node.origins.iter().map(summary::origin);
+        let state = State {
+            kind: "cache",
+            version: env!("CARGO_PKG_VERSION"),
+            at_ns: RealClock::start().now().0,
+            started_at_ns: self.started_at.0,
+            caching: gateway.caching().into(),
+            ready: readiness.ready,
+            trouble: readiness.trouble(),
+            savings: savings(&answers, shards, &self.prices.load()),
+            answers,
+            connections: summary::connections(gateway),
+            devices: devices.into_iter().map(|device| (device.device, device)).collect(),
+            origins: origins.map(|origin| (origin.name.clone(), origin)).collect(),
+            requests: requests(gateway),
+        };
+        let mut state = without_nulls(json!(state));
+        if answered.is_none() {
+            for part in ["devices", "savings"] {
+                state[part] = last.state()[part].clone();
+            }
+        }
+        let document = match zones {
+            Some(shards) => {
+                Document::new(state, zones::zones(&shards).shards.into_iter().map(by_number))
+            }
+            None => Document::new(state, last.zones()),
+        };
+        Some((document, is_complete))
     }
+}
+
+fn by_number(Shard { device, shard, zone_bytes, zones }: Shard) -> (String, ZoneGroup<Zone>) {
+    let zones = zones.into_iter().map(|zone| (zone.zone, zone)).collect();
+    let owner = json!({ "device": device, "shard": shard });
+    (format!("{device}/{shard}"), ZoneGroup { owner, zone_bytes, zones })
+}
+
+/// Times to the first byte of all requests since the start.
+fn requests(gateway: &Gateway) -> BTreeMap<String, Requests> {
+    let requests = gateway.latencies().into_iter().map(|of| {
+        let (operation, path) = (of.operation.name().to_owned(), of.from.name().to_owned());
+        let times = (&of.first_byte).into();
+        (format!("{operation} {path}"), Requests { operation, path, times })
+    });
+    requests.collect()
 }

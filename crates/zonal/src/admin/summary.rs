@@ -76,9 +76,9 @@ pub(super) fn answers(node: &Observed, gateway: &Gateway) -> Answers {
 pub(super) fn devices(devices: &[ObservedDevice], shards: &[ShardStats]) -> Vec<DeviceStats> {
     let named = |(device, of): (usize, &ObservedDevice)| DeviceStats {
         device,
-        name: of.spec.to_string(),
+        name: of.drive.spec().to_string(),
         policy: of.policy.clone(),
-        wear: of.wear(),
+        wear: of.drive.wear(),
         ..DeviceStats::default()
     };
     let mut devices: Vec<DeviceStats> = (0..).zip(devices).map(named).collect();

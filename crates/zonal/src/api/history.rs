@@ -8,7 +8,7 @@ pub(crate) const PATH: &str = "/api/v1/history";
 #[derive(Debug, Serialize)]
 pub(crate) struct History {
     /// Names of the values of each point.
-    pub(crate) fields: &'static [&'static str],
+    pub(crate) fields: Vec<&'static str>,
     /// Names of the rows of the latency heat map.
     pub(crate) paths: Vec<&'static str>,
     /// Ends of its columns: a time is below the end of its column. Longer times are in the last column.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use zonal_base::LatencySnapshot;
 
-use super::zones::Zone;
 use crate::stats::{Answers, Connections, DeviceStats, OriginStats, Savings};
 use crate::switching::CachingState;
 
@@ -39,22 +39,27 @@ pub(crate) struct Trouble {
     pub(crate) alert: &'static str,
 }
 
-/// Times to the first byte since the start.
+/// Requests by operation and path, with their times to the first byte.
 #[derive(Debug, Serialize)]
 pub(crate) struct Requests {
     pub(crate) operation: String,
     pub(crate) path: String,
+    #[serde(flatten)]
+    pub(crate) times: Times,
+}
+
+/// Times since the start.
+#[derive(Debug, Serialize)]
+pub(crate) struct Times {
     pub(crate) count: u64,
     pub(crate) sum_ns: u64,
     /// Counts by the shortest time of their bucket, in nanoseconds.
     pub(crate) buckets: BTreeMap<u64, u64>,
 }
 
-/// Zones of one shard, by their number.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Shard {
-    pub(crate) device: usize,
-    pub(crate) shard: usize,
-    pub(crate) zone_bytes: u64,
-    pub(crate) zones: BTreeMap<u32, Zone>,
+impl From<&LatencySnapshot> for Times {
+    fn from(times: &LatencySnapshot) -> Self {
+        let buckets = times.buckets().map(|bucket| (bucket.start.0, bucket.count));
+        Self { count: times.count(), sum_ns: times.sum.0, buckets: buckets.collect() }
+    }
 }

@@ -1,5 +1,6 @@
 //! Tests of `zonal block`: start, NBD requests, shutdown, kill.
 
+mod api;
 mod crash;
 mod damaged;
 mod full;

@@ -37,5 +37,6 @@ mod service_manager;
 mod stats;
 mod stuck_output;
 mod switch;
+mod viewer;
 mod warm;
 mod zoned;

@@ -14,8 +14,8 @@ use std::process;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::task::{JoinSet, LocalSet, spawn_local};
+use tokio::sync::{oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet, LocalSet, spawn_local};
 use zonal_block::{
     BlockDevice, BlockError, BlockSettings, DamagedBlock, OpenMode, ReadFailures, Shaper, Tier,
 };
@@ -71,8 +71,7 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     let scrubber = Scrubber::new(block.clone(), config.scrub);
     let of_admin = (block.clone(), scrubber.clone());
     let admin = Admin::new(config.admin_access.clone(), server.clone(), of_admin, &settings);
-    let admin_listener = admin_address.listen().and_then(tokio::net::TcpListener::from_std);
-    let admin = spawn_local(admin.serve(admin_listener.map_err(Failure::work)?));
+    let (admin, stop_admin) = start_admin(admin, &admin_address)?;
 
     let told = spawn_local(tell_of_read_failures(block.shaper().clone()));
     let scrubbing = spawn_local(scrubber.run());
@@ -107,20 +106,40 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     stop.send_replace(());
     while serving.join_next().await.is_some() {}
     drop(local);
-    for task in [admin, told, scrubbing, told_of_writes] {
+    let _ = stop_admin.send(());
+    let _ = admin.await;
+    for task in [told, scrubbing, told_of_writes] {
         task.abort();
         let _ = task.await;
     }
     drop(server);
     let Ok(block) = Rc::try_unwrap(block) else { unreachable!("whoever looked at it has gone") };
-    let shaper = block.shaper();
-    let lost = shaper.failure().or_else(|| shaper.halted());
-    let lost = lost.or_else(|| shaper.read_only().map(BlockError::ReadOnly));
+    let lost = lost(block.shaper());
     let closed = block.stop().await;
     closed.map_err(|error| Failure::work(format!("the devices could not be closed: {error}")))?;
     tracing::info!("stopped");
     // A supervisor must not take this for a clean end.
     lost.map_or(Ok(()), |error| Err(Failure::work(format!("{error} while it was served"))))
+}
+
+/// Why writes, or moves to the capacity tier, are impossible now.
+fn lost(shaper: &Shaper) -> Option<BlockError> {
+    let lost = shaper.failure().or_else(|| shaper.halted());
+    lost.or_else(|| shaper.read_only().map(BlockError::ReadOnly))
+}
+
+/// Starts the admin endpoint. It ends after a message.
+fn start_admin(
+    admin: Admin,
+    address: &Address,
+) -> Result<(JoinHandle<()>, oneshot::Sender<()>), Failure> {
+    let listener = address.listen().and_then(tokio::net::TcpListener::from_std);
+    let listener = listener.map_err(Failure::work)?;
+    let (stop, stopped) = oneshot::channel();
+    let stopped = async {
+        let _ = stopped.await;
+    };
+    Ok((spawn_local(admin.serve(listener, stopped)), stop))
 }
 
 /// Opens the data directory, if devices or the socket are in it.

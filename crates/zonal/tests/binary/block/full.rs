@@ -9,6 +9,7 @@ use super::lost::{WELL, WORDS, check, content, error_of, start, write};
 use super::{Block, TestFolder};
 use crate::harness::{PATIENCE, check_failure, metric};
 use crate::nbd::{Command, Nbd};
+use crate::viewer::Viewer;
 
 /// ENOSPC in the NBD protocol.
 const NO_SPACE: u32 = 28;
@@ -60,6 +61,10 @@ fn while_the_buffer_is_full_writes_fail_and_reads_go_on() {
     );
     assert_eq!(metric(block.admin, "zonal_block_read_only{tier=\"buffer\"}"), 1);
     assert_eq!(metric(block.admin, "zonal_block_failed"), 0);
+    let viewer = Viewer::connect(block.admin);
+    assert_eq!(viewer.document["ready"], false);
+    assert_eq!(viewer.document["trouble"][0]["alert"], "ZonalBlockReadOnly");
+    assert_eq!(viewer.document["tiers"]["buffer"]["read_only"], true);
     assert!(block.process.log().contains("the buffer device takes no writes"));
 
     fs::remove_file(&full).unwrap();
