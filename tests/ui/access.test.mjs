@@ -3,50 +3,66 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { AxeBuilder } from '@axe-core/playwright';
 import { live, text } from './browser.mjs';
-import { mock, open, page } from './harness.mjs';
+import { mock, open, page, steered } from './harness.mjs';
 
-test('keyboard only: skip link, map, story, and back', async () => {
-	await open();
-	await page.keyboard.press('Tab');
-	assert.equal(await page.evaluate(() => document.activeElement.className), 'skip');
-	await page.keyboard.press('Enter');
-	await page.keyboard.press('Tab');
-	await page.focus('#map');
-	await page.keyboard.press('ArrowRight');
-	assert.equal(await page.getAttribute('#map', 'aria-valuenow'), '1');
-	assert.match(
-		await page.getAttribute('#map', 'aria-valuetext'),
-		/^Zone \d+, .*shard \d+\/\d+; written .*live/,
-	);
-	assert.equal(await page.isVisible('#tip'), true);
-	await page.keyboard.press('End');
-	await page.keyboard.press('ArrowRight');
-	await page.keyboard.press('Enter');
-	await page.waitForSelector('#story .facts');
-	assert.equal(await page.evaluate(() => document.activeElement.id), 'story-title');
-	assert.match(await text(page, '#story-body'), /Contents[\s\S]*Reclaim[\s\S]*Events of this zone/);
-	await page.keyboard.press('Escape');
-	assert.equal(await page.isVisible('#story'), false);
-	assert.equal(await page.evaluate(() => document.activeElement.id), 'map');
-});
+// A server under test is a cache.
+const needs = kind => (kind === 'block' ? steered : {});
 
-test('keyboard only: every stop shows where it is, and there are few of them', async () => {
-	await open();
-	const stops = [];
-	for (let n = 0; n < 60; n += 1) {
+// Words of a cell and of a story, by kind.
+const KEYBOARD = {
+	cache: [/^Zone \d+, .*shard \d+\/\d+; written .*live/, /Contents[\s\S]*Reclaim[\s\S]*Events of this zone/],
+	block: [/^Zone \d+, .*the buffer; written .*live/, /Tier[\s\S]*Compaction[\s\S]*Events of this zone/],
+};
+for (const [kind, [cell, story]] of Object.entries(KEYBOARD))
+	test(`keyboard only, ${kind}: skip link, map, story, and back`, needs(kind), async () => {
+		await open({ kind });
 		await page.keyboard.press('Tab');
-		const stop = await page.evaluate(() => {
-			const node = document.activeElement;
-			if (node === document.body) return null;
-			const style = getComputedStyle(node.matches('.choice input') ? node.parentElement : node);
-			return { name: node.id || node.name || node.className || node.tagName, outline: style.outlineStyle };
-		});
-		if (stop === null) break;
-		stops.push(stop);
-	}
-	assert.ok(stops.length >= 12 && stops.length < 40, JSON.stringify(stops));
-	for (const { name, outline } of stops) assert.notEqual(outline, 'none', name);
-});
+		assert.equal(await page.evaluate(() => document.activeElement.className), 'skip');
+		await page.keyboard.press('Enter');
+		await page.keyboard.press('Tab');
+		await page.focus('#map');
+		await page.keyboard.press('ArrowRight');
+		assert.equal(await page.getAttribute('#map', 'aria-valuenow'), '1');
+		assert.match(await page.getAttribute('#map', 'aria-valuetext'), cell);
+		assert.equal(await page.isVisible('#tip'), true);
+		if (kind === 'cache') {
+			await page.keyboard.press('End');
+			await page.keyboard.press('ArrowRight');
+		}
+		await page.keyboard.press('Enter');
+		await page.waitForSelector('#story .facts');
+		assert.equal(await page.evaluate(() => document.activeElement.id), 'story-title');
+		assert.match(await text(page, '#story-body'), story);
+		await page.keyboard.press('Escape');
+		assert.equal(await page.isVisible('#story'), false);
+		assert.equal(await page.evaluate(() => document.activeElement.id), 'map');
+	});
+
+for (const kind of ['cache', 'block'])
+	test(
+		`keyboard only, ${kind}: every stop shows where it is, and there are few of them`,
+		needs(kind),
+		async () => {
+			await open({ kind });
+			const stops = [];
+			for (let n = 0; n < 60; n += 1) {
+				await page.keyboard.press('Tab');
+				const stop = await page.evaluate(() => {
+					const node = document.activeElement;
+					if (node === document.body) return null;
+					const style = getComputedStyle(node.matches('.choice input') ? node.parentElement : node);
+					return {
+						name: node.id || node.name || node.className || node.tagName,
+						outline: style.outlineStyle,
+					};
+				});
+				if (stop === null) break;
+				stops.push(stop);
+			}
+			assert.ok(stops.length >= 12 && stops.length < 40, JSON.stringify(stops));
+			for (const { name, outline } of stops) assert.notEqual(outline, 'none', name);
+		},
+	);
 
 const AXE = [
 	['light', {}, {}],
@@ -54,9 +70,14 @@ const AXE = [
 	['light, trouble', { scenario: 'trouble', devices: 2 }, {}],
 	['dark', {}, { colorScheme: 'dark' }],
 	['narrow', {}, { viewport: { width: 360, height: 740 } }],
+	['block, light', { kind: 'block' }, {}],
+	['block, dark', { kind: 'block' }, { colorScheme: 'dark' }],
+	['block, light, trouble', { kind: 'block', scenario: 'trouble' }, {}],
+	['block, dark, trouble', { kind: 'block', scenario: 'trouble' }, { colorScheme: 'dark' }],
+	['block, narrow', { kind: 'block' }, { viewport: { width: 360, height: 740 } }],
 ];
 for (const [name, settings, options] of AXE) {
-	test(`axe: ${name}`, async () => {
+	test(`axe: ${name}`, needs(settings.kind), async () => {
 		await open(settings, { reducedMotion: 'reduce', ...options });
 		mock?.step(8);
 		await page.fill('#go-zone', '17');
@@ -78,9 +99,10 @@ for (const [name, settings, options] of AXE) {
 	});
 }
 
-for (const width of [360, 768, 920, 1081, 1240, 1440, 2200]) {
-	test(`width ${width}: nothing is wider than the window`, async () => {
-		await open({ scenario: 'trouble', devices: 2 }, { viewport: { width, height: 800 } });
+const WIDTHS = [360, 768, 920, 1081, 1240, 1440, 2200];
+for (const [kind, width] of ['cache', 'block'].flatMap(each => WIDTHS.map(width => [each, width]))) {
+	test(`width ${width}, ${kind}: nothing is wider than the window`, needs(kind), async () => {
+		await open({ kind, scenario: 'trouble', devices: 2 }, { viewport: { width, height: 800 } });
 		mock?.step(3);
 		await page.waitForTimeout(500);
 		const wide = await page.evaluate(() => document.documentElement.scrollWidth);

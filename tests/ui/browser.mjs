@@ -22,7 +22,8 @@ export async function pageModules(...names) {
 	cpSync(PAGE, folder, { recursive: true });
 	writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
 	const all = {};
-	for (const name of names) all[name] = await import(pathToFileURL(join(folder, `${name}.js`)).href);
+	for (const name of names)
+		all[name.replace('/', '_')] = await import(pathToFileURL(join(folder, `${name}.js`)).href);
 	rmSync(folder, { recursive: true });
 	return all;
 }

@@ -1,14 +1,15 @@
 // A stand-in for the admin endpoint: serves the page with Zonal's CSP, and the API from a simulation.
 //
 //   node mock.mjs [port]          then open http://127.0.0.1:PORT/ui/
-//   zones= seed= speed= scenario= devices= shards=
+//   kind= zones= seed= speed= scenario= devices= shards=
 //   from the environment (ZONES, SEED, ...), or in POST /mock/new?...
 //
 // speed 1 is one tick a second; speed 0 ticks only when told: POST /mock/do?what=step&n=5.
-// scenario: well, trouble, off, starting.
+// kind: cache, block (devices=1: both tiers on one device). scenario: well, trouble, off (cache), starting.
 import { createServer } from 'node:http';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import { BlockSim } from './blocksim.mjs';
 import { Sim } from './sim.mjs';
 
 const PAGE = fileURLToPath(new URL('../../crates/zonal/ui/', import.meta.url));
@@ -22,7 +23,7 @@ const TYPES = {
 const CSP =
 	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-const KEYS = ['zones', 'seed', 'speed', 'scenario', 'devices', 'shards'];
+const KEYS = ['kind', 'zones', 'seed', 'speed', 'scenario', 'devices', 'shards'];
 
 export class Mock {
 	constructor(settings = {}) {
@@ -41,7 +42,7 @@ export class Mock {
 		);
 		this.settings = settings;
 		this.state = settings.scenario === 'starting' ? 'starting' : 'up';
-		this.sim = new Sim({
+		this.sim = new (settings.kind === 'block' ? BlockSim : Sim)({
 			...numbers,
 			scenario: settings.scenario,
 			base: speed === 0 ? undefined : Date.now() - 90_000,
@@ -87,9 +88,9 @@ export class Mock {
 	changedZones() {
 		const patch = {};
 		for (const shard of this.sim.allShards()) {
-			const key = `${shard.device}/${shard.shard}`;
+			const { key } = shard;
 			for (const zone of shard.dirty) {
-				const facts = { ...shard.zones.get(zone) };
+				const facts = { ...this.sentZones[key].zones[zone], ...shard.zones.get(zone) };
 				const change = difference(this.sentZones[key].zones[zone], facts);
 				this.sentZones[key].zones[zone] = facts;
 				if (change !== null) (patch[key] ??= { zones: {} }).zones[zone] = change;
@@ -117,7 +118,7 @@ export class Mock {
 		if (path === '/api/v1/history') return json(response, this.sim.history());
 		const zone = /^\/api\/v1\/zones\/(\d+)$/.exec(path);
 		if (zone === null) return response.writeHead(404).end();
-		const found = this.sim.zone(Number(zone[1]), Number(url.searchParams.get('device') ?? 0));
+		const found = this.sim.zone(Number(zone[1]), url.searchParams);
 		return found === null ? response.writeHead(404).end('no such zone') : json(response, found);
 	}
 
@@ -135,9 +136,16 @@ export class Mock {
 		const settings = Object.fromEntries(
 			KEYS.filter(key => query.has(key)).map(key => [key, query.get(key)]),
 		);
+		if (path === '/mock/zones') return json(response, this.numbers());
 		if (path === '/mock/new') this.start(settings);
-		else this.do(query.get('what'), Number(query.get('n') ?? 1), query.get('name') ?? 'main');
-		response.end('ok\n');
+		else this.do(query.get('what'), Number(query.get('n') ?? 1), query.get('name') ?? undefined);
+		return response.end('ok\n');
+	}
+
+	// Numbers of the zones of each band, in their order.
+	numbers() {
+		const numbers = zones => [...zones.keys()].sort((a, b) => a - b);
+		return Object.fromEntries(this.sim.allShards().map(({ key, zones }) => [key, numbers(zones)]));
 	}
 
 	do(what, n, name) {
@@ -146,9 +154,11 @@ export class Mock {
 			step: () => this.step(n),
 			isolate: () => sim.isolate(n),
 			readmit: () => sim.readmit(n),
-			fail: () => sim.failOrigin(name),
-			silence: () => sim.failOrigin(name, 'silent'),
-			heal: () => sim.healOrigin(name),
+			fail: () => sim.failOrigin(name ?? 'main'),
+			silence: () => sim.failOrigin(name ?? 'main', 'silent'),
+			heal: () => sim.healOrigin(name ?? 'main'),
+			'read-only': () => sim.readOnly(name),
+			writable: () => sim.writable(name),
 			off: () => {
 				sim.caching = 'off';
 			},
@@ -170,8 +180,9 @@ export class Mock {
 				this.state = 'up';
 			},
 			freeze: () => clearInterval(this.timer),
+			// With the name of a kind it is of that kind from then on.
 			restart: () => {
-				this.start(this.settings);
+				this.start({ ...this.settings, kind: name ?? this.settings.kind });
 				this.restarted();
 			},
 		};
@@ -191,7 +202,7 @@ function json(response, value) {
 
 async function page(name, response) {
 	const type = TYPES[name.split('.').pop()];
-	if (!/^[\w.-]+$/.test(name) || type === undefined) return response.writeHead(404).end();
+	if (!/^((cache|block)\/)?[\w.-]+$/.test(name) || type === undefined) return response.writeHead(404).end();
 	try {
 		const bytes = await readFile(PAGE + name);
 		response.writeHead(200, {

@@ -17,7 +17,7 @@ const FIELDS = [
 	'used_bytes',
 ];
 const PATHS = ['head', 'dram', 'flash', 'joined', 'origin', 'forwarded', 'failed'];
-const BOUNDS = [];
+export const BOUNDS = [];
 for (let decade = 1000; decade < 1e11; decade *= 10) BOUNDS.push(decade, 2 * decade, 5 * decade);
 
 const MIDDLE = {
@@ -39,13 +39,14 @@ const SHARE = {
 	failed: 0,
 };
 
-export function pastPoints(random, end) {
-	return { fine: points(random, end, 5, 720), coarse: points(random, end, 60, 1440) };
+// `form(random, at, end, seconds)` makes a point.
+export function pastPoints(random, end, form = point) {
+	return { fine: points(random, end, 5, 720, form), coarse: points(random, end, 60, 1440, form) };
 }
 
-function points(random, end, seconds, count) {
+function points(random, end, seconds, count, form) {
 	const all = [];
-	for (let n = count; n >= 1; n -= 1) all.push(point(random, end - (n - 1) * seconds * 1e9, end, seconds));
+	for (let n = count; n >= 1; n -= 1) all.push(form(random, end - (n - 1) * seconds * 1e9, end, seconds));
 	return all;
 }
 
@@ -76,16 +77,18 @@ function point(random, at, end, seconds) {
 		9e10,
 		5e10,
 	];
-	return { at_ns: at, values, heat: heat(random, reads, bad) };
+	const rows = PATHS.map(path => {
+		const slow = bad && (path === 'origin' || path === 'joined') ? 5 : 1;
+		return [MIDDLE[path] * slow, reads * (bad && path === 'failed' ? 0.02 : SHARE[path])];
+	});
+	return { at_ns: at, values, heat: heatOf(random, rows) };
 }
 
-// Shares of a log-normal distribution in the columns, with noise: what many samples would give.
-function heat(random, reads, bad) {
+// `rows`: [middle, count]. Shares of a log-normal distribution in the columns, with noise: what many samples would give.
+export function heatOf(random, rows) {
 	const cells = [];
-	PATHS.forEach((path, row) => {
-		const slow = bad && (path === 'origin' || path === 'joined') ? 5 : 1;
-		const all = reads * (bad && path === 'failed' ? 0.02 : SHARE[path]);
-		const middle = Math.log(MIDDLE[path] * slow);
+	rows.forEach(([start, all], row) => {
+		const middle = Math.log(start);
 		for (let column = 0; column <= BOUNDS.length && all > 0; column += 1) {
 			const low = column === 0 ? 0 : Math.log(BOUNDS[column - 1]);
 			const high = column === BOUNDS.length ? 40 : Math.log(BOUNDS[column]);
@@ -103,7 +106,7 @@ function cdf(x) {
 	return 1 / (1 + Math.exp(-1.702 * x));
 }
 
-function columnOf(ns) {
+export function columnOf(ns) {
 	const column = BOUNDS.findIndex(bound => ns < bound);
 	return column < 0 ? BOUNDS.length : column;
 }
@@ -113,12 +116,12 @@ function bypassed({ bypassed_reads: all }) {
 }
 
 // The answer of GET /api/v1/history.
-export function historyOf({ fine, coarse }) {
+export function historyOf({ fine, coarse }, fields = FIELDS, paths = PATHS) {
 	const spans = [
 		{ interval_ns: 5e9, points: fine },
 		{ interval_ns: 60e9, points: coarse },
 	];
-	return { fields: FIELDS, paths: PATHS, bounds_ns: BOUNDS, spans };
+	return { fields, paths, bounds_ns: BOUNDS, spans };
 }
 
 // A point from the difference of two documents.

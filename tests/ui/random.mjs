@@ -29,6 +29,16 @@ export class Random {
 	}
 }
 
+// Splits `requests` into 60 samples of a log-normal distribution with a tail: take(start of the bucket, weight).
+export function samples(random, requests, middle, spread, take) {
+	const count = Math.min(60, requests);
+	for (let n = 0; n < count; n += 1) {
+		const weight = Math.floor((requests * (n + 1)) / count) - Math.floor((requests * n) / count);
+		const tail = random.next() < 0.012 ? 3 + 6 * random.next() : 1;
+		take(bucketStart(middle * tail * Math.exp(spread * random.normal())), weight);
+	}
+}
+
 // Two significant decimal digits; everything below 100 ns is in bucket 0.
 export function bucketStart(ns) {
 	if (ns < 100) return 0;

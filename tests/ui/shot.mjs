@@ -17,6 +17,7 @@ page.on('pageerror', error => console.log('error', error.message, error.stack));
 await page.goto(`${at}/ui/`);
 await page.waitForTimeout(Number(options.wait ?? 6000));
 if (options.lens) await page.click(`label:has(input[value=${options.lens}])`);
+if (options.tier) await page.selectOption('#go-tier', options.tier);
 if (options.open)
 	await page.evaluate(zone => {
 		document.getElementById('go-zone').value = zone;

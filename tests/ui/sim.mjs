@@ -1,6 +1,6 @@
 // A seeded simulation of a Zonal cache, enough to fill every part of the page. A `tick` is one second.
 // The same seed and the same number of ticks give the same document, byte for byte.
-import { Random, bucketStart } from './random.mjs';
+import { Random, samples } from './random.mjs';
 import { RECORD, ZoneLog, ZONE_BYTES } from './zonelog.mjs';
 import { historyOf, pastPoints, pointOf } from './past.mjs';
 
@@ -191,15 +191,11 @@ export class Sim extends ZoneLog {
 			sum_ns: 0,
 			buckets: {},
 		});
-		const samples = Math.min(60, reads);
-		for (let n = 0; n < samples; n += 1) {
-			const weight = Math.floor((reads * (n + 1)) / samples) - Math.floor((reads * n) / samples);
-			const tail = this.random.next() < 0.012 ? 3 + 6 * this.random.next() : 1;
-			const start = bucketStart(middle * slow * tail * Math.exp(spread * this.random.normal()));
+		samples(this.random, reads, middle * slow, spread, (start, weight) => {
 			entry.buckets[start] = (entry.buckets[start] ?? 0) + weight;
 			entry.count += weight;
 			entry.sum_ns += weight * start;
-		}
+		});
 	}
 
 	isolate(n) {
@@ -330,7 +326,8 @@ export class Sim extends ZoneLog {
 		return this.devices.flatMap(device => device.shards);
 	}
 
-	zone(number, device) {
+	zone(number, query) {
+		const device = Number(query.get('device') ?? 0);
 		const shard = this.devices[device]?.shards.find(each => each.zones.has(number));
 		if (shard === undefined) return null;
 		const facts = shard.zones.get(number);

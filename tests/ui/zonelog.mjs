@@ -16,6 +16,7 @@ export class ZoneLog {
 		);
 		if (count > 60) Object.assign(zones.get(order[count - 1]), emptyZone(), { use: 'retired' });
 		const state = {
+			key: `${device}/${shard}`,
 			device,
 			shard,
 			first,

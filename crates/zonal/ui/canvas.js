@@ -1,5 +1,15 @@
 // Canvases at the resolution of the screen.
 
+// Shades from weakest to strongest, side by side.
+export function drawRamp(canvas, shades, width, height) {
+	const context = fit(canvas, width, height);
+	const each = width / shades.length;
+	shades.forEach((shade, n) => {
+		context.fillStyle = shade;
+		context.fillRect(n * each, 0, each, height);
+	});
+}
+
 // A cleared context whose units are CSS pixels; `margin` is drawn around the given size.
 export function fit(canvas, width, height, margin = 0) {
 	const ratio = devicePixelRatio || 1;

@@ -1,6 +1,6 @@
 // A line chart on canvas: axes from zero, gaps where nothing is known, one cursor over all charts.
 import { fit } from './canvas.js';
-import { h, setText } from './dom.js';
+import { h, setText, svg } from './dom.js';
 import { clock, clockShort, range } from './format.js';
 import { color, mix } from './theme.js';
 
@@ -12,19 +12,16 @@ const charts = new Set();
 export class Chart {
 	// `scale`: units that ticks are multiples of, tick(value, unit), show(value); `top`, if it has an end;
 	// `lines`: {name, hue, dash, fill}, drawn over one another in this order.
-	constructor(title, scale, lines) {
+	constructor({ title, scale, lines }) {
 		Object.assign(this, { title, scale, lines, times: [], width: 0 });
 		this.keys = lines.map(keyOf);
 		this.when = h('span', { class: 'when' });
 		this.canvas = h('canvas', { role: 'img' });
 		this.cursor = h('span', { class: 'cursor', hidden: true });
 		this.area = h('div', { class: 'plot' }, this.canvas, this.cursor);
-		this.node = h(
-			'figure',
-			{ class: 'chart' },
-			h('figcaption', {}, h('h3', { text: title }), ...this.keys.map(({ node }) => node), this.when),
-			this.area,
-		);
+		const keys = this.keys.map(({ node }) => node);
+		const caption = h('figcaption', {}, h('h3', { text: title }), ...keys, this.when);
+		this.node = h('figure', { class: 'chart' }, caption, this.area);
 		this.area.addEventListener('pointermove', event => this.point(event));
 		this.area.addEventListener('pointerleave', () => {
 			for (const chart of charts) chart.mark(null);
@@ -42,10 +39,7 @@ export class Chart {
 		Object.assign(this, { times, values, range, end: times.at(-1) ?? Date.now() / 1000 });
 		if (this.width <= 0) return;
 		const context = fit(this.canvas, this.width + LEFT, HEIGHT);
-		const most = tops.reduce(
-			(all, line) => line.reduce((high, value) => Math.max(high, value ?? 0), all),
-			0,
-		);
+		const most = tops.flat().reduce((high, value) => Math.max(high, value ?? 0), 0);
 		this.top = this.scale.top ?? (most > 0 ? most * 1.08 : this.scale.units[0]);
 		const paths = this.lines.map(({ fill }, n) => this.paths(tops[n], seconds, fill));
 		this.lines.forEach(({ hue, fill }, n) => {
@@ -73,23 +67,11 @@ export class Chart {
 	}
 
 	axes(context) {
-		Object.assign(context, {
-			font: `11px ${getComputedStyle(this.area).fontFamily}`,
-			fillStyle: color('muted'),
-			strokeStyle: color('grid'),
-			lineWidth: 1,
-			textAlign: 'right',
-			textBaseline: 'middle',
-		});
 		const { step, unit } = niceStep(this.top, this.scale.units);
-		for (let value = 0; value <= this.top * 1.001; value += step) {
-			const y = Math.round(this.y(value)) - 0.5;
-			context.beginPath();
-			context.moveTo(LEFT, y);
-			context.lineTo(LEFT + this.width, y);
-			context.stroke();
-			context.fillText(value === 0 ? '0' : this.scale.tick(value, unit), LEFT - 8, Math.max(6, y));
-		}
+		const ticks = [];
+		for (let value = 0; value <= this.top * 1.001; value += step)
+			ticks.push([this.y(value), value === 0 ? '0' : this.scale.tick(value, unit)]);
+		valueAxis(context, LEFT, this.width, ticks);
 		timeAxis(context, { left: LEFT, width: this.width, end: this.end, range: this.range, y: HEIGHT - 5 });
 	}
 
@@ -130,16 +112,11 @@ export class Chart {
 	mark(time) {
 		if (this.times.length === 0) return;
 		this.cursor.hidden = time === null;
-		if (time === null) {
-			this.read(this.times.length - 1, '');
-			return;
-		}
-		let nearest = 0;
-		this.times.forEach((each, n) => {
-			if (Math.abs(each - time) < Math.abs(this.times[nearest] - time)) nearest = n;
-		});
+		if (time === null) return this.read(this.times.length - 1, '');
+		const off = n => Math.abs(this.times[n] - time);
+		const nearest = this.times.reduce((best, _, n) => (off(n) < off(best) ? n : best), 0);
 		this.cursor.style.transform = `translateX(${Math.round(Math.max(LEFT, this.x(this.times[nearest])))}px)`;
-		this.read(nearest, `at ${clock(this.times[nearest] * 1e9)}`);
+		return this.read(nearest, `at ${clock(this.times[nearest] * 1e9)}`);
 	}
 
 	read(at, when) {
@@ -150,12 +127,10 @@ export class Chart {
 	sentence() {
 		const parts = this.lines.map(({ name }, n) => {
 			const known = this.values[n].filter(value => value !== null);
-			const [last, least, most] = [known.at(-1), Math.min(...known), Math.max(...known)].map(
-				this.scale.show,
-			);
-			return known.length === 0
-				? `${name} unknown`
-				: `${name} now ${last}, lowest ${least}, highest ${most}`;
+			if (known.length === 0) return `${name} unknown`;
+			const figures = [known.at(-1), Math.min(...known), Math.max(...known)];
+			const [last, least, most] = figures.map(this.scale.show);
+			return `${name} now ${last}, lowest ${least}, highest ${most}`;
 		});
 		return `${this.title}, last ${range(this.range)}: ${parts.join('; ')}`;
 	}
@@ -163,13 +138,9 @@ export class Chart {
 
 // Name and value of a line, with a sample of it.
 function keyOf({ name, hue, dash }) {
-	const svg = (tag, attributes) => {
-		const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
-		for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-		return node;
-	};
-	const line = svg('svg', { class: `line ${hue}`, viewBox: '0 0 20 4', 'aria-hidden': 'true' });
-	line.append(svg('path', { d: 'M0 2H20', 'stroke-dasharray': dash?.join(' ') ?? 'none' }));
+	const path = svg('path', { d: 'M0 2H20', 'stroke-dasharray': dash?.join(' ') ?? 'none' });
+	const line = svg('svg', { class: 'line', viewBox: '0 0 20 4', 'aria-hidden': 'true' }, path);
+	line.style.stroke = `var(--${hue})`;
 	const value = h('b');
 	return { value, node: h('span', { class: 'key' }, line, `${name} `, value) };
 }
@@ -180,6 +151,26 @@ export function niceStep(top, units) {
 	const rough = top / unit / 3;
 	const power = 10 ** Math.floor(Math.log10(rough));
 	return { unit, step: unit * power * ([1, 2, 5].findLast(each => each * power <= rough) ?? 1) };
+}
+
+// A line across a plot for each [y, text].
+export function valueAxis(context, left, width, ticks) {
+	Object.assign(context, {
+		font: `11px ${getComputedStyle(document.body).fontFamily}`,
+		fillStyle: color('muted'),
+		strokeStyle: color('grid'),
+		lineWidth: 1,
+		textAlign: 'right',
+		textBaseline: 'middle',
+	});
+	for (const [at, text] of ticks) {
+		const y = Math.round(at) - 0.5;
+		context.beginPath();
+		context.moveTo(left, y);
+		context.lineTo(left + width, y);
+		context.stroke();
+		context.fillText(text, left - 7, Math.max(6, y));
+	}
 }
 
 const TICKS = [60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 14400, 21600, 43200];

@@ -13,6 +13,22 @@ export function h(tag, properties = {}, ...children) {
 	return node;
 }
 
+export function svg(tag, attributes, ...children) {
+	const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
+	for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+	node.append(...children);
+	return node;
+}
+
+// A row of a table: `head`, and a cell for each of `classes`; show(texts) writes into these.
+export function tableRow(head, classes) {
+	const cells = classes.map(kind => h('td', { class: kind }));
+	return {
+		node: h('tr', {}, h('th', { scope: 'row' }, head), ...cells),
+		show: texts => texts.forEach((text, n) => setText(cells[n], text)),
+	};
+}
+
 export function byId(id) {
 	return document.getElementById(id);
 }

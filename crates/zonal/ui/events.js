@@ -2,16 +2,16 @@
 import { byId, h, inOrder, setHidden, setText } from './dom.js';
 import { clock, dateTime, plural } from './format.js';
 import { measured } from './perf.js';
-import { KINDS, kindOf, markOf, wordsOf } from './eventwords.js';
+import { kindOf, markOf, wordsOf } from './eventwords.js';
 
 const KEEP = 600;
 const SHOW = 120;
 const LATER_MS = 150;
 
 export class Events {
-	// `open(device, zone)` opens the story of a zone.
-	constructor(open) {
-		Object.assign(this, { open, all: [], kind: 'all', waiting: 0, held: false });
+	// `facts`: words of the kind; `open(place, zone)` opens the story of a zone.
+	constructor(facts, open) {
+		Object.assign(this, { facts, open, all: [], kind: 'all', waiting: 0, held: false });
 		this.list = byId('event-list');
 		this.more = byId('events-waiting');
 		this.listen();
@@ -21,27 +21,24 @@ export class Events {
 		const select = byId('event-kind');
 		select.append(
 			h('option', { value: 'all', text: 'All' }),
-			...Object.entries(KINDS).map(([kind, name]) => h('option', { value: kind, text: name })),
+			...Object.entries({ ...this.facts.names, page: 'This page' }).map(([kind, name]) =>
+				h('option', { value: kind, text: name }),
+			),
 		);
 		select.addEventListener('change', () => {
 			this.kind = select.value;
 			this.render();
 		});
 		const area = byId('event-area');
-		area.addEventListener('pointerenter', () => {
-			this.held = true;
-		});
-		area.addEventListener('pointerleave', () => {
-			this.held = area.contains(document.activeElement);
-			this.catchUp();
-		});
-		area.addEventListener('focusin', () => {
-			this.held = true;
-		});
-		area.addEventListener('focusout', event => {
-			this.held = area.contains(event.relatedTarget) || area.matches(':hover');
-			this.catchUp();
-		});
+		const hold = (name, held) =>
+			area.addEventListener(name, event => {
+				this.held = held(event);
+				this.catchUp();
+			});
+		hold('pointerenter', () => true);
+		hold('pointerleave', () => area.contains(document.activeElement));
+		hold('focusin', () => true);
+		hold('focusout', event => area.contains(event.relatedTarget) || area.matches(':hover'));
 		this.list.addEventListener('keydown', event => this.press(event));
 		this.more.addEventListener('click', () => {
 			this.render();
@@ -69,7 +66,7 @@ export class Events {
 	}
 
 	passes(event) {
-		return this.kind === 'all' || kindOf(event) === this.kind;
+		return this.kind === 'all' || kindOf(event, this.facts) === this.kind;
 	}
 
 	catchUp() {
@@ -84,12 +81,9 @@ export class Events {
 	render() {
 		this.waiting = 0;
 		this.showWaiting();
-		const shown = this.all
-			.filter(event => this.passes(event))
-			.slice(-SHOW)
-			.reverse();
+		const shown = this.all.filter(event => this.passes(event)).slice(-SHOW);
 		const known = new Map([...this.list.children].map(row => [row.event, row]));
-		const rows = shown.map(event => known.get(event) ?? this.row(event));
+		const rows = shown.reverse().map(event => known.get(event) ?? this.row(event));
 		inOrder(this.list, rows);
 		setHidden(byId('events-none'), rows.length > 0);
 		this.stop?.setAttribute('tabindex', '-1');
@@ -98,26 +92,23 @@ export class Events {
 	}
 
 	row(event) {
-		const parts = wordsOf(event).map(part => (typeof part === 'string' ? part : this.link(part)));
-		const row = h(
-			'li',
-			{ 'data-mark': markOf(event), tabindex: '-1' },
-			h('time', { text: clock(event.at_ns), title: dateTime(event.at_ns) }),
-			h('span', { class: 'mark', 'aria-hidden': 'true' }),
-			h('span', { class: 'words' }, ...parts),
-		);
+		const link = part => (typeof part === 'string' ? part : this.link(part));
+		const words = h('span', { class: 'words' }, ...wordsOf(event, this.facts).map(link));
+		const time = h('time', { text: clock(event.at_ns), title: dateTime(event.at_ns) });
+		const mark = h('span', { class: 'mark', 'aria-hidden': 'true' });
+		const row = h('li', { 'data-mark': markOf(event, this.facts), tabindex: '-1' }, time, mark, words);
 		row.event = event;
 		return row;
 	}
 
 	// One tab stop for the list: its zones are opened with Enter on their row.
-	link({ device, zone, text }) {
+	link({ place, zone, text }) {
 		return h('button', {
 			type: 'button',
 			class: 'link',
 			tabindex: '-1',
 			text,
-			onclick: () => this.open(device, zone),
+			onclick: () => this.open(place, zone),
 		});
 	}
 

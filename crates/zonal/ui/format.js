@@ -86,36 +86,6 @@ export function dateTime(ns) {
 	return stamp.format(ns / 1e6);
 }
 
-const currencies = new Map();
-
-// To make a format costs more than to use it.
-function currencyFormat(currency, digits) {
-	const key = `${currency} ${digits}`;
-	if (!currencies.has(key)) {
-		currencies.set(
-			key,
-			new Intl.NumberFormat('en-US', {
-				style: 'currency',
-				currency,
-				minimumFractionDigits: digits,
-				maximumFractionDigits: digits,
-			}),
-		);
-	}
-	return currencies.get(key);
-}
-
-export function money(value, currency) {
-	if (!known(value)) return UNKNOWN;
-	const size = Math.abs(value);
-	const digits = size >= 100 ? 0 : size >= 0.1 || size === 0 ? 2 : 4;
-	try {
-		return currencyFormat(currency, digits).format(value);
-	} catch {
-		return `${value.toFixed(digits)} ${currency ?? ''}`.trim();
-	}
-}
-
 export function plural(n, one, many = `${one}s`) {
 	return `${count(n)} ${n === 1 ? one : many}`;
 }

@@ -1,35 +1,39 @@
-// Latency heat map: columns are time, rows are time to first byte (log scale), strength is reads.
-import { fit } from './canvas.js';
-import { byId, h, Keyed, setText } from './dom.js';
-import { clock, count, latency, latencyParts, percent, perSecond, range } from './format.js';
-import { timeAxis } from './chart.js';
+// Latency heat map: columns are time, rows are latency (log scale), strength is the number of requests.
+import { drawRamp, fit } from './canvas.js';
+import { byId, h, Keyed, setText, tableRow } from './dom.js';
+import { clock, count, latency, percent, perSecond, range } from './format.js';
+import { timeAxis, valueAxis } from './chart.js';
+import { WINDOW_SECONDS } from './panels.js';
 import { summary } from './rates.js';
 import { color, mix, onTheme } from './theme.js';
 import { measured } from './perf.js';
 
-const WINDOW_SECONDS = 60;
 const HEIGHT = 220;
 const LEFT = 46;
 const BOTTOM = 20;
 const SHADES = 48;
 const AFTER_CHARTS_MS = 260;
-const PATH_WORDS = {
-	dram: 'memory',
-	flash: 'flash',
-	joined: 'joined fetch',
-	origin: 'origin',
-	head: 'head only',
-	forwarded: 'forwarded',
-	failed: 'failed',
-};
 
 export class Heat {
-	constructor(history) {
-		Object.assign(this, { history, path: 'all', span: 'fine', frame: 0 });
+	// `facts`: `title`, `caption`, `noun` of what is counted; `row`: what a row is, its `words` and
+	// `counts(key, row)`; `lines`: what the percentiles are, `lined`: the rows with which they are drawn.
+	constructor(history, facts) {
+		Object.assign(this, { history, facts, path: 'all', span: 'fine', frame: 0 });
+		this.words = { all: `all ${facts.noun}s`, ...facts.words };
+		const { title, caption, row, noun, lines } = facts;
+		for (const [id, text] of Object.entries({
+			title,
+			caption,
+			row,
+			nouns: `${noun}s`,
+			one: `1 ${noun}`,
+			lines: `${noun}s; lines: ${lines}`,
+		}))
+			setText(byId(`heat-${id}`), text);
 		this.canvas = byId('heat');
 		this.pixels = document.createElement('canvas');
 		this.rows = new Keyed(byId('paths'), (value, key) => this.row(key));
-		this.showRows(() => ({ count: 0, p50: null, p99: null }));
+		this.showRows(() => summary(new Map()));
 		history.listen((points, span) => {
 			// After the charts, which the same point draws anew.
 			if (span === this.span) setTimeout(() => this.schedule(), AFTER_CHARTS_MS);
@@ -48,20 +52,14 @@ export class Heat {
 		this.schedule();
 	}
 
-	// Figures of the last minute, by path.
+	// Figures of the last minute, by row.
 	update(rates) {
-		const isRead = key => key.startsWith('GetObject ') || key.startsWith('HeadObject ');
 		this.seconds = rates.over(WINDOW_SECONDS)?.seconds ?? null;
-		this.showRows(path =>
-			summary(
-				rates.latencies(WINDOW_SECONDS, key => isRead(key) && (path === 'all' || key.endsWith(` ${path}`))),
-			),
-		);
+		this.showRows(path => summary(rates.latencies(WINDOW_SECONDS, key => this.facts.counts(key, path))));
 	}
 
 	showRows(figures) {
-		const paths = ['all', ...Object.keys(PATH_WORDS)];
-		const values = paths.map(path => [path, figures(path)]);
+		const values = Object.keys(this.words).map(path => [path, figures(path)]);
 		const all = values[0][1].count;
 		this.rows.update(values.map(([path, value]) => [path, { ...value, all }]));
 	}
@@ -77,16 +75,14 @@ export class Heat {
 				this.schedule();
 			},
 		});
-		const name = h('label', {}, radio, path === 'all' ? 'all reads' : (PATH_WORDS[path] ?? path));
-		const cells = [0, 1, 2, 3].map(() => h('td'));
-		const node = h('tr', {}, h('th', { scope: 'row' }, name), ...cells);
+		const name = h('label', {}, radio, this.words[path]);
+		const { node, show } = tableRow(name, ['', '', '', '']);
 		return {
 			node,
 			update: ({ count: seen, all, p50, p99 }) => {
 				const share = all > 0 && path !== 'all' ? percent(seen / all) : '';
-				[perSecond(this.seconds ? seen / this.seconds : null), share, latency(p50), latency(p99)].forEach(
-					(text, n) => setText(cells[n], text),
-				);
+				const rate = perSecond(this.seconds ? seen / this.seconds : null);
+				show([rate, share, latency(p50), latency(p99)]);
 				node.classList.toggle('none', seen === 0);
 			},
 		};
@@ -101,17 +97,15 @@ export class Heat {
 	prepare() {
 		const { points, seconds } = this.history.spans[this.span];
 		const { width } = this;
-		if (!width) {
-			this.frame = 0;
-			return;
-		}
+		this.frame = 0;
+		if (!width) return;
 		const columns = this.history.range(this.span) / seconds;
 		const end = points.at(-1)?.at ?? Date.now() * 1e6;
 		const [first, last] = rowsInUse(points, this.history.bounds.length);
 		this.plot = { columns, seconds, end, first, last, width: width - LEFT, height: HEIGHT - BOTTOM };
 		this.cells = this.count(points);
 		this.fillPixels();
-		requestAnimationFrame(() => measured('heat', () => this.paint(points)));
+		this.frame = requestAnimationFrame(() => measured('heat', () => this.paint(points)));
 	}
 
 	paint(points) {
@@ -122,7 +116,7 @@ export class Heat {
 		context.fillRect(LEFT, 0, this.plot.width, this.plot.height);
 		context.drawImage(this.pixels, LEFT, 0, this.plot.width, this.plot.height);
 		this.axes(context);
-		if (this.path === 'all') this.percentiles(context, points);
+		if (this.facts.lined.includes(this.path)) this.percentiles(context, points);
 		this.say(points);
 	}
 
@@ -156,38 +150,28 @@ export class Heat {
 		const context = this.pixels.getContext('2d');
 		const image = context.createImageData(columns, rows);
 		const pixels = new Uint32Array(image.data.buffer);
-		const shades = new Uint32Array(new Uint8ClampedArray(shadesNow().flat()).buffer);
+		const colors = shadesNow();
+		const parts = colors.flatMap(shade => [...shade.match(/\d+/g), 255]);
+		const shades = new Uint32Array(new Uint8ClampedArray(parts).buffer);
 		let most = 1;
 		for (const reads of this.cells) if (reads > most) most = reads;
-		this.most = most;
 		const scale = (SHADES - 1) / Math.log1p(most);
 		for (let n = 0; n < pixels.length; n += 1) {
 			if (this.cells[n] > 0) pixels[n] = shades[Math.round(Math.log1p(this.cells[n]) * scale)];
 		}
 		context.putImageData(image, 0, 0);
+		drawRamp(byId('heat-ramp'), colors, 72, 8);
+		setText(byId('heat-most'), count(most));
 	}
 
 	axes(context) {
 		const { columns, seconds, end, first, last, width } = this.plot;
 		const { bounds } = this.history;
-		context.fillStyle = color('muted');
-		context.strokeStyle = color('grid');
-		context.font = `11px ${getComputedStyle(this.canvas).fontFamily}`;
-		context.lineWidth = 1;
-		context.textAlign = 'right';
-		context.textBaseline = 'middle';
-		bounds.forEach((bound, n) => {
-			if (n < first || n >= last || !/^10*$/.test(String(bound))) return;
-			const y = Math.round(this.yOf(bound)) + 0.5;
-			context.beginPath();
-			context.moveTo(LEFT, y);
-			context.lineTo(LEFT + width, y);
-			context.stroke();
-			context.fillText(latencyParts(bound).join(' '), LEFT - 6, y);
-		});
+		const ticks = bounds
+			.filter((bound, n) => n >= first && n < last && /^10*$/.test(String(bound)))
+			.map(bound => [this.yOf(bound), latency(bound)]);
+		valueAxis(context, LEFT, width, ticks);
 		timeAxis(context, { left: LEFT, width, end: end / 1e9, range: columns * seconds, y: HEIGHT - 5 });
-		setText(byId('heat-most'), count(this.most));
-		drawRamp(byId('heat-ramp'));
 	}
 
 	// Height in the plot of a latency: rows are equally high, and log-linear inside.
@@ -209,20 +193,19 @@ export class Heat {
 			['p99', [5, 3]],
 		]) {
 			const path = new Path2D();
-			let pen = false;
-			for (const point of points) {
-				const known = point[key] > 0;
-				const x = LEFT + (width * (this.columnOf(point.at) + 0.5)) / columns;
-				if (known && pen) path.lineTo(x, this.yOf(point[key]));
-				else if (known) path.moveTo(x, this.yOf(point[key]));
-				pen = known;
+			let pen = 'moveTo';
+			for (const { at, [key]: value } of points) {
+				if (value > 0) path[pen](LEFT + (width * (this.columnOf(at) + 0.5)) / columns, this.yOf(value));
+				pen = value > 0 ? 'lineTo' : 'moveTo';
 			}
-			Object.assign(context, { strokeStyle: color('panel'), lineWidth: 3.5, globalAlpha: 0.55 });
-			context.setLineDash([]);
-			context.stroke(path);
-			Object.assign(context, { strokeStyle: color('ink'), lineWidth: 1.5, globalAlpha: 1 });
-			context.setLineDash(dash);
-			context.stroke(path);
+			for (const [line, lineWidth, globalAlpha, dashes] of [
+				['panel', 3.5, 0.55, []],
+				['ink', 1.5, 1, dash],
+			]) {
+				Object.assign(context, { strokeStyle: color(line), lineWidth, globalAlpha });
+				context.setLineDash(dashes);
+				context.stroke(path);
+			}
 		}
 		context.setLineDash([]);
 	}
@@ -239,11 +222,9 @@ export class Heat {
 		let all = 0;
 		for (let row = 0; row < rows; row += 1) all += this.cells[row * columns + column];
 		const at = end - (columns - 1 - column) * seconds * 1e9;
-		setText(
-			byId('heat-at'),
-			`${clock(at)}, ${rangeWords(first + up, this.history.bounds)}: ${count(reads)} of ` +
-				`${count(all)} reads${all > 0 ? ` (${percent(reads / all)})` : ''}`,
-		);
+		const share = all > 0 ? ` (${percent(reads / all)})` : '';
+		const words = `${count(reads)} of ${count(all)} ${this.facts.noun}s${share}`;
+		setText(byId('heat-at'), `${clock(at)}, ${rangeWords(first + up, this.history.bounds)}: ${words}`);
 	}
 
 	say(points) {
@@ -251,8 +232,8 @@ export class Heat {
 		this.canvas.setAttribute(
 			'aria-label',
 			`Latency heat map, last ${range(this.history.range(this.span))}, ` +
-				`${this.path === 'all' ? 'all reads' : PATH_WORDS[this.path]}. Now: p50 ${latency(last?.p50)}, ` +
-				`p99 ${latency(last?.p99)}. The table beside it has the figures by path.`,
+				`${this.words[this.path]}. Now: p50 ${latency(last?.p50)}, ` +
+				`p99 ${latency(last?.p99)}. The table beside it has the figures by ${this.facts.row}.`,
 		);
 	}
 }
@@ -278,20 +259,5 @@ function rowsInUse(points, most) {
 
 function shadesNow() {
 	const [front, back] = [color('heat'), color('heat-none')];
-	return Array.from({ length: SHADES }, (_, n) => [
-		...mix(front, back, 0.12 + 0.88 * (n / (SHADES - 1)))
-			.match(/\d+/g)
-			.map(Number),
-		255,
-	]);
-}
-
-function drawRamp(canvas) {
-	canvas.width = SHADES * 2;
-	canvas.height = 10;
-	const context = canvas.getContext('2d');
-	shadesNow().forEach(([r, g, b], n) => {
-		context.fillStyle = `rgb(${r} ${g} ${b})`;
-		context.fillRect(n * 2, 0, 2, 10);
-	});
+	return Array.from({ length: SHADES }, (_, n) => mix(front, back, 0.12 + 0.88 * (n / (SHADES - 1))));
 }

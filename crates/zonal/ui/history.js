@@ -7,8 +7,10 @@ const KEEP = { fine: 720, coarse: 1440 };
 const RANGES = { fine: [300, 900, 3600], coarse: [3600, 21600, 86400] };
 
 export class History {
-	constructor(url) {
-		this.url = url;
+	// `facts`: `point(values, doc)` of the server's values by name; of a histogram `rowOf(key)` in the heat
+	// map, and `timed(key)`: whether it counts for the percentiles.
+	constructor(url, facts) {
+		Object.assign(this, { url, facts });
 		this.listeners = [];
 		this.paths = [];
 		this.bounds = [];
@@ -21,17 +23,16 @@ export class History {
 	}
 
 	// A new document: points go on from here, and the server is asked for those before.
-	begin() {
+	begin(doc) {
+		this.doc = doc;
 		for (const span of Object.values(this.spans)) span.pending = null;
 		this.fetch();
 	}
 
 	async fetch() {
-		let answer;
 		try {
-			answer = await fetch(this.url);
-			if (!answer.ok) return;
-			this.take(await answer.json());
+			const answer = await fetch(this.url);
+			if (answer.ok) this.take(await answer.json());
 		} catch {
 			// Without history the charts begin now.
 		}
@@ -40,13 +41,10 @@ export class History {
 	take({ fields, paths, bounds_ns: bounds, spans }) {
 		Object.assign(this, { paths, bounds });
 		const sorted = [...spans].sort((a, b) => a.interval_ns - b.interval_ns);
-		[
-			['fine', sorted[0]],
-			['coarse', sorted.at(-1)],
-		].forEach(([name, from]) => {
-			if (from === undefined) return;
+		if (sorted.length === 0) return;
+		Object.entries({ fine: sorted[0], coarse: sorted.at(-1) }).forEach(([name, from]) => {
 			const span = this.spans[name];
-			const points = from.points.map(point => pointOf(fields, point));
+			const points = from.points.map(point => this.serverPoint(fields, point));
 			const last = points.at(-1)?.at ?? 0;
 			span.seconds = from.interval_ns / 1e9;
 			span.points = [...points, ...span.points.filter(({ at }) => at > last)].slice(-KEEP[name]);
@@ -75,25 +73,33 @@ export class History {
 	livePoint({ totals: before, counts }, now, stretch) {
 		const more = change(now.node, before.node);
 		for (const key of Object.keys(more)) more[key] /= stretch;
-		const gets = new Map();
+		const timed = new Map();
 		const heat = new Map();
 		for (const [key, start, added] of counts) {
-			const [operation, path] = key.split(' ');
-			if (operation !== 'GetObject') continue;
-			gets.set(start, (gets.get(start) ?? 0) + added);
-			const cell = this.paths.indexOf(path) * 1000 + columnOf(start, this.bounds);
+			if (this.facts.timed(key)) timed.set(start, (timed.get(start) ?? 0) + added);
+			const row = this.paths.indexOf(this.facts.rowOf(key));
+			if (row < 0) continue;
+			const cell = row * 1000 + columnOf(start, this.bounds);
 			heat.set(cell, (heat.get(cell) ?? 0) + added);
 		}
 		return {
 			at: now.at,
 			...more,
-			p50: percentile(gets, 0.5),
-			p99: percentile(gets, 0.99),
-			heat: packed(
-				[...heat]
-					.filter(([cell]) => cell >= 0)
-					.map(([cell, added]) => [Math.floor(cell / 1000), cell % 1000, added]),
-			),
+			...now.levels,
+			p50: percentile(timed, 0.5),
+			p99: percentile(timed, 0.99),
+			heat: packed([...heat].map(([cell, added]) => [Math.floor(cell / 1000), cell % 1000, added])),
+		};
+	}
+
+	serverPoint(fields, { at_ns: at, values, heat }) {
+		const value = Object.fromEntries(fields.map((field, n) => [field, values[n]]));
+		return {
+			at,
+			heat: packed(heat ?? []),
+			p50: value.p50_ns,
+			p99: value.p99_ns,
+			...this.facts.point(value, this.doc),
 		};
 	}
 
@@ -116,23 +122,4 @@ function newSpan(seconds) {
 // [path, row, reads] after one another: a day holds a hundred thousand of them.
 function packed(heat) {
 	return Int32Array.from(heat.flat());
-}
-
-function pointOf(fields, { at_ns: at, values, heat }) {
-	const value = Object.fromEntries(fields.map((field, n) => [field, values[n]]));
-	return {
-		at,
-		heat: packed(heat ?? []),
-		reads: value.reads,
-		hits: value.served_by_cache,
-		served: value.served_bytes,
-		fetched: value.fetched_bytes,
-		origin: value.origin_requests,
-		admitted: value.admitted_bytes,
-		rewritten: value.rewritten_bytes,
-		written: value.written_bytes,
-		cost: value.saved_cost,
-		p50: value.p50_ns,
-		p99: value.p99_ns,
-	};
 }

@@ -1,5 +1,4 @@
 // Connection to the server's event stream: documents, patches and events in, and the state of the connection.
-//
 // States: connecting, live, starting (the server answers 503), lost (with the time of the last message).
 // EventSource gives up at the first answer other than 200, so this module reconnects by itself.
 import { merge } from './merge.js';
@@ -10,7 +9,8 @@ const SILENCE_MS = 5000;
 const RETRY_MS = [500, 1000, 2000, 3000];
 
 export class Live {
-	// `handlers`: state(name, since), document(doc), before(doc, patch), patch(doc, patch), events(list).
+	// `handlers`: kind(name), a promise of the views of that kind; state(name, since), document(doc),
+	// before(doc, patch), patch(doc, patch), events(list).
 	constructor(url, handlers) {
 		this.url = url;
 		this.handlers = handlers;
@@ -18,6 +18,9 @@ export class Live {
 		this.state = null;
 		this.failures = 0;
 		this.lastMessage = null;
+		this.kind = null;
+		// Messages that wait until the views are loaded.
+		this.waiting = null;
 	}
 
 	start() {
@@ -29,33 +32,51 @@ export class Live {
 		const source = new EventSource(this.url);
 		this.source = source;
 		this.watch();
-		source.addEventListener('document', message =>
-			this.receive(message, data => {
-				this.doc = data;
-				this.failures = 0;
-				this.setState('live');
-				measured('document', () => this.handlers.document(data));
-			}),
-		);
-		source.addEventListener('patch', message =>
-			this.receive(message, data => {
-				if (this.doc === null) return;
-				measured('patch', () => {
-					this.handlers.before(this.doc, data);
-					this.doc = merge(this.doc, data);
-					this.handlers.patch(this.doc, data);
-				});
-				this.setState('live');
-			}),
-		);
-		source.addEventListener('events', message => this.receive(message, data => this.handlers.events(data)));
+		const on = (name, use) => source.addEventListener(name, message => this.receive(message, use));
+		on('document', data => {
+			// Another kind takes another page.
+			if (data.kind !== this.kind) return location.reload();
+			this.doc = data;
+			this.failures = 0;
+			this.setState('live');
+			return measured('document', () => this.handlers.document(data));
+		});
+		on('patch', data => {
+			if (this.doc === null) return;
+			measured('patch', () => {
+				this.handlers.before(this.doc, data);
+				this.doc = merge(this.doc, data);
+				this.handlers.patch(this.doc, data);
+			});
+			this.setState('live');
+		});
+		on('events', data => this.handlers.events(data));
 		source.addEventListener('error', () => this.fail());
 	}
 
 	receive(message, use) {
 		this.lastMessage = Date.now();
 		this.watch();
-		use(measured('parse', () => JSON.parse(message.data)));
+		const data = measured('parse', () => JSON.parse(message.data));
+		if (this.waiting) this.waiting.push([data, use]);
+		else if (this.kind === null) this.load(data, use);
+		else use(data);
+	}
+
+	// The first document names the kind: messages wait until its views are loaded.
+	async load(document, use) {
+		const waiting = [[document, use]];
+		this.waiting = waiting;
+		try {
+			await this.handlers.kind(document.kind);
+			this.kind = document.kind;
+		} catch {
+			this.fail();
+		}
+		// The connection may have been lost meanwhile: the next one begins again.
+		if (this.waiting !== waiting) return;
+		this.waiting = null;
+		for (const [data, take] of waiting) take(data);
 	}
 
 	watch() {
@@ -67,6 +88,7 @@ export class Live {
 		// Silence and an error can come together: one of them reconnects.
 		if (this.failing) return;
 		this.failing = true;
+		this.waiting = null;
 		clearTimeout(this.silence);
 		this.source.close();
 		const wait = RETRY_MS[Math.min(this.failures, RETRY_MS.length - 1)];
@@ -84,19 +106,13 @@ export class Live {
 
 	// The status that the server answers, which EventSource does not tell; null when nothing answers.
 	async status() {
-		const stop = new AbortController();
-		const timer = setTimeout(() => stop.abort(), SILENCE_MS);
 		try {
-			const { status } = await fetch(this.url, {
-				signal: stop.signal,
-				headers: { accept: 'text/event-stream' },
-			});
-			return status;
+			const headers = { accept: 'text/event-stream' };
+			const answer = await fetch(this.url, { signal: AbortSignal.timeout(SILENCE_MS), headers });
+			answer.body?.cancel();
+			return answer.status;
 		} catch {
 			return null;
-		} finally {
-			clearTimeout(timer);
-			stop.abort();
 		}
 	}
 

@@ -1,15 +1,13 @@
-// Zonal's page: connects the server's stream to the views. Read next: live.js, then rates.js, then a view.
-import { byId } from './dom.js';
+// Zonal's page: connects the server's stream to the views. The first document has the kind of the server; its
+// own views are in cache/ or block/. Read next: live.js, rates.js, cache/view.js, then a view.
+import { byId, h } from './dom.js';
 import { addedCounts } from './buckets.js';
-import { Devices } from './devices.js';
-import { LiveBytes } from './flash.js';
 import { Events } from './events.js';
 import { Heat } from './heatmap.js';
 import { History } from './history.js';
 import { Legend } from './legend.js';
 import { Live } from './live.js';
 import { measured } from './perf.js';
-import { Origins } from './origins.js';
 import { Rates } from './rates.js';
 import { Series } from './series.js';
 import { startTheme } from './theme.js';
@@ -17,118 +15,145 @@ import { Strip } from './strip.js';
 import { Verdict } from './verdict.js';
 import { ZoneMap } from './zonemap.js';
 import { ZoneStory } from './zone.js';
+import { ZoneSums } from './zonesums.js';
 import { ZoneTable } from './table.js';
 
 const API = '../api/v1';
 const LATER_MS = 40;
 
 startTheme(byId('theme'));
-const rates = new Rates();
 const verdict = new Verdict();
-const strip = new Strip();
-const legend = new Legend();
-const story = new ZoneStory(`${API}/zones`, {
-	opened: (device, zone) => map.select(device, zone),
-	closed: () => map.select(null, null),
-});
-const open = (device, zone) => story.open(device, zone);
-const map = new ZoneMap(
-	{ frame: byId('map'), tip: byId('tip'), zoom: byId('zoom') },
-	{ open, uses: counts => legend.show(counts) },
-);
-const events = new Events(open);
-const table = new ZoneTable(open);
-const history = new History(`${API}/history`);
-const heat = new Heat(history);
-const series = new Series(history);
-const devices = new Devices();
-const liveBytes = new LiveBytes();
-const origins = new Origins();
-let started = null;
-let added = [];
-let past = true;
-let later;
+// Handlers of the stream, once the kind of the server is known.
+let page = null;
 
 const live = new Live(`${API}/live`, {
+	async kind(name) {
+		const { kind } = await import(`./${name === 'block' ? name : 'cache'}/view.js`);
+		page ??= pageOf(kind);
+	},
 	state(state, since, before) {
 		verdict.connection(state, since, before);
-		if (state === 'lost' && before === 'live') events.say(live.doc.at_ns, 'This page lost its connection.');
+		if (state === 'lost' && before === 'live') page.say(live.doc.at_ns, 'This page lost its connection.');
 	},
-	document(doc) {
-		const restarted = started !== null && started !== doc.started_at_ns;
-		started = doc.started_at_ns;
-		rates.reset();
-		events.reset();
-		if (restarted) {
-			events.say(started, 'The server restarted.');
-			verdict.restarted(started);
-		}
-		past = true;
-		history.begin();
-		liveBytes.document(doc);
-		map.document(doc);
-		story.refresh();
-		show(doc, []);
-	},
-	before(doc, patch) {
-		added = addedCounts(doc, patch);
-		liveBytes.before(doc, patch);
-	},
-	patch(doc, patch) {
-		// A counter that begins anew without a new document would otherwise give false rates.
-		if (doc.started_at_ns !== started) {
+	document: doc => page.document(doc),
+	before: (doc, patch) => page.before(doc, patch),
+	patch: (doc, patch) => page.patch(doc, patch),
+	events: list => page.events(list),
+});
+
+// `kind`: what the views ask of a kind; cache/view.js names its parts.
+function pageOf(kind) {
+	const rates = new Rates(kind.totals);
+	const strip = new Strip(kind.strip);
+	const legend = new Legend(kind.looks);
+	const story = new ZoneStory(`${API}/zones`, kind, {
+		opened: (place, zone) => map.select(place, zone),
+		closed: () => map.select(null, null),
+	});
+	const open = (place, zone) => story.open(place, zone);
+	const map = new ZoneMap(kind.looks, {
+		open,
+		uses: counts => legend.show(counts),
+	});
+	const events = new Events(kind.events, open);
+	const table = new ZoneTable(kind.looks, open);
+	const history = new History(`${API}/history`, kind.history);
+	const heat = new Heat(history, kind.heat);
+	const series = new Series(history, kind.charts);
+	const sums = new ZoneSums();
+	const panels = kind.panels();
+	let started = null;
+	let added = [];
+	let past = true;
+	let later;
+
+	function show(doc, counts) {
+		const totals = rates.note(doc, counts);
+		history.note(totals, counts);
+		verdict.update(doc, kind.about(doc), kind.trouble?.(doc));
+		strip.update(doc, rates);
+		// The rest comes in a later frame: a frame is to stay short.
+		clearTimeout(later);
+		later = setTimeout(() => measured('tables', () => showTables(doc)), LATER_MS);
+	}
+
+	function showTables(doc) {
+		heat.update(rates);
+		for (const panel of panels) panel.update(doc, rates, sums);
+		table.update(doc);
+	}
+
+	document.querySelector('main').append(...panels.map(({ node }) => node));
+	history.listen((points, span) => {
+		if (span === 'fine') strip.sparks(points);
+	});
+	for (const lens of Object.keys(kind.looks.lenses)) {
+		const onchange = () => {
+			map.setLens(lens);
+			legend.setLens(lens);
+		};
+		const radio = h('input', {
+			type: 'radio',
+			name: 'lens',
+			value: lens,
+			checked: lens === 'use',
+			onchange,
+		});
+		byId('lenses').append(h('label', {}, radio, lens));
+	}
+	for (const range of document.querySelectorAll('input[name=range]')) {
+		range.addEventListener('change', () => {
+			heat.setSpan(range.value);
+			series.setSpan(range.value);
+		});
+	}
+	byId('go').prepend(h('label', {}, `${kind.place.field} `, kind.place.input));
+	byId('go').addEventListener('submit', event => {
+		event.preventDefault();
+		const zone = byId('go-zone').valueAsNumber;
+		if (Number.isInteger(zone)) open(kind.place.chosen(), zone);
+	});
+
+	return {
+		say: (at, text) => events.say(at, text),
+		document(doc) {
+			const restarted = started !== null && started !== doc.started_at_ns;
 			started = doc.started_at_ns;
 			rates.reset();
-			history.begin();
-		}
-		map.update(doc, patch);
-		story.changed(patch.zones);
-		show(doc, added);
-	},
-	events(list) {
-		events.add(list);
-		map.events(list, past);
-		past = false;
-	},
-});
-
-function show(doc, counts) {
-	const totals = rates.note(doc, counts);
-	history.note(totals, counts);
-	verdict.update(doc);
-	strip.update(doc, rates);
-	// The rest comes in a later frame: a frame is to stay short.
-	clearTimeout(later);
-	later = setTimeout(() => measured('tables', () => showTables(doc)), LATER_MS);
+			events.reset();
+			if (restarted) {
+				events.say(started, 'The server restarted.');
+				verdict.restarted(started);
+			}
+			past = true;
+			history.begin(doc);
+			sums.document(doc);
+			map.document(doc);
+			// What the open zone was may have changed.
+			story.ask();
+			show(doc, []);
+		},
+		before(doc, patch) {
+			added = addedCounts(doc, patch);
+			sums.before(doc, patch);
+		},
+		patch(doc, patch) {
+			// A counter that begins anew without a new document would otherwise give false rates.
+			if (doc.started_at_ns !== started) {
+				started = doc.started_at_ns;
+				rates.reset();
+				history.begin(doc);
+			}
+			map.update(doc, patch);
+			story.changed(patch.zones);
+			show(doc, added);
+		},
+		events(list) {
+			events.add(list);
+			map.events(list, past);
+			past = false;
+		},
+	};
 }
-
-function showTables(doc) {
-	heat.update(rates);
-	devices.update(doc, rates, liveBytes);
-	origins.update(doc, rates);
-	table.update(doc);
-}
-
-history.listen((points, span) => {
-	if (span === 'fine') strip.sparks(points);
-});
-
-for (const lens of document.querySelectorAll('input[name=lens]')) {
-	lens.addEventListener('change', () => {
-		map.setLens(lens.value);
-		legend.setLens(lens.value);
-	});
-}
-for (const range of document.querySelectorAll('input[name=range]')) {
-	range.addEventListener('change', () => {
-		heat.setSpan(range.value);
-		series.setSpan(range.value);
-	});
-}
-byId('go').addEventListener('submit', event => {
-	event.preventDefault();
-	const [device, zone] = ['go-device', 'go-zone'].map(id => byId(id).valueAsNumber);
-	if (Number.isInteger(zone)) open(Number.isInteger(device) ? device : 0, zone);
-});
 
 live.start();

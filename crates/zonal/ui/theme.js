@@ -2,7 +2,6 @@
 import { setText } from './dom.js';
 
 const ORDER = ['system', 'light', 'dark'];
-const LABEL = { system: 'Theme: system', light: 'Theme: light', dark: 'Theme: dark' };
 const MEDIA = { system: '(prefers-color-scheme: dark)', light: 'not all', dark: 'all' };
 const listeners = [];
 
@@ -23,7 +22,7 @@ export function startTheme(button) {
 // The dark colours are a style sheet of their own, which its media query switches on.
 function apply(button, theme) {
 	document.getElementById('dark').media = MEDIA[theme];
-	setText(button, LABEL[theme]);
+	setText(button, `Theme: ${theme}`);
 	tell();
 }
 
@@ -34,22 +33,22 @@ function tell() {
 // Storage can be forbidden: then the choice lasts as long as the page.
 let chosen = null;
 
-function stored() {
+function attempt(work) {
 	try {
-		chosen ??= localStorage.getItem('zonal-theme');
+		return work();
 	} catch {
-		/* keep what is chosen */
+		return null;
 	}
+}
+
+function stored() {
+	chosen ??= attempt(() => localStorage.getItem('zonal-theme'));
 	return ORDER.includes(chosen) ? chosen : 'system';
 }
 
 function store(theme) {
 	chosen = theme;
-	try {
-		localStorage.setItem('zonal-theme', theme);
-	} catch {
-		/* forbidden */
-	}
+	attempt(() => localStorage.setItem('zonal-theme', theme));
 }
 
 // Value of a CSS variable, for canvases.
@@ -59,10 +58,6 @@ export function color(name) {
 
 // `share` of one colour over another, both `#rrggbb`.
 export function mix(front, back, share) {
-	const [a, b] = [rgb(front), rgb(back)];
+	const [a, b] = [front, back].map(hex => [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16)));
 	return `rgb(${a.map((part, n) => Math.round(part * share + b[n] * (1 - share))).join(' ')})`;
-}
-
-export function rgb(hex) {
-	return [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16));
 }

@@ -1,4 +1,4 @@
-// Whether the cache is well, in words, and the state of the connection.
+// Whether the server is well, in words, and the state of the connection.
 import { byId, h, setHidden, setText } from './dom.js';
 import { clock, plural, span } from './format.js';
 
@@ -17,30 +17,31 @@ export class Verdict {
 		document.documentElement.dataset.connection = state;
 		setText(byId('connection-state'), STATE[state]);
 		clearInterval(this.counting);
-		if (state === 'lost') this.since = since ?? Date.now();
-		if (state === 'lost' || state === 'starting' || state === 'connecting') {
-			this.say(state);
-			if (state === 'lost') this.counting = setInterval(() => this.countUp(), 1000);
-		} else {
-			setHidden(byId('notice'), true);
-			if (before === 'lost' || before === 'starting') this.found();
+		if (state === 'lost') {
+			this.since = since ?? Date.now();
+			const ago = () => setText(byId('notice-ago'), `${this.away()} ago`);
+			this.counting = setInterval(ago, 1000);
+		}
+		if (state !== 'live') this.notice(this.words(state), state);
+		else setHidden(byId('notice'), true);
+		if (state === 'live' && (before === 'lost' || before === 'starting')) {
+			this.passing(`Connected again${this.since === null ? '' : ` after ${this.away()}`}.`);
+			this.since = null;
 		}
 		this.state = state;
 		this.title();
 	}
 
-	say(state) {
-		const text = {
+	words(state) {
+		return {
 			connecting: 'Connecting to the server.',
 			starting: 'The server is starting: it recovers what is on flash, and answers when that is done.',
 			lost: `Connection lost at ${clock(this.since * 1e6)}. The figures are of that time. Trying again.`,
 		}[state];
-		this.notice(text, state);
-		setText(byId('notice-ago'), '');
 	}
 
-	countUp() {
-		setText(byId('notice-ago'), `${span((Date.now() - this.since) / 1000)} ago`);
+	away() {
+		return span((Date.now() - this.since) / 1000);
 	}
 
 	notice(text, kind) {
@@ -48,13 +49,8 @@ export class Verdict {
 		clearTimeout(this.fading);
 		node.dataset.kind = kind;
 		setText(byId('notice-text'), text);
+		setText(byId('notice-ago'), '');
 		setHidden(node, false);
-	}
-
-	found() {
-		const away = this.since === null ? '' : ` after ${span((Date.now() - this.since) / 1000)}`;
-		this.since = null;
-		this.passing(`Connected again${away}.`);
 	}
 
 	restarted(at) {
@@ -63,21 +59,19 @@ export class Verdict {
 
 	passing(text) {
 		this.notice(text, 'good');
-		setText(byId('notice-ago'), '');
 		this.fading = setTimeout(() => setHidden(byId('notice'), true), NOTICE_MS);
 	}
 
-	// The list is announced (aria-live), so it is written only when its words change.
-	update(doc) {
-		const trouble = [...(doc.trouble ?? [])];
+	// The list is announced (aria-live), so it is written only when its words change. `about`, `more`: facts
+	// and trouble of the kind.
+	update(doc, about, more = []) {
+		const trouble = [...(doc.trouble ?? []), ...more];
 		if (doc.ready === false && trouble.length === 0)
 			trouble.push({ text: 'the server is not ready', alert: null });
-		const off = doc.caching === 'off' && !trouble.some(({ alert }) => alert === 'ZonalSwitchedOff');
-		if (off) trouble.push({ text: 'the cache is switched off', alert: 'ZonalSwitchedOff' });
 		const text = JSON.stringify(trouble);
 		if (text !== this.shown) this.render(trouble);
 		this.shown = text;
-		setText(byId('about'), aboutOf(doc));
+		setText(byId('about'), aboutOf(doc, about));
 	}
 
 	render(trouble) {
@@ -99,32 +93,13 @@ export class Verdict {
 }
 
 function troubleRow({ text, alert }) {
-	const runbook = alert
-		? h(
-				'span',
-				{ class: 'runbook' },
-				'what to do: ',
-				h('b', { text: alert }),
-				h('span', { class: 'path', text: ` docs/alerts.md#${alert.toLowerCase()}` }),
-			)
-		: null;
-	return h('li', {}, h('span', { text: sentence(text) }), runbook);
+	const row = h('li', {}, h('span', { text: text.charAt(0).toUpperCase() + text.slice(1) }));
+	if (!alert) return row;
+	const path = h('span', { class: 'path', text: ` docs/alerts.md#${alert.toLowerCase()}` });
+	row.append(h('span', { class: 'runbook' }, 'what to do: ', h('b', { text: alert }), path));
+	return row;
 }
 
-function sentence(text) {
-	return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
-function aboutOf({ version, at_ns: at, started_at_ns: started, devices, connections, caching }) {
-	const shards = Object.values(devices ?? {}).reduce((sum, device) => sum + (device.shards ?? 0), 0);
-	return [
-		`version ${version}`,
-		`up ${span((at - started) / 1e9)}`,
-		plural(Object.keys(devices ?? {}).length, 'device'),
-		plural(shards, 'shard'),
-		plural(connections?.open ?? 0, 'connection'),
-		caching === 'off' ? 'cache off: the origin serves all reads' : null,
-	]
-		.filter(Boolean)
-		.join(' · ');
+function aboutOf({ version, at_ns: at, started_at_ns: started }, about) {
+	return [`version ${version}`, `up ${span((at - started) / 1e9)}`, ...about].filter(Boolean).join(' · ');
 }

@@ -4,19 +4,14 @@ import { bytes, clock, count, percent, plural } from './format.js';
 import { figureWords, textOf } from './eventwords.js';
 import { liveShare, useWords } from './zonelook.js';
 
-// A zone that takes fills changes each second; its story is asked for less often.
+// A zone that takes writes changes each second; its story is asked for less often.
 const REFRESH_MS = 2500;
-const CONTENT_ROWS = [
-	['heads', 'heads of objects'],
-	['pieces', 'pieces of objects'],
-	['evicted', 'evicted by the policy'],
-	['pinned', 'pinned'],
-];
 
 export class ZoneStory {
-	// `base`: URL of the zones; `handlers`: opened(device, zone), closed().
-	constructor(base, handlers) {
-		Object.assign(this, { base, handlers, of: null, asked: 0 });
+	// `base`: URL of the zones; `kind`: `place`, `looks`, `story`, `events`; `handlers`: opened(place, zone),
+	// closed().
+	constructor(base, kind, handlers) {
+		Object.assign(this, { base, kind, handlers, of: null, asked: 0 });
 		this.panel = byId('story');
 		byId('story-close').addEventListener('click', () => this.close());
 		this.panel.addEventListener('keydown', event => {
@@ -24,20 +19,15 @@ export class ZoneStory {
 		});
 	}
 
-	open(device, zone) {
+	open(place, zone) {
 		this.back = document.activeElement;
-		this.of = { device, zone };
-		setText(byId('story-title'), `Zone ${zone} of device ${device}`);
-		byId('story-body').replaceChildren(h('p', { class: 'quiet', text: 'Asking the server.' }));
+		this.of = { place, zone };
+		setText(byId('story-title'), `Zone ${zone} of ${this.kind.place.words(place)}`);
+		show([quiet('Asking the server.')], []);
 		setHidden(this.panel, false);
-		this.handlers.opened(device, zone);
+		this.handlers.opened(place, zone);
 		byId('story-title').focus({ preventScroll: false });
 		return this.ask();
-	}
-
-	// After a new document: what the open zone was may have changed.
-	refresh() {
-		if (this.of !== null) this.ask();
 	}
 
 	close() {
@@ -51,9 +41,9 @@ export class ZoneStory {
 	// A patch changed zones: asks again when the open one is among them.
 	changed(patch) {
 		if (this.of === null) return;
-		const { device, zone } = this.of;
+		const { place, zone } = this.of;
 		const mine = Object.entries(patch ?? {}).some(
-			([key, shard]) => key.startsWith(`${device}/`) && shard?.zones?.[zone] !== undefined,
+			([key, band]) => key.split('/')[0] === String(place) && band?.zones?.[zone] !== undefined,
 		);
 		if (!mine || this.pending) return;
 		this.pending = true;
@@ -65,109 +55,77 @@ export class ZoneStory {
 		this.asked = Date.now();
 		const of = this.of;
 		if (of === null) return;
-		let body;
+		let [body, events] = [[], []];
 		try {
-			const answer = await fetch(`${this.base}/${of.zone}?device=${of.device}`);
-			body = answer.ok ? storyOf(await answer.json()) : [problem(`The server answered ${answer.status}.`)];
+			const answer = await fetch(`${this.base}/${of.zone}?${this.kind.place.field}=${of.place}`);
+			const zone = answer.ok ? await answer.json() : null;
+			body = zone ? storyOf(zone, this.kind) : [quiet(`The server answered ${answer.status}.`)];
+			events = (zone?.events ?? []).map(event => eventRow(event, this.kind.events));
 		} catch {
-			body = [problem('The server did not answer.')];
+			body = [quiet('The server did not answer.')];
 		}
-		if (this.of === of) byId('story-body').replaceChildren(...body);
+		if (this.of === of) show(body, events);
 	}
 }
 
-function problem(text) {
+// The list stays, with its focus and where it is scrolled to.
+function show(body, events) {
+	byId('story-body').replaceChildren(...body);
+	byId('story-events').replaceChildren(...events.reverse());
+	setHidden(byId('story-events'), events.length === 0);
+}
+
+function quiet(text) {
 	return h('p', { class: 'quiet', text });
 }
 
-export function storyOf(zone) {
-	const events = [...(zone.events ?? [])].reverse();
+function storyOf(zone, { looks, story }) {
+	const { written_bytes: written, live_bytes: live, zone_bytes: size } = zone;
 	return [
-		facts(zone),
-		h('h3', { text: 'Contents' }),
-		contents(zone),
-		h('h3', { text: 'Reclaim' }),
-		h('p', { text: rankWords(zone) }),
+		factList([
+			['Use', useWords(zone, looks)],
+			story.band(zone),
+			['Written', `${bytes(written)} of ${bytes(size)}, ${percent(written / size, 0)}`],
+			['Live', `${bytes(live)} (${percent(liveShare(zone), 0)} of what is written)`],
+			...story.facts(zone),
+		]),
+		...story.contents(zone),
+		h('h3', { text: story.title(zone) }),
+		...rankWords(zone, story).map(text => h('p', { text })),
 		scoreTable(zone),
-		h('h3', { text: 'Events of this zone' }),
-		events.length === 0
-			? h('p', { class: 'quiet', text: 'None that the server remembers.' })
-			: h(
-					'ol',
-					{ class: 'story-events' },
-					...events.map(event =>
-						h('li', {}, h('time', { text: clock(event.at_ns) }), h('span', { text: textOf(event) })),
-					),
-				),
-	];
+		h('h3', { text: 'Events of this zone', id: 'story-list' }),
+		zone.events?.length > 0 ? null : quiet('None that the server remembers.'),
+	].filter(Boolean);
 }
 
-function facts(zone) {
-	const rows = [
-		['Use', useWords(zone)],
-		['Shard', `${zone.device}/${zone.shard}`],
-		[
-			'Written',
-			`${bytes(zone.written_bytes)} of ${bytes(zone.zone_bytes)}, ` +
-				percent(zone.written_bytes / zone.zone_bytes, 0),
-		],
-		['Live', `${bytes(zone.live_bytes)} (${percent(liveShare(zone), 0)} of what is written)`],
-		['Pinned', bytes(zone.pinned_bytes)],
-		['Records', `${count(zone.records)}, of which ${count(zone.live_records)} live`],
-		['Reads', count(zone.reads)],
-		['Sequence', count(zone.sequence)],
-	];
-	return h(
-		'dl',
-		{ class: 'facts' },
-		...rows.flatMap(([term, value]) => [h('dt', { text: term }), h('dd', { text: value })]),
-	);
+function eventRow(event, words) {
+	const text = h('span', { text: textOf(event, words) });
+	return h('li', {}, h('time', { text: clock(event.at_ns) }), text);
 }
 
-function contents({ contents: all = {} }) {
-	const rows = CONTENT_ROWS.filter(([key]) => all?.[key]).map(([key, name]) =>
-		h(
-			'tr',
-			{},
-			h('th', { scope: 'row', text: name }),
-			h('td', { text: count(all[key].records) }),
-			h('td', { text: bytes(all[key].bytes) }),
-		),
-	);
-	const head = h(
-		'tr',
-		{},
-		h('td'),
-		h('th', { scope: 'col', text: 'records' }),
-		h('th', { scope: 'col', text: 'bytes' }),
-	);
-	return h('table', { class: 'figures' }, h('thead', {}, head), h('tbody', {}, ...rows));
+function factList(rows) {
+	const nodes = rows.flatMap(([term, text]) => [h('dt', { text: term }), h('dd', { text })]);
+	return h('dl', { class: 'facts' }, ...nodes);
 }
 
-// The lowest score goes first.
-export function rankWords({ rank, candidates, use }) {
-	if (rank === null || rank === undefined) {
-		const why = {
-			empty: 'It is empty.',
-			open: 'It is open.',
-			reclaiming: 'It is being reclaimed now.',
-			retired: 'It is retired.',
-		}[use];
-		return `Not a candidate for reclaim. ${why ?? ''}`.trim();
-	}
-	if (rank === 1) return `First of ${plural(candidates, 'candidate')}: it is the next victim.`;
-	const before = plural(rank - 1, 'zone');
-	return `Rank ${count(rank)} of ${plural(candidates, 'candidate')}: ${before} would go before it.`;
+export function rankWords(zone, { title, why, order }) {
+	const { rank, candidates, use } = zone;
+	if (rank === null || rank === undefined)
+		return [`Not a candidate for ${title(zone).toLowerCase()}. ${why[use] ?? ''}`.trim()];
+	const all = plural(candidates, 'candidate');
+	const place =
+		rank === 1
+			? `First of ${all}: it is the next victim.`
+			: `Rank ${count(rank)} of ${all}: ${plural(rank - 1, 'zone')} would go before it.`;
+	return [place, ...order(zone)];
 }
 
 function scoreTable({ score, scored_by: names }) {
 	if (!score?.length) return null;
-	return h(
-		'dl',
-		{ class: 'facts' },
-		...score.flatMap((figure, n) => [
-			h('dt', { text: n === 0 ? `Score: ${names?.[n] ?? 'figure'}` : `then: ${names?.[n] ?? 'figure'}` }),
-			h('dd', { text: figureWords(figure, names?.[n]) }),
+	return factList(
+		score.map((figure, n) => [
+			`${n === 0 ? 'Score' : 'then'}: ${names?.[n] ?? 'figure'}`,
+			figureWords(figure, names?.[n]),
 		]),
 	);
 }

@@ -1,57 +1,49 @@
-// Model of the zone map: bands (one per shard) of cells, each of which stands for one zone or for several.
+// Model of the zone map: bands (one per shard or tier) of cells; a cell stands for one zone or several.
 import { aggregate } from './zonelook.js';
 
 // Above this number of zones a cell stands for several.
 export const MOST_CELLS = 20000;
 
-// Bands in device order. `zoom`, if any: {key, from, to} shows only these zones of one shard, one to a cell.
-export function bandsOf(zones, zoom = null) {
+// Where the zones of a band are numbered: by device, or by tier. With its number it names a zone.
+export function placeOf({ tier, device }) {
+	return tier ?? device;
+}
+
+// Bands in the order of their keys. `zoom`, if any: {key, from, to} shows only these zones, one to a cell.
+export function bandsOf(zones, looks, zoom = null) {
 	const shards = Object.entries(zones ?? {})
-		.map(([key, shard]) => ({ key, shard, ids: idsOf(shard) }))
-		.sort((a, b) => a.shard.device - b.shard.device || a.shard.shard - b.shard.shard);
+		// Members whose names are numbers come in their order.
+		.map(([key, shard]) => ({ key, shard, ids: Object.keys(shard.zones ?? {}).map(Number) }))
+		.sort((a, b) => a.key.localeCompare(b.key, 'en', { numeric: true }));
 	const total = shards.reduce((sum, { ids }) => sum + ids.length, 0);
 	if (zoom !== null) {
 		const { key, shard, ids } = shards.find(each => each.key === zoom.key);
-		return [
-			bandOf(
-				key,
-				shard,
-				ids.filter(id => id >= zoom.from && id <= zoom.to),
-				1,
-			),
-		];
+		const shown = ids.filter(id => id >= zoom.from && id <= zoom.to);
+		return [bandOf(key, shard, looks, shown, 1)];
 	}
 	const per = Math.ceil(total / MOST_CELLS);
-	return shards.map(({ key, shard, ids }) => bandOf(key, shard, ids, Math.max(1, per)));
+	return shards.map(({ key, shard, ids }) => bandOf(key, shard, looks, ids, Math.max(1, per)));
 }
 
-function idsOf(shard) {
-	return Object.keys(shard.zones ?? {})
-		.map(Number)
-		.sort((a, b) => a - b);
-}
-
-function bandOf(key, shard, ids, per) {
+function bandOf(key, shard, looks, ids, per) {
 	const positions = new Map(ids.map((id, n) => [id, Math.floor(n / per)]));
-	const sequences = { oldest: Infinity, newest: -Infinity };
-	for (const id of ids) {
-		const { sequence } = shard.zones[id];
-		if (sequence === null || sequence === undefined) continue;
-		sequences.oldest = Math.min(sequences.oldest, sequence);
-		sequences.newest = Math.max(sequences.newest, sequence);
+	const count = Math.ceil(ids.length / per);
+	const band = { key, looks, place: placeOf(shard), shardFacts: shard, ids, per, positions, count };
+	band.zoneBytes = shard.zone_bytes;
+	measureAges(band);
+	return band;
+}
+
+// The span of sequences: 0 means that it is unknown.
+export function measureAges(band) {
+	let [oldest, newest] = [Infinity, -Infinity];
+	for (const id of band.ids) {
+		const { sequence } = band.shardFacts.zones[id] ?? {};
+		if (!sequence) continue;
+		oldest = Math.min(oldest, sequence);
+		newest = Math.max(newest, sequence);
 	}
-	return {
-		key,
-		device: shard.device,
-		shard: shard.shard,
-		shardFacts: shard,
-		zoneBytes: shard.zone_bytes,
-		ids,
-		per,
-		positions,
-		count: Math.ceil(ids.length / per),
-		...sequences,
-	};
+	Object.assign(band, { oldest, newest });
 }
 
 export function idsAt(band, position) {
@@ -62,21 +54,17 @@ export function idsAt(band, position) {
 export function factsAt(band, position) {
 	const { zones } = band.shardFacts;
 	if (band.per === 1) return zones[band.ids[position]];
-	return aggregate(idsAt(band, position).map(id => zones[id]));
+	const shown = idsAt(band, position).map(id => zones[id]);
+	return aggregate(shown, band.looks);
 }
 
-// Whether a patch adds or removes zones or shards: then the map is laid out anew.
+// Whether a patch adds or removes zones or bands: then the map is laid out anew.
 export function changesShape(bands, patch, zoomed) {
-	for (const [key, change] of Object.entries(patch ?? {})) {
+	return Object.entries(patch ?? {}).some(([key, change]) => {
 		const band = bands.find(each => each.key === key);
-		if (band === undefined) {
-			if (!zoomed) return true;
-			continue;
-		}
+		if (band === undefined) return !zoomed;
 		if (change === null || change.zones === null) return true;
-		for (const [id, zone] of Object.entries(change.zones ?? {})) {
-			if (zone === null || (!zoomed && !band.positions.has(Number(id)))) return true;
-		}
-	}
-	return false;
+		const isNew = id => !zoomed && !band.positions.has(Number(id));
+		return Object.entries(change.zones ?? {}).some(([id, zone]) => zone === null || isNew(id));
+	});
 }

@@ -1,8 +1,7 @@
-// What moves on the zone map, on a layer above the cells: pulses on reset, arrows of rewrites, and the
-// marks of victim, pointer and focus. It draws only while something moves or has changed.
+// The layer above the cells of the zone map: pulses on reset, arrows from a victim to the zones that take its
+// data, marks of victim, pointer and focus. It draws only while something moves or has changed.
 import { cellRect } from './zonelayout.js';
 import { measured } from './perf.js';
-import { color, onTheme } from './theme.js';
 
 const PULSE_MS = 1100;
 const ARROW_MS = 2600;
@@ -13,32 +12,18 @@ const MOST_MOVING = 48;
 const still = matchMedia('(prefers-reduced-motion: reduce)');
 
 export class Effects {
-	// `bands()`: bands with `overlay` (context), `size`, `grid`; `marks()`: {victims, hover, focus, selected}.
-	constructor(bands, marks) {
-		this.bands = bands;
-		this.marks = marks;
-		this.moving = [];
-		this.frame = 0;
-		this.takeColors();
-		onTheme(() => this.takeColors());
-	}
-
-	takeColors() {
-		this.colors = {
-			accent: color('accent'),
-			victim: color('zone-reclaiming'),
-			ink: color('ink'),
-			rewrite: color('zone-rewrite'),
-			panel: color('panel'),
-		};
+	// `map` has `overlay`, `size`, `bands`, `marks` and `colors`.
+	constructor(map) {
+		Object.assign(this, { map, moving: [], frame: 0 });
 	}
 
 	pulse(key, zone) {
 		this.add({ kind: 'pulse', key, zone, life: PULSE_MS });
 	}
 
-	arrow(key, zone, into) {
-		this.add({ kind: 'arrow', key, zone, into, life: ARROW_MS });
+	// `to`: key of the band of the zones `into`.
+	arrow(key, zone, to, into) {
+		this.add({ kind: 'arrow', key, zone, to, into, life: ARROW_MS });
 	}
 
 	add(effect) {
@@ -49,10 +34,6 @@ export class Effects {
 		this.draw();
 	}
 
-	clear() {
-		this.moving = [];
-	}
-
 	draw() {
 		if (this.frame === 0)
 			this.frame = requestAnimationFrame(now => measured('effects', () => this.paint(now)));
@@ -61,48 +42,53 @@ export class Effects {
 	paint(now) {
 		this.frame = 0;
 		this.moving = this.moving.filter(effect => now - effect.start < effect.life);
-		const marks = this.marks();
-		for (const band of this.bands()) this.paintBand(band, now, this.colors, marks);
+		this.paintAll(now, this.map);
 		if (this.moving.length > 0 && !still.matches) this.draw();
 	}
 
-	paintBand(band, now, colors, marks) {
-		const effects = this.moving.filter(effect => effect.key === band.key);
-		const mine = mark => (mark !== null && mark.key === band.key ? mark.position : null);
-		const [hover, focus, selected] = [marks.hover, marks.focus, marks.selected].map(mine);
-		const victims = [...(marks.victims.get(band.key) ?? [])];
-		const busy =
-			effects.length + victims.length > 0 || hover !== null || focus !== null || selected !== null;
-		if (!busy && !band.painted) return;
-		const context = band.overlay;
-		context.clearRect(-8, -8, band.size.width + 16, band.size.height + 16);
-		band.painted = busy;
-		for (const zone of victims) victimMark(context, rectOf(band, zone), colors);
-		if (selected !== null) frame(context, cellRect(band.grid, selected), colors.accent, 2, colors);
-		if (hover !== null) frame(context, cellRect(band.grid, hover), colors.ink, 1, colors);
-		if (focus !== null) frame(context, cellRect(band.grid, focus), colors.accent, 3, colors);
-		for (const effect of effects) {
+	paintAll(now, { overlay: context, size, bands, marks, colors }) {
+		const band = key => bands.find(each => each.key === key);
+		const zoneRect = (key, zone) => rectOf(band(key), band(key)?.positions.get(zone));
+		const framed = [
+			[marks.selected, colors.accent, 2],
+			[marks.hover, colors.ink, 1],
+			[marks.focus, colors.accent, 3],
+		].filter(([mark]) => mark !== null);
+		const victims = [...marks.victims].flatMap(([key, zones]) =>
+			[...zones].map(zone => zoneRect(key, zone)),
+		);
+		const busy = this.moving.length + victims.length + framed.length > 0;
+		if (!context || (!busy && !this.painted)) return;
+		this.painted = busy;
+		context.clearRect(-8, -8, size.width + 16, size.height + 16);
+		for (const rect of victims) victimMark(context, rect, colors);
+		for (const [{ key, position }, stroke, width] of framed)
+			frame(context, rectOf(band(key), position), stroke, width, colors);
+		for (const effect of this.moving) {
 			const age = still.matches ? 0.35 : Math.max(0, now - effect.start) / effect.life;
-			if (effect.kind === 'pulse') pulse(context, rectOf(band, effect.zone), age, colors);
-			else
-				for (const into of effect.into)
-					arrow(context, rectOf(band, effect.zone), rectOf(band, into), age, colors);
+			const from = zoneRect(effect.key, effect.zone);
+			if (effect.kind === 'pulse') pulse(context, from, age, colors);
+			else for (const into of effect.into) arrow(context, from, zoneRect(effect.to, into), age, colors);
 		}
 	}
 }
 
-function rectOf(band, zone) {
-	const position = band.positions.get(zone);
-	return position === undefined ? null : cellRect(band.grid, position);
+function rectOf(band, position) {
+	if (band === undefined || position === undefined) return null;
+	const rect = cellRect(band.grid, position);
+	return { ...rect, y: rect.y + band.top };
 }
 
-function frame(context, rect, stroke, width, colors) {
-	context.strokeStyle = colors.panel;
-	context.lineWidth = width + 2;
-	context.strokeRect(rect.x - width / 2, rect.y - width / 2, rect.width + width, rect.height + width);
-	context.strokeStyle = stroke;
-	context.lineWidth = width;
-	context.strokeRect(rect.x - width / 2, rect.y - width / 2, rect.width + width, rect.height + width);
+function frame(context, rect, stroke, width, { back }) {
+	if (rect === null) return;
+	const [x, y] = [rect.x - width / 2, rect.y - width / 2];
+	for (const [strokeStyle, lineWidth] of [
+		[back, width + 2],
+		[stroke, width],
+	]) {
+		Object.assign(context, { strokeStyle, lineWidth });
+		context.strokeRect(x, y, rect.width + width, rect.height + width);
+	}
 }
 
 // Brackets at the corners: the zone was chosen and is not yet reset.
@@ -111,18 +97,17 @@ function victimMark(context, rect, colors) {
 	const [out, arm] = [2, Math.max(3, Math.min(6, rect.width / 2.5))];
 	const [left, right] = [rect.x - out, rect.x + rect.width + out];
 	const [top, bottom] = [rect.y - out, rect.y + rect.height + out];
-	context.strokeStyle = colors.victim;
-	context.lineWidth = 2;
+	Object.assign(context, { strokeStyle: colors.victim, lineWidth: 2 });
 	context.beginPath();
 	for (const [x, y, dx, dy] of [
-		[left, top, 1, 1],
-		[right, top, -1, 1],
-		[left, bottom, 1, -1],
-		[right, bottom, -1, -1],
+		[left, top, arm, arm],
+		[right, top, -arm, arm],
+		[left, bottom, arm, -arm],
+		[right, bottom, -arm, -arm],
 	]) {
-		context.moveTo(x + dx * arm, y);
+		context.moveTo(x + dx, y);
 		context.lineTo(x, y);
-		context.lineTo(x, y + dy * arm);
+		context.lineTo(x, y + dy);
 	}
 	context.stroke();
 }
@@ -130,16 +115,14 @@ function victimMark(context, rect, colors) {
 function pulse(context, rect, age, colors) {
 	if (rect === null) return;
 	const grow = 2 + age * Math.min(18, Math.max(10, rect.width * 0.6));
-	context.globalAlpha = (1 - age) ** 1.5;
-	context.strokeStyle = colors.ink;
-	context.lineWidth = 2;
+	Object.assign(context, { globalAlpha: (1 - age) ** 1.5, strokeStyle: colors.ink, lineWidth: 2 });
 	context.beginPath();
 	context.roundRect(rect.x - grow, rect.y - grow, rect.width + 2 * grow, rect.height + 2 * grow, grow * 0.7);
 	context.stroke();
 	context.globalAlpha = 1;
 }
 
-// Grows from the victim to the zone that takes its records, then fades.
+// Grows from the victim to the zone that takes its data, then fades.
 function arrow(context, from, to, age, colors) {
 	if (from === null || to === null) return;
 	const start = center(from);
@@ -157,12 +140,10 @@ function arrow(context, from, to, age, colors) {
 	const tip = between(control, between(middle, end, reach), reach);
 	context.globalAlpha = age < 0.55 ? 1 : (1 - age) / 0.45;
 	for (const [stroke, width] of [
-		[colors.panel, 5],
-		[colors.rewrite, 2.25],
+		[colors.back, 5],
+		[colors.arrow, 2.25],
 	]) {
-		context.strokeStyle = stroke;
-		context.lineWidth = width;
-		context.lineCap = 'round';
+		Object.assign(context, { strokeStyle: stroke, lineWidth: width, lineCap: 'round' });
 		context.beginPath();
 		context.moveTo(start.x, start.y);
 		context.quadraticCurveTo(control.x, control.y, tip.x, tip.y);
@@ -174,7 +155,7 @@ function arrow(context, from, to, age, colors) {
 
 function head(context, control, tip, colors) {
 	const angle = Math.atan2(tip.y - control.y, tip.x - control.x);
-	context.fillStyle = colors.rewrite;
+	context.fillStyle = colors.arrow;
 	context.beginPath();
 	context.moveTo(tip.x + 3 * Math.cos(angle), tip.y + 3 * Math.sin(angle));
 	for (const turn of [2.55, -2.55])
@@ -183,8 +164,8 @@ function head(context, control, tip, colors) {
 	context.fill();
 }
 
-function center(rect) {
-	return { x: rect.x + rect.width / 2, y: rect.y + rect.height / 2 };
+function center({ x, y, width, height }) {
+	return { x: x + width / 2, y: y + height / 2 };
 }
 
 function between(a, b, share) {

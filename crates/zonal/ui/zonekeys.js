@@ -1,55 +1,33 @@
 // Arrow keys on the zone map: from a cell to the next one, over the edges of bands.
 
 // The new {band, position}, or null when the key does not move.
-export function moveFocus(bands, { band, position }, key) {
-	const { columns } = bands[band].grid;
-	const last = bands[band].count - 1;
-	switch (key) {
-		case 'ArrowLeft':
-			return position > 0 ? { band, position: position - 1 } : endOf(bands, band - 1, { band, position });
-		case 'ArrowRight':
-			return position < last
-				? { band, position: position + 1 }
-				: startOf(bands, band + 1, { band, position });
-		case 'ArrowUp':
-			return up(bands, band, position, columns);
-		case 'ArrowDown':
-			return down(bands, band, position, columns);
-		case 'Home':
-			return { band, position: 0 };
-		case 'End':
-			return { band, position: last };
-		case 'PageUp':
-			return startOf(bands, band - 1, { band, position: 0 });
-		case 'PageDown':
-			return startOf(bands, band + 1, { band, position: last });
-		default:
-			return null;
-	}
-}
-
-function startOf(bands, band, otherwise) {
-	return bands[band] ? { band, position: 0 } : otherwise;
-}
-
-function endOf(bands, band, otherwise) {
-	return bands[band] ? { band, position: bands[band].count - 1 } : otherwise;
-}
-
-function up(bands, band, position, columns) {
-	if (position >= columns) return { band, position: position - columns };
-	const above = bands[band - 1];
-	if (!above) return { band, position };
-	const row = Math.floor((above.count - 1) / columns) * columns;
-	return { band: band - 1, position: Math.min(above.count - 1, row + (position % columns)) };
-}
-
-function down(bands, band, position, columns) {
-	const last = bands[band].count - 1;
-	if (position + columns <= last) return { band, position: position + columns };
-	if (Math.floor(position / columns) < Math.floor(last / columns)) return { band, position: last };
-	const below = bands[band + 1];
-	return below
-		? { band: band + 1, position: Math.min(below.count - 1, position % columns) }
-		: { band, position };
+export function moveFocus(bands, at, key) {
+	const { band, position } = at;
+	const { grid, count } = bands[band];
+	const { columns } = grid;
+	const last = count - 1;
+	// A cell of another band, if there is one; otherwise one of this band.
+	const other = (step, of, otherwise = position) => {
+		const next = bands[band + step];
+		return next ? { band: band + step, position: of(next.count - 1) } : { band, position: otherwise };
+	};
+	const stay = to => ({ band, position: to });
+	const lastRow = Math.floor(last / columns);
+	const moves = {
+		ArrowLeft: () => (position > 0 ? stay(position - 1) : other(-1, end => end)),
+		ArrowRight: () => (position < last ? stay(position + 1) : other(1, () => 0)),
+		ArrowUp: () =>
+			position >= columns
+				? stay(position - columns)
+				: other(-1, end => Math.min(end, Math.floor(end / columns) * columns + position)),
+		ArrowDown: () =>
+			Math.floor(position / columns) < lastRow
+				? stay(Math.min(last, position + columns))
+				: other(1, end => Math.min(end, position % columns)),
+		Home: () => stay(0),
+		End: () => stay(last),
+		PageUp: () => other(-1, () => 0, 0),
+		PageDown: () => other(1, () => 0, last),
+	};
+	return moves[key]?.() ?? null;
 }

@@ -1,9 +1,9 @@
-// The zone map: a cell per zone, a band per shard. Draws changed cells only, a few milliseconds per frame.
+// The zone map: a cell per zone, a band per shard or tier. Draws changed cells only, a few ms per frame.
 import { fit } from './canvas.js';
-import { h, setText, setHidden } from './dom.js';
+import { byId, h, setText, setHidden } from './dom.js';
 import { count, plural } from './format.js';
 import { bandHeight, cellAt, cellRect, layout } from './zonelayout.js';
-import { bandsOf, changesShape, factsAt, idsAt } from './zonebands.js';
+import { bandsOf, changesShape, factsAt, idsAt, measureAges } from './zonebands.js';
 import { keyOf, lookOf, useOf } from './zonelook.js';
 import { drawCell, palette } from './zonepaint.js';
 import { Effects } from './zonefx.js';
@@ -18,47 +18,49 @@ const MARGIN = 8;
 const ZOOM_ZONES = 2048;
 // The age lens is drawn anew when the newest zone has moved on by this share.
 const AGE_STEP = 0.02;
+const VICTIM_ENDS = ['zone-reset', 'zone-retired', 'zone-unreadable'];
 
 export class ZoneMap {
-	// `nodes`: {frame, tip, zoom}; `handlers`: open(device, zone), uses(counts).
-	constructor(nodes, handlers) {
-		Object.assign(this, { nodes, handlers, doc: null, bands: [], lens: 'use', zoom: null, frame: 0 });
+	// `looks`: how the kind shows zones; `handlers`: open(place, zone), uses(counts).
+	constructor(looks, handlers) {
+		Object.assign(this, { looks, handlers, doc: null, bands: [], lens: 'use', zoom: null, frame: 0 });
+		this.node = byId('map');
 		this.victims = new Map();
 		this.marks = { victims: this.victims, hover: null, focus: null, selected: null };
 		this.cursor = { band: 0, position: 0 };
-		this.effects = new Effects(
-			() => this.bands,
-			() => this.marks,
-		);
-		this.tip = new Tip(nodes.tip, nodes.frame);
+		this.top = h('canvas', { class: 'overlay', 'aria-hidden': 'true' });
+		this.effects = new Effects(this);
+		this.tip = new Tip(byId('tip'), this.node);
 		this.colors = palette();
 		onTheme(() => {
 			this.colors = palette();
 			this.redraw();
 		});
-		new ResizeObserver(([entry]) => this.resize(entry.contentRect.width)).observe(nodes.frame);
+		new ResizeObserver(([entry]) => this.resize(entry.contentRect.width)).observe(this.node);
 		this.listen();
 	}
 
 	listen() {
-		const { frame } = this.nodes;
+		const frame = this.node;
 		frame.addEventListener('keydown', event => this.press(event));
 		frame.addEventListener('focus', () => this.showFocus(frame.matches(':focus-visible')));
 		frame.addEventListener('blur', () => this.showFocus(false));
 		frame.addEventListener('pointerleave', () => this.hover(null));
-		this.nodes.zoom.querySelector('button').addEventListener('click', () => this.setZoom(null));
+		byId('zoom')
+			.querySelector('button')
+			.addEventListener('click', () => this.setZoom(null));
 	}
 
 	document(doc) {
 		this.doc = doc;
 		this.victims.clear();
-		this.effects.clear();
+		this.effects.moving = [];
 		this.build();
 	}
 
 	update(doc, patch) {
 		this.doc = doc;
-		if (patch.devices) this.showStates();
+		this.showStates();
 		if (!patch.zones) return;
 		if (changesShape(this.bands, patch.zones, this.zoom !== null)) this.build();
 		else this.mark(patch.zones);
@@ -66,30 +68,24 @@ export class ZoneMap {
 
 	build() {
 		if (this.zoom !== null && this.doc.zones?.[this.zoom.key] === undefined) this.zoom = null;
-		this.bands = bandsOf(this.doc.zones, this.zoom);
+		this.bands = bandsOf(this.doc.zones, this.looks, this.zoom);
 		for (const band of this.bands) this.dress(band);
-		this.nodes.frame.replaceChildren(...this.bands.map(band => band.node));
-		if (this.bands.length === 0)
-			this.nodes.frame.append(h('p', { class: 'quiet', text: 'No device has zones.' }));
-		this.nodes.frame.setAttribute('aria-valuemax', Math.max(0, this.cells() - 1));
+		this.node.replaceChildren(...this.bands.map(band => band.node), this.top);
+		if (this.bands.length === 0) this.node.append(h('p', { class: 'quiet', text: 'No device has zones.' }));
+		this.node.setAttribute('aria-valuemax', Math.max(0, this.cells() - 1));
 		this.width = 0;
-		this.resize(this.nodes.frame.clientWidth);
 		this.showStates();
 		this.showCounts();
+		this.resize(this.node.clientWidth);
 	}
 
 	dress(band) {
-		band.title = h('span', { class: 'band-name', text: `Device ${band.device} · shard ${band.key}` });
+		band.title = h('span', { class: 'band-name' });
 		band.note = h('span', { class: 'band-note' });
 		band.canvas = h('canvas', { class: 'cells', 'aria-hidden': 'true' });
-		band.top = h('canvas', { class: 'overlay', 'aria-hidden': 'true' });
-		band.field = h('div', { class: 'field' }, band.canvas, band.top);
-		band.node = h(
-			'div',
-			{ class: 'band' },
-			h('div', { class: 'band-head' }, band.title, band.note),
-			band.field,
-		);
+		band.field = h('div', { class: 'field' }, band.canvas);
+		const head = h('div', { class: 'band-head' }, band.title, band.note);
+		band.node = h('div', { class: 'band' }, head, band.field);
 		band.uses = new Map(band.ids.map(id => [id, useOf(band.shardFacts.zones[id])]));
 		band.counts = {};
 		for (const use of band.uses.values()) band.counts[use] = (band.counts[use] ?? 0) + 1;
@@ -105,45 +101,43 @@ export class ZoneMap {
 	}
 
 	resize(width) {
-		if (width === 0 || width === this.width || this.bands.length === 0) return;
+		if (width === 0 || this.bands.length === 0) return;
+		// The heads of the bands may have become higher.
+		if (width === this.width) return this.placeOverlay();
 		this.width = width;
 		const height = Math.max(320, Math.min(720, innerHeight * 0.66));
-		this.grid = layout(
-			this.bands.map(band => band.count),
-			width,
-			height,
-		);
-		for (const band of this.bands) this.size(band, width);
+		const counts = this.bands.map(band => band.count);
+		this.grid = layout(counts, width, height);
+		for (const band of this.bands) this.fitBand(band, width);
+		this.placeOverlay();
 		this.redraw();
+		return undefined;
 	}
 
-	size(band, width) {
+	fitBand(band, width) {
 		const height = bandHeight(this.grid, band.count);
-		Object.assign(band, { grid: this.grid, size: { width, height }, painted: true });
+		band.grid = this.grid;
 		band.context = fit(band.canvas, width, height);
-		band.overlay = fit(band.top, width, height, MARGIN);
 		band.field.style.height = `${height}px`;
+	}
+
+	// One layer over all bands: arrows lead from one band to another.
+	placeOverlay() {
+		for (const band of this.bands) band.top = band.field.offsetTop;
+		const last = this.bands.at(-1);
+		this.size = { width: this.width, height: last.top + bandHeight(last.grid, last.count) };
+		this.overlay = fit(this.top, this.size.width, this.size.height, MARGIN);
+		this.effects.draw();
 	}
 
 	redraw() {
 		for (const band of this.bands) {
 			band.drawn.fill(0);
-			this.measureAges(band);
+			measureAges(band);
 			for (let position = 0; position < band.count; position += 1) enqueue(band, position);
 		}
 		this.schedule();
 		this.effects.draw();
-	}
-
-	measureAges(band) {
-		let [oldest, newest] = [Infinity, -Infinity];
-		for (const id of band.ids) {
-			const { sequence } = band.shardFacts.zones[id] ?? {};
-			if (sequence === null || sequence === undefined) continue;
-			oldest = Math.min(oldest, sequence);
-			newest = Math.max(newest, sequence);
-		}
-		Object.assign(band, { oldest, newest });
 	}
 
 	// Queues the cells whose zones a patch changes.
@@ -207,12 +201,10 @@ export class ZoneMap {
 		this.zoom = zoom;
 		this.cursor = { band: 0, position: 0 };
 		Object.assign(this.marks, { hover: null, focus: null, selected: null });
-		setHidden(this.nodes.zoom, zoom === null);
+		setHidden(byId('zoom'), zoom === null);
 		if (zoom !== null) {
-			setText(
-				this.nodes.zoom.querySelector('span'),
-				`Zones ${count(zoom.from)} to ${count(zoom.to)} of shard ${zoom.key}.`,
-			);
+			const words = `Zones ${count(zoom.from)} to ${count(zoom.to)} of ${this.looks.bandWords(zoom.key)}.`;
+			setText(byId('zoom').querySelector('span'), words);
 		}
 		this.build();
 	}
@@ -220,14 +212,16 @@ export class ZoneMap {
 	// Victims stay marked until their reset; only events that happen now move.
 	events(list, past) {
 		for (const event of list) {
-			const key = `${event.device}/${event.shard}`;
+			const { event: what, zone, into } = event;
+			if (zone === undefined) continue;
+			const key = this.looks.bandOf(event);
 			const victims = this.victims.get(key) ?? new Set();
 			this.victims.set(key, victims);
-			if (event.event === 'victim-chosen') victims.add(event.zone);
-			else if (event.event === 'zone-reset' || event.event === 'zone-retired') victims.delete(event.zone);
+			if (what === 'victim-chosen') victims.add(zone);
+			else if (VICTIM_ENDS.includes(what)) victims.delete(zone);
 			if (past) continue;
-			if (event.event === 'zone-reset') this.effects.pulse(key, event.zone);
-			else if (event.event === 'victim-rewritten') this.effects.arrow(key, event.zone, event.into ?? []);
+			if (what === 'zone-reset') this.effects.pulse(key, zone);
+			else if (into) this.effects.arrow(key, zone, this.looks.targetOf(event), into);
 		}
 		if (past) this.forgetOldVictims();
 		this.effects.draw();
@@ -235,26 +229,24 @@ export class ZoneMap {
 
 	// The server remembers a bounded number of events: a reset may be missing.
 	forgetOldVictims() {
-		for (const [key, victims] of this.victims) {
-			for (const zone of victims) {
+		for (const [key, victims] of this.victims)
+			for (const zone of victims)
 				if (this.doc?.zones?.[key]?.zones?.[zone]?.use === 'empty') victims.delete(zone);
-			}
-		}
 	}
 
 	hover(band, position = null) {
-		const mark = band === null || position === null ? null : { key: band.key, position };
+		const mark = position === null ? null : { key: band.key, position };
 		const old = this.marks.hover;
 		if (old?.key === mark?.key && old?.position === mark?.position) return;
 		this.marks.hover = mark;
 		this.effects.draw();
-		if (mark === null) this.tip.hide();
-		else this.tip.show(band, position);
+		if (mark) this.tip.show(band, position);
+		else this.tip.hide();
 	}
 
 	refreshTip() {
 		const mark = this.marks.hover ?? this.marks.focus;
-		const band = mark && this.bands.find(({ key }) => key === mark.key);
+		const band = this.bands.find(({ key }) => key === mark?.key);
 		if (band) this.tip.show(band, mark.position);
 	}
 
@@ -263,20 +255,17 @@ export class ZoneMap {
 		this.cursor = { band: this.bands.indexOf(band), position };
 		const ids = idsAt(band, position);
 		if (ids.length > 1) {
-			const start = Math.max(
-				0,
-				Math.min(position * band.per - ZOOM_ZONES / 2, band.ids.length - ZOOM_ZONES),
-			);
-			const shown = band.ids.slice(start, start + ZOOM_ZONES);
+			const start = Math.min(position * band.per - ZOOM_ZONES / 2, band.ids.length - ZOOM_ZONES);
+			const shown = band.ids.slice(Math.max(0, start)).slice(0, ZOOM_ZONES);
 			this.setZoom({ key: band.key, from: shown[0], to: shown.at(-1) });
 			return;
 		}
-		this.handlers.open(band.device, ids[0]);
+		this.handlers.open(band.place, ids[0]);
 	}
 
 	// Marks the zone whose story is open.
-	select(device, zone) {
-		const band = this.bands.find(each => each.device === device && each.positions.has(zone));
+	select(place, zone) {
+		const band = this.bands.find(each => each.place === place && each.positions.has(zone));
 		this.marks.selected = band ? { key: band.key, position: band.positions.get(zone) } : null;
 		this.effects.draw();
 	}
@@ -301,22 +290,22 @@ export class ZoneMap {
 		this.effects.draw();
 		if (!shown || !band) return this.tip.hide();
 		this.tip.show(band, this.cursor.position);
-		const before = this.bands.slice(0, this.cursor.band).reduce((sum, each) => sum + each.count, 0);
-		this.nodes.frame.setAttribute('aria-valuenow', before + this.cursor.position);
-		this.nodes.frame.setAttribute('aria-valuetext', describe(band, this.cursor.position));
+		const before = this.cells(this.cursor.band);
+		this.node.setAttribute('aria-valuenow', before + this.cursor.position);
+		this.node.setAttribute('aria-valuetext', describe(band, this.cursor.position));
 		return undefined;
 	}
 
-	cells() {
-		return this.bands.reduce((sum, band) => sum + band.count, 0);
+	// Number of cells of the bands before one.
+	cells(end) {
+		return this.bands.slice(0, end).reduce((sum, band) => sum + band.count, 0);
 	}
 
 	showStates() {
 		for (const band of this.bands) {
-			const state = this.doc.devices?.[band.device]?.state ?? 'in-use';
+			const { title, state } = this.looks.bandTitle(this.doc, band);
 			band.node.dataset.state = state;
-			const where = `Device ${band.device} · shard ${band.key}`;
-			setText(band.title, state === 'in-use' ? where : `${where} · ${state}`);
+			setText(band.title, title);
 		}
 	}
 

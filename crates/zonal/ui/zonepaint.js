@@ -1,7 +1,10 @@
 // Draws one cell of the zone map. Shape says the same as hue: caps on open zones, stripes while a zone is
-// reclaimed, a cross when it is retired, a ring when it is pinned.
+// emptied, a cross when it is retired, one stroke when it is unreadable, a ring when it is pinned.
 import { HUES, LEVELS, STEPS } from './zonelook.js';
 import { color, mix } from './theme.js';
+
+// Lines at the write pointer of an open zone.
+const CAPS = { fill: 1, rewrite: 2, collection: 3, map: 4 };
 
 // Colours by hue and level, computed once per theme.
 export function palette() {
@@ -15,20 +18,22 @@ export function palette() {
 	}
 	return {
 		shades,
-		strong: Object.fromEntries(HUES.map(hue => [hue, color(`zone-${hue}`)])),
+		victim: color('zone-reclaiming'),
+		arrow: color('zone-rewrite'),
 		back,
 		trough: color('zone-trough'),
 		outline: color('zone-outline'),
 		ink: color('ink'),
+		accent: color('accent'),
 	};
 }
 
 export function drawCell(context, { x, y, width, height }, look, colors) {
 	context.fillStyle = colors.back;
 	context.fillRect(x, y, width, height);
-	if (look.hue === 'empty') return drawEmpty(context, x, y, width, height, colors);
 	context.fillStyle = colors.trough;
-	context.fillRect(x, y, width, height);
+	if (look.hue !== 'empty' || width < 4) context.fillRect(x, y, width, height);
+	if (look.hue === 'empty') return drawEmpty(context, x, y, width, height, colors);
 	const fill =
 		look.height >= STEPS
 			? height
@@ -37,29 +42,22 @@ export function drawCell(context, { x, y, width, height }, look, colors) {
 	context.fillStyle = colors.shades[look.hue][look.level];
 	context.fillRect(x, top, width, fill);
 	if (width < 5) return undefined;
-	if (look.hue === 'fill') cap(context, x, top, width, 1, colors);
-	else if (look.hue === 'rewrite') cap(context, x, top, width, 2, colors);
-	else if (look.hue === 'reclaiming') stripes(context, x, y, width, height, colors);
+	const lines = CAPS[look.hue] ?? 0;
+	context.fillStyle = colors.ink;
+	for (let n = 0, at = top - 1; n < lines && at < y + height; n += 1, at += 3)
+		context.fillRect(x, at, width, 1);
+	if (look.hue === 'reclaiming') stripes(context, x, y, width, height, colors);
 	else if (look.hue === 'retired') cross(context, x, y, width, height, colors);
+	else if (look.hue === 'unreadable') cross(context, x, y, width, height, colors, 1);
 	if (look.pinned) ring(context, x, y, width, height, colors);
 	return undefined;
 }
 
 function drawEmpty(context, x, y, width, height, colors) {
-	if (width < 4) {
-		context.fillStyle = colors.trough;
-		context.fillRect(x, y, width, height);
-		return;
-	}
+	if (width < 4) return;
 	context.strokeStyle = colors.outline;
 	context.lineWidth = 1;
 	context.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
-}
-
-// The write pointer of an open zone: one line for fills, two for rewrites.
-function cap(context, x, top, width, lines, colors) {
-	context.fillStyle = colors.ink;
-	for (let n = 0; n < lines; n += 1) context.fillRect(x, top - 1 + n * 3, width, 1);
 }
 
 function stripes(context, x, y, width, height, colors) {
@@ -79,14 +77,16 @@ function stripes(context, x, y, width, height, colors) {
 	context.restore();
 }
 
-function cross(context, x, y, width, height, colors) {
+function cross(context, x, y, width, height, colors, strokes = 2) {
 	context.strokeStyle = colors.back;
 	context.lineWidth = width >= 12 ? 2 : 1;
 	context.beginPath();
-	context.moveTo(x + 1, y + 1);
-	context.lineTo(x + width - 1, y + height - 1);
 	context.moveTo(x + width - 1, y + 1);
 	context.lineTo(x + 1, y + height - 1);
+	if (strokes > 1) {
+		context.moveTo(x + 1, y + 1);
+		context.lineTo(x + width - 1, y + height - 1);
+	}
 	context.stroke();
 }
 

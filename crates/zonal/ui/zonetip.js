@@ -3,7 +3,7 @@ import { h, setHidden } from './dom.js';
 import { bytes, count, percent } from './format.js';
 import { cellRect } from './zonelayout.js';
 import { factsAt, idsAt } from './zonebands.js';
-import { liveShare, USE_WORDS, useWords } from './zonelook.js';
+import { liveShare, useWords } from './zonelook.js';
 
 export class Tip {
 	constructor(node, frame) {
@@ -13,14 +13,9 @@ export class Tip {
 	show(band, position) {
 		const facts = factsAt(band, position);
 		if (facts === undefined) return this.hide();
-		const rows = rowsOf(band, facts).flatMap(([term, value]) => [
-			h('dt', { text: term }),
-			h('dd', { text: value }),
-		]);
-		this.node.replaceChildren(
-			h('p', { class: 'tip-title', text: titleOf(band, position) }),
-			h('dl', {}, ...rows),
-		);
+		const rows = rowsOf(band, facts).flatMap(([term, text]) => [h('dt', { text: term }), h('dd', { text })]);
+		const title = h('p', { class: 'tip-title', text: titleOf(band, position) });
+		this.node.replaceChildren(title, h('dl', {}, ...rows));
 		setHidden(this.node, false);
 		this.place(band, cellRect(band.grid, position));
 		return undefined;
@@ -47,28 +42,20 @@ export class Tip {
 function titleOf(band, position) {
 	const ids = idsAt(band, position);
 	return ids.length === 1
-		? `Zone ${ids[0]}, ${useWords(factsAt(band, position))}`
+		? `Zone ${ids[0]}, ${useWords(factsAt(band, position), band.looks)}`
 		: `Zones ${ids[0]} to ${ids.at(-1)}`;
 }
 
-function rowsOf(band, facts) {
-	const share = facts.written_bytes / band.zoneBytes;
+// A cell of several zones says how many have each use.
+function rowsOf({ zoneBytes, looks }, facts) {
+	const uses = Object.entries(facts.uses ?? {});
 	const mean = facts.uses ? ' (mean)' : '';
-	const rows = facts.uses
-		? Object.entries(facts.uses).map(([use, zones]) => [USE_WORDS[use] ?? use, count(zones)])
-		: [];
-	rows.push(
-		[`written${mean}`, `${bytes(facts.written_bytes)}, ${percent(share, 0)}`],
+	return [
+		...uses.map(([use, zones]) => [looks.uses[use]?.words ?? use, count(zones)]),
+		[`written${mean}`, `${bytes(facts.written_bytes)}, ${percent(facts.written_bytes / zoneBytes, 0)}`],
 		[`live${mean}`, `${bytes(facts.live_bytes)}, ${percent(liveShare(facts), 0)} of it`],
-	);
-	if (facts.pinned_bytes > 0) rows.push([`pinned${mean}`, bytes(facts.pinned_bytes)]);
-	rows.push(
-		['records', `${count(facts.live_records)} live of ${count(facts.records)}`],
-		['reads', count(facts.reads)],
-	);
-	if (facts.sequence !== null && facts.sequence !== undefined)
-		rows.push(['sequence', count(facts.sequence)]);
-	return rows;
+		...looks.rows(facts, mean),
+	];
 }
 
 export function describe(band, position) {
@@ -77,5 +64,5 @@ export function describe(band, position) {
 	const rows = rowsOf(band, facts)
 		.map(([term, value]) => `${term} ${value}`)
 		.join('; ');
-	return `${titleOf(band, position)}, shard ${band.key}; ${rows}`;
+	return `${titleOf(band, position)}, ${band.looks.bandWords(band.key)}; ${rows}`;
 }
