@@ -7,7 +7,7 @@
 //! `question`, `lookup`, `first_read`, `pass_through`, `publish`, `read`, `fetch`, `fill`,
 //! `prefetch`, `admit`, `dram_tier`, `evict`, `events`, `remove`, `purge`, `pending_invalidations`,
 //! `placement_epochs`, `roster`, `recover`, `checkpoint`, `scrub`,
-//! `listing`.
+//! `listing`, `sample`.
 //!
 //! Invariants:
 //!
@@ -61,6 +61,7 @@ mod recover;
 mod remove;
 mod residency;
 mod roster;
+mod sample;
 mod scrub;
 mod stats;
 mod version_keys;
@@ -91,6 +92,7 @@ pub use recover::RecoveryStats;
 pub use remove::{InvalidationTarget, RemoveError};
 pub use residency::Residency;
 pub use roster::{ROSTER_BYTES_MAX, RosterLost};
+pub use sample::{SampleSize, SampledObject};
 pub use scrub::Scrub;
 pub use stats::CacheStats;
 pub use zones::{Tally, ZoneContents, ZoneDetails, ZoneRank, ZoneTally};

@@ -159,7 +159,7 @@ impl Inner {
 
     /// The object of a head that a zone lists. `None`: the head does not count any more, or its name
     /// begins with something else.
-    async fn object_of(
+    pub(crate) async fn object_of(
         self: &Rc<Self>,
         zone: ZoneId,
         descriptor: &Descriptor,
@@ -199,7 +199,7 @@ impl Inner {
 }
 
 impl KnownHead {
-    fn tell(&self, zone: Option<ZoneId>) -> CachedObject {
+    pub(crate) fn tell(&self, zone: Option<ZoneId>) -> CachedObject {
         CachedObject {
             name: self.name.clone(),
             head: self.head.clone(),

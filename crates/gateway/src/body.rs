@@ -11,6 +11,7 @@ use zonal_host::{PieceSource, StripedRead};
 use zonal_s3::BoxBody;
 
 use crate::access_log::PendingEntry;
+use crate::accounts;
 use crate::latencies::RequestTimer;
 use crate::socket::ExchangeGuard;
 
@@ -155,6 +156,7 @@ impl Drop for ResponseBody {
             self.timer.last_byte(self.source.slowest());
         }
         self.timer.listener.whole.sent_bytes.add(self.sent_bytes);
+        accounts::settle(&self.timer, self.sent_bytes);
         self.line.iter_mut().for_each(|line| line.sent(self.sent_bytes));
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zonal_host::ObjectName;
+use zonal_origin::AccountUnit;
 
 use crate::access::AccessRules;
 use crate::access_log::AccessLog;
@@ -27,6 +28,8 @@ pub struct Config {
     pub would_refuse: WouldRefuse,
     /// Access log; `None`: disabled.
     pub access_log: Option<AccessLog>,
+    /// What the accounts of requests are kept by.
+    pub accounts: AccountUnit,
 }
 
 /// Whether the gateway or the origin authorizes requests.

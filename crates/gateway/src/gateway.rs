@@ -16,12 +16,13 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode, Uri};
 use hyper::body::{Body, Incoming};
 use zonal_host::{Client, ObjectName, monotonic};
-use zonal_origin::{OfUpload, Origins};
+use zonal_origin::{AccountRow, OfUpload, Origins};
 use zonal_s3::full_body;
 use zonal_s3::{BoxBody, S3Error};
 
 use crate::access;
 use crate::access_log::{PendingEntry, REASON};
+use crate::accounts;
 use crate::admission::Admitted;
 use crate::answer::{Answer, named};
 use crate::api::{Cached, Handling};
@@ -168,12 +169,12 @@ impl Gateway {
 
     /// Statistics for a new listener.
     pub(crate) fn add_listener(&self) -> Arc<ListenerStats> {
-        let listener = ListenerStats::new(self.stats().clone());
+        let listener = ListenerStats::new(self.stats().clone(), self.config().accounts);
         self.listeners().push(listener.clone());
         listener
     }
 
-    fn listeners(&self) -> MutexGuard<'_, Vec<Arc<ListenerStats>>> {
+    pub(crate) fn listeners(&self) -> MutexGuard<'_, Vec<Arc<ListenerStats>>> {
         self.shared.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -277,9 +278,9 @@ impl Gateway {
         let line = log.map(|log| log.begin((id, client), &request, &self.runtime_config().domains));
         let framing = framing::check(&request.headers, exchange.stated_length);
         let is_last = framing != Ok(After::Others);
-        let (operation, result) = match framing {
-            Ok(_) => self.handle((id, client.ip()), &uri, request, body).await,
-            Err(error) => (Operation::Other, Err(error)),
+        let (operation, account, result) = match framing {
+            Ok(_) => self.handle((id, client.ip()), &uri, (request, body), listener).await,
+            Err(error) => (Operation::Other, None, Err(error)),
         };
         let answer = result.unwrap_or_else(Answer::from);
         self.stats().count_request(operation, answer.status);
@@ -292,7 +293,8 @@ impl Gateway {
             answer.headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let result = (answer.outcome, answer.status.is_server_error());
-        let timer = RequestTimer::new(listener.clone(), operation, result, since);
+        let of_request = (since, account);
+        let timer = RequestTimer::new(listener.clone(), operation, result, of_request);
         self.finish(answer, timer, (exchange, line))
     }
 
@@ -300,17 +302,22 @@ impl Gateway {
         &self,
         (id, client): (RequestId, IpAddr),
         uri: &Uri,
-        request: Parts,
-        body: Incoming,
-    ) -> (Operation, Result<Answer, S3Error>) {
+        (request, body): (Parts, Incoming),
+        listener: &ListenerStats,
+    ) -> (Operation, Option<AccountRow>, Result<Answer, S3Error>) {
         let runtime_config = self.runtime_config();
-        match S3Request::of(&runtime_config.domains, uri, &request) {
-            Ok(asked) => (
-                asked.operation(),
-                self.carry_out((id, client), (&runtime_config, &asked), request, body).await,
-            ),
-            Err(error) => (Operation::Other, Err(error)),
-        }
+        let asked = match S3Request::of(&runtime_config.domains, uri, &request) {
+            Ok(asked) => asked,
+            Err(error) => return (Operation::Other, None, Err(error)),
+        };
+        let settings = (&*runtime_config, &asked);
+        let result = self.carry_out((id, client), settings, request, body).await;
+        // Anybody can send requests that are refused: they must take no rows.
+        let is_allowed = result.as_ref().is_ok_and(|answer| {
+            !matches!(answer.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+        });
+        let account = if is_allowed { accounts::begin(listener, &asked.target) } else { None };
+        (asked.operation(), account, result)
     }
 
     async fn carry_out(

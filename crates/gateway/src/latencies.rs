@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use zonal_base::{LatencyHistogram, LatencySnapshot, Nanos};
 use zonal_host::{PieceSource, monotonic};
+use zonal_origin::{AccountRow, AccountUnit, Accounts};
 
 use crate::operation::Operation;
 use crate::stats::{CacheStatus, Stats};
@@ -100,13 +101,16 @@ impl Table {
 /// Statistics of one listener, written by its thread only; and those of the whole gateway.
 pub(crate) struct ListenerStats {
     pub(crate) whole: Arc<Stats>,
+    /// Requests by prefix.
+    pub(crate) accounts: Accounts,
     first_byte: Table,
     last_byte: Table,
 }
 
 impl ListenerStats {
-    pub(crate) fn new(whole: Arc<Stats>) -> Arc<Self> {
-        Arc::new(Self { whole, first_byte: Table::default(), last_byte: Table::default() })
+    pub(crate) fn new(whole: Arc<Stats>, unit: AccountUnit) -> Arc<Self> {
+        let (first_byte, last_byte) = Default::default();
+        Arc::new(Self { whole, accounts: Accounts::new(unit), first_byte, last_byte })
     }
 }
 
@@ -159,12 +163,14 @@ pub(crate) fn merged(listeners: &[Arc<ListenerStats>]) -> Vec<RequestLatencies> 
 /// Stopwatch of one request.
 pub(crate) struct RequestTimer {
     pub(crate) listener: Arc<ListenerStats>,
-    operation: Operation,
-    outcome: Option<CacheStatus>,
+    pub(crate) operation: Operation,
+    pub(crate) outcome: Option<CacheStatus>,
     /// True if the answer is 5xx.
     has_failed: bool,
     /// When the head of the request was complete, by [`monotonic`].
     since: Nanos,
+    /// Account of its prefix.
+    pub(crate) account: Option<AccountRow>,
 }
 
 impl RequestTimer {
@@ -173,9 +179,9 @@ impl RequestTimer {
         listener: Arc<ListenerStats>,
         operation: Operation,
         (outcome, has_failed): (Option<CacheStatus>, bool),
-        since: Nanos,
+        (since, account): (Nanos, Option<AccountRow>),
     ) -> Self {
-        Self { listener, operation, outcome, has_failed, since }
+        Self { listener, operation, outcome, has_failed, since, account }
     }
 
     /// Records that the head of the response is ready, and its first bytes with it.
@@ -222,18 +228,23 @@ mod tests {
 
     #[test]
     fn latencies_of_all_listeners_are_summed_by_operation_and_source() {
-        let listeners: [_; 2] = std::array::from_fn(|_| ListenerStats::new(Arc::default()));
+        let listeners: [_; 2] =
+            std::array::from_fn(|_| ListenerStats::new(Arc::default(), AccountUnit::default()));
         for listener in &listeners {
             let outcome = Some(CacheStatus::Hit);
             let (listener, since) = (listener.clone(), monotonic());
             let outcome = (outcome, false);
-            let timer = RequestTimer::new(listener, Operation::GetObject, outcome, since);
+            let timer = RequestTimer::new(listener, Operation::GetObject, outcome, (since, None));
             timer.first_byte(Some(PieceSource::Memory));
             timer.last_byte(Some(PieceSource::Flash));
         }
         let outcome = (Some(CacheStatus::Hit), true);
-        let failed =
-            RequestTimer::new(listeners[0].clone(), Operation::GetObject, outcome, monotonic());
+        let failed = RequestTimer::new(
+            listeners[0].clone(),
+            Operation::GetObject,
+            outcome,
+            (monotonic(), None),
+        );
         failed.first_byte(None);
         let seen = merged(&listeners);
         let counts = |of: &RequestLatencies| {

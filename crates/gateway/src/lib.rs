@@ -3,7 +3,7 @@
 //! Uses: `host`, `origin`, `s3`, `base`. Knows nothing of: devices, zones, chunks, policies,
 //! configuration files. Read in this order: `server`, `connections`, `socket`, `gateway`,
 //! `admission`, `domains`, `target`, `auth`, `api`, `copy_source`, `access`, `operation`,
-//! `access_log`, `latencies`; then the paths: `get_object`, `head_object`, `list_buckets`, `forward`, `write`,
+//! `access_log`, `latencies`, `accounts`; then the paths: `get_object`, `head_object`, `list_buckets`, `forward`, `write`,
 //! `delete_objects`, `as_signed`; then their rules: `representation`, `part_ranges`, `prefix`,
 //! `cache_control`.
 //!
@@ -19,6 +19,7 @@
 
 mod access;
 mod access_log;
+mod accounts;
 mod admission;
 mod answer;
 mod api;

@@ -61,5 +61,5 @@ pub use zonal_cache::{
     CacheEvent, CachedObject, Change, Chunk, ChunkRules, Freshness, FreshnessPolicy, Head,
     HeadSource, LookupError, ObjectName, Opened, OriginFault, OriginHead, OriginUse,
     PREFIX_BYTES_MAX, PieceSource, PrefixRules, ReadError, RemoveError, Residency, RetentionClass,
-    Tally, ZoneContents, ZoneDetails, prefetch_window,
+    SampleSize, SampledObject, Tally, ZoneContents, ZoneDetails, prefetch_window,
 };

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
-use zonal_base::ZoneId;
-use zonal_cache::{CachedObject, Head, ObjectName};
+use zonal_base::{ZoneId, low_u32};
+use zonal_cache::{CachedObject, Head, ObjectName, SampleSize, SampledObject};
 
 use crate::Client;
 use crate::request::Request;
@@ -27,16 +27,16 @@ pub struct PlacedRange {
     pub is_pinned: bool,
 }
 
-/// Listing that is under way. Dropping it ends it.
-pub struct Listing {
-    objects: mpsc::Receiver<CachedObject>,
+/// Listing or sample that is under way. Dropping it ends it.
+pub struct Listing<T> {
+    objects: mpsc::Receiver<T>,
     ended: oneshot::Receiver<bool>,
 }
 
-impl Listing {
+impl<T> Listing<T> {
     /// The next object. `None` at the end. Zones of the heads count from the first zone of their
     /// shard.
-    pub async fn next(&mut self) -> Option<CachedObject> {
+    pub async fn next(&mut self) -> Option<T> {
         self.objects.recv().await
     }
 
@@ -49,7 +49,7 @@ impl Listing {
 impl Client {
     /// Lists the cached objects whose `bucket/key` begins with `prefix`, one shard after the other.
     #[must_use]
-    pub fn list(&self, prefix: &str) -> Listing {
+    pub fn list(&self, prefix: &str) -> Listing<CachedObject> {
         let (to, objects) = mpsc::channel(LISTED_MAX);
         let (end, ended) = oneshot::channel();
         let (client, prefix) = (self.clone(), Arc::from(prefix));
@@ -68,6 +68,34 @@ impl Client {
             let (reply, answer) = oneshot::channel();
             let list = Request::List { prefix: prefix.clone(), to: to.clone(), reply };
             is_complete &= shard.send(list).await.is_ok() && matches!(answer.await, Ok(Ok(())));
+        }
+        is_complete
+    }
+
+    /// Samples the cached objects of all shards. `size` is of all together; each shard reads at
+    /// least one zone.
+    #[must_use]
+    pub fn sample(&self, size: SampleSize) -> Listing<SampledObject> {
+        let (to, objects) = mpsc::channel(LISTED_MAX);
+        let (end, ended) = oneshot::channel();
+        let client = self.clone();
+        tokio::spawn(async move {
+            let _ = end.send(client.sample_shards(size, &to).await);
+        });
+        Listing { objects, ended }
+    }
+
+    async fn sample_shards(&self, size: SampleSize, to: &mpsc::Sender<SampledObject>) -> bool {
+        let shards = low_u32(self.shards().len());
+        let each = SampleSize {
+            zones: size.zones.div_ceil(shards),
+            objects: size.objects.div_ceil(shards),
+        };
+        let mut is_complete = true;
+        for shard in self.shards() {
+            let (reply, answer) = oneshot::channel();
+            let sample = Request::Sample { size: each, to: to.clone(), reply };
+            is_complete &= shard.send(sample).await.is_ok() && matches!(answer.await, Ok(Ok(())));
         }
         is_complete
     }

@@ -8,6 +8,7 @@ use zonal_base::{Bytes, ZoneId};
 use zonal_cache::{
     CachedObject, ChunkRules, FreshnessPolicy, Head, InvalidationTarget, ListingEnded, LookupError,
     ObjectName, Opened, PlacementEpochs, ReadHints, RemoveError, RetentionClass, RosterLost,
+    SampleSize, SampledObject,
 };
 use zonal_hostdev::Drive;
 use zonal_policy::Wasted;
@@ -109,6 +110,12 @@ pub(crate) enum Request {
     List {
         prefix: Arc<str>,
         to: mpsc::Sender<CachedObject>,
+        reply: oneshot::Sender<Result<(), ListingEnded>>,
+    },
+    /// Send a sample of the cached objects, then reply whether it is complete.
+    Sample {
+        size: SampleSize,
+        to: mpsc::Sender<SampledObject>,
         reply: oneshot::Sender<Result<(), ListingEnded>>,
     },
     /// Reply with the cached object of this name, if there is one.

@@ -223,7 +223,8 @@ impl ShardLoop {
         true
     }
 
-    /// Handles requests about the device and settings. Returns any other request.
+    /// Handles requests about the device and settings, and those of operators. Returns any other
+    /// request.
     fn obey(&mut self, cache: &Cache, request: Request) -> Option<Request> {
         match request {
             Request::Isolate => self.isolate(),
@@ -231,7 +232,7 @@ impl ShardLoop {
             Request::Rejoin(rejoin) => self.rejoin = Some(rejoin),
             Request::SetPlacementEpochs(homes) => cache.set_placement_epochs(homes),
             Request::SetChunks(rules) => cache.set_chunks(rules),
-            request => return Some(request),
+            request => return self.report(cache, request),
         }
         None
     }
@@ -256,6 +257,13 @@ impl ShardLoop {
                     let _ = reply.send(cache.list(&prefix, is_wanted, tell).await);
                 });
             }
+            Request::Sample { size, to, reply } => {
+                let (cache, draw) = (cache.clone(), self.executor.clock().now().0);
+                self.executor.spawner().spawn(async move {
+                    let tell = async |object| to.send(object).await.is_ok();
+                    let _ = reply.send(cache.sample(size, draw, tell).await);
+                });
+            }
             Request::Find { object, reply } => {
                 let cache = cache.clone();
                 self.executor.spawner().spawn(async move {
@@ -269,7 +277,6 @@ impl ShardLoop {
 
     fn start(&mut self, cache: &Cache, request: Request) {
         let Some(request) = self.obey(cache, request) else { return };
-        let Some(request) = self.report(cache, request) else { return };
         let spawner = self.executor.spawner();
         if !spawner.has_room(TASKS_PER_REQUEST) {
             return refuse(request);
@@ -336,6 +343,7 @@ impl ShardLoop {
             | Request::Events { .. }
             | Request::Ranges { .. }
             | Request::List { .. }
+            | Request::Sample { .. }
             | Request::Find { .. }
             | Request::Stop => {}
         }

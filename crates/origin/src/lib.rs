@@ -3,9 +3,10 @@
 //!
 //! Uses: `base`, `s3`. Knows nothing of: the cache, its clients, flash.
 //! Read in this order: `origins`, `origin`, `circuit_breaker`, `object`, `object_response`, `error`, `body`,
-//! `reads`, `s3`, `list`; `ca_roots` apart. For stores of other kinds: `concurrency`, `serving`, `store`. `conformance`
+//! `reads`, `s3`, `list`, `accounts`; `ca_roots` apart. For stores of other kinds: `concurrency`, `serving`, `store`. `conformance`
 //! is the test suite of every implementation.
 
+mod accounts;
 mod aimd;
 mod body;
 mod ca_roots;
@@ -30,6 +31,7 @@ pub mod serving;
 mod stats;
 mod store;
 
+pub use accounts::{AccountRow, AccountSummary, AccountUnit, Accounts, Figures, PrefixAccount};
 pub use body::{OriginBody, RangeHead};
 pub use ca_roots::{CaRoots, CaRootsError, roots_for};
 pub use circuit_breaker::Circuit;

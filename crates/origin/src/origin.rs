@@ -176,7 +176,10 @@ impl Origin {
     /// [`OriginError`] states the caller's action for each variant.
     pub async fn head(&self, object: &ObjectName) -> Result<ObjectHead, OriginError> {
         assert!(object.version.is_none() || self.keeps_versions());
-        self.read(|stats| (&stats.heads, &stats.head_latency), || self.0.head(object)).await
+        let send = || self.0.head(object);
+        let answer = self.read(|stats| (&stats.heads, &stats.head_latency), send).await;
+        self.stats().note_read(object, 0);
+        answer
     }
 
     /// GET: the bytes `range` of an object, pinned to the version with the ETag `if_match` (as the
@@ -196,8 +199,11 @@ impl Origin {
     ) -> Result<OriginBody, OriginError> {
         assert!(range.start < range.end, "an empty range cannot be requested");
         assert!(object.version.is_none() || self.keeps_versions());
+        let bytes = range.end - range.start;
         let send = || self.0.get(object, range, if_match);
-        self.read(|stats| (&stats.gets, &stats.get_latency), send).await
+        let answer = self.read(|stats| (&stats.gets, &stats.get_latency), send).await;
+        self.stats().note_read(object, answer.as_ref().map_or(0, |_| bytes));
+        answer
     }
 
     /// GET without knowledge of the object: its head, and the bytes `range` as far as the object has
@@ -220,7 +226,10 @@ impl Origin {
         assert!(!range.in_object(u64::MAX).is_empty(), "an empty range cannot be requested");
         assert!(object.version.is_none() || self.keeps_versions());
         let send = || self.0.get_object(object, range, if_match);
-        self.read(|stats| (&stats.gets, &stats.get_latency), send).await
+        let answer = self.read(|stats| (&stats.gets, &stats.get_latency), send).await;
+        let bytes = |of: &ObjectResponse| of.range.end - of.range.start;
+        self.stats().note_read(object, answer.as_ref().map_or(0, bytes));
+        answer
     }
 
     /// Forwards any other request, signed with the origin's credentials. The request's path is

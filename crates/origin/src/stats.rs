@@ -1,12 +1,15 @@
 //! Counters of an origin, and its health.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 use zonal_base::LatencyHistogram;
 
+use crate::accounts::{AccountUnit, Accounts, Figures};
 use crate::circuit_breaker::{Circuit, CircuitBreaker};
 use crate::error::{KINDS, OriginError};
+use crate::object::ObjectName;
 
 /// Monotonic counter.
 #[derive(Debug, Default)]
@@ -96,9 +99,32 @@ pub struct Stats {
     /// The last error that concerns the origin as a whole. `None` after a good answer.
     trouble: watch::Sender<Option<OriginError>>,
     pub(crate) circuit: CircuitBreaker,
+    /// Reads by prefix, if somebody wants to know.
+    accounts: OnceLock<Accounts>,
 }
 
 impl Stats {
+    /// Counts reads by prefix from now on. Requires: this is the first call.
+    pub fn keep_accounts(&self, unit: AccountUnit) {
+        // Only the first call has an effect.
+        let _ = self.accounts.set(Accounts::new(unit));
+    }
+
+    /// Reads by prefix, if they are counted.
+    #[must_use]
+    pub fn accounts(&self) -> Option<&Accounts> {
+        self.accounts.get()
+    }
+
+    /// Counts a read of an object, and its bytes.
+    pub(crate) fn note_read(&self, object: &ObjectName, bytes: u64) {
+        if let Some(accounts) = self.accounts.get() {
+            let (origin_requests, origin_bytes) = (1, bytes);
+            let figures = Figures { origin_requests, origin_bytes, ..Figures::default() };
+            accounts.note(&object.bucket, &object.key, &figures);
+        }
+    }
+
     /// Failed calls, forwarded failures and broken bodies, by [`OriginError::kind`]. Divide by
     /// `heads + gets + forwards + probes`.
     pub fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> {

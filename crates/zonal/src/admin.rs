@@ -12,6 +12,7 @@ mod live;
 mod metrics;
 mod origin_health;
 mod pin;
+mod prefixes;
 mod purge;
 mod readiness;
 mod report;
@@ -56,6 +57,7 @@ use crate::pins::PinsFile;
 use commands::AdminCommand;
 use events::OriginEvents;
 use history::HISTORY;
+use prefixes::CachedBytes;
 pub(crate) use readiness::Phase;
 use readiness::{Readiness, ShardState};
 use savings::savings;
@@ -80,6 +82,9 @@ pub(crate) struct Admin {
     purging: Arc<Semaphore>,
     /// Permit for one listing at a time.
     listing: Arc<Semaphore>,
+    /// Permit for one sample of the cached objects at a time.
+    sampling: Arc<Semaphore>,
+    cached_bytes: Arc<CachedBytes>,
     scrubber: Arc<Scrubber>,
     /// Start of the process.
     started_at: Nanos,
@@ -146,6 +151,8 @@ impl Admin {
             warming: one(),
             purging: one(),
             listing: one(),
+            sampling: one(),
+            cached_bytes: Arc::default(),
             scrubber: Scrubber::new(scrub),
             started_at: RealClock::start().now(),
             history: Arc::new(Recorder::new(&HISTORY)),
@@ -353,6 +360,7 @@ Zonal
 /api/v1/events   what happened to zones, devices and origins lately, as JSON
 /api/v1/history  the last hour and the last day, as JSON
 /api/v1/latency  latencies since the start as JSON; /api/v1/devices, /api/v1/origins their state
+/api/v1/prefixes requests, savings and cached bytes by bucket and prefix, as JSON
 /cache/warm   POST of a list: fetches objects to flash, see zonal cache warm --help
 /cache/pin    POST of a list: pins objects, see zonal cache pin --help; /cache/unpin releases them
 /cache/purge  POST of a list: removes objects from the cache, see zonal cache purge --help

@@ -8,4 +8,5 @@ pub(crate) mod history;
 pub(crate) mod latency;
 pub(crate) mod live;
 pub(crate) mod origins;
+pub(crate) mod prefixes;
 pub(crate) mod zones;

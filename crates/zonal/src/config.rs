@@ -5,6 +5,7 @@
 //! changes nothing on the system; it reads only the configuration and the files that it names, such
 //! as secrets, certificates and pins.
 
+mod accounts;
 mod admin_access;
 mod block;
 mod check;
@@ -42,10 +43,12 @@ use zonal_gateway::{
 };
 use zonal_host::ChunkRules;
 use zonal_hostdev::DeviceSpec;
+use zonal_origin::AccountUnit;
 use zonal_s3::sigv4::Credentials;
 
 use crate::admin_access::AdminAccess;
 
+pub(crate) use accounts::name_of as account_unit_name;
 pub(crate) use block::{BlockConfig, BlockFlags, Devices};
 pub(crate) use client::{ClientConfig, ClientFlags, ClientKeys};
 pub(crate) use keys::KeyEntry;
@@ -105,6 +108,8 @@ pub(crate) struct Config {
     pub(crate) scrub: ScrubSettings,
     /// What the origins charge, to compute savings.
     pub(crate) prices: Prices,
+    /// What the accounts of requests are kept by.
+    pub(crate) accounts: AccountUnit,
     /// Format, level and access log.
     pub(crate) log: Log,
 }
@@ -308,6 +313,7 @@ impl Config {
             ("keep.pins-file", self.keep.pins_file != other.keep.pins_file),
             ("limits", self.limits != other.limits),
             ("scrub", self.scrub != other.scrub),
+            ("accounts", self.accounts != other.accounts),
             ("log.format", self.log.format != other.log.format),
             ("log.access", self.log.access != other.log.access),
         ];

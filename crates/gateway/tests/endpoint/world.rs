@@ -36,8 +36,9 @@ pub(crate) struct World {
 }
 
 fn config(limits: Limits) -> Config {
-    let (authorization, would_refuse) = Default::default();
-    Config { region: REGION.into(), limits, authorization, would_refuse, access_log: None }
+    let (authorization, would_refuse, accounts) = Default::default();
+    let (region, access_log) = (REGION.into(), None);
+    Config { region, limits, authorization, would_refuse, access_log, accounts }
 }
 
 impl World {

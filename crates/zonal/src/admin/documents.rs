@@ -16,7 +16,7 @@ use crate::admin_endpoint::{Body, PLAIN, answer, digits, json};
 use crate::api::devices::{self, Devices};
 use crate::api::events::{self, Event, Events};
 use crate::api::origins::{self, Origins};
-use crate::api::{self, history, latency, live};
+use crate::api::{self, history, latency, live, prefixes};
 use crate::stats;
 
 impl Admin {
@@ -42,6 +42,10 @@ impl Admin {
                 self.events(node).await.map_or_else(stuck, |events| json(&Events { events }))
             }
             history::PATH => json(&self.history.history()),
+            prefixes::PATH => match node.front.gateway() {
+                Some(gateway) => json(&self.prefixes(node, gateway).await),
+                None => starting(),
+            },
             live::PATH => self.viewers.join(cut),
             path => return self.zone(node, path, uri.query()).await,
         })

@@ -13,9 +13,13 @@ pub(super) fn savings(answers: &Answers, shards: &[ShardStats], prices: &Prices)
     let fetched = sum(|shard| shard.cache.fetched_bytes);
     let requests = difference(answers.reads(), answers.origin_requests);
     let bytes = difference(served, fetched);
-    let cost = requests as f64 / 1e6 * prices.million_reads
-        + bytes as f64 / f64::from(1 << 30) * prices.gib;
+    let cost = cost((requests, bytes), prices);
     Savings { requests, bytes, cost, currency: prices.currency.clone() }
+}
+
+/// What an origin would have charged for requests and bytes.
+pub(super) fn cost((requests, bytes): (i64, i64), prices: &Prices) -> f64 {
+    requests as f64 / 1e6 * prices.million_reads + bytes as f64 / f64::from(1 << 30) * prices.gib
 }
 
 fn difference(of: u64, less: u64) -> i64 {

@@ -200,6 +200,7 @@ async fn start(
     let Provisioned { own_keys, origins, devices, .. } = &found;
     let (origins, renewers) = origins::open_all(origins, &config.origins)?;
     origins::keys::find(renewers).await?;
+    origins.iter().for_each(|named| named.origin.stats().keep_accounts(config.accounts));
     let origins = Arc::new(origins);
     let gateway = zonal_gateway::Config {
         region: config.region.clone(),
@@ -207,6 +208,7 @@ async fn start(
         authorization: config.authorization,
         would_refuse: config.would_refuse,
         access_log: access_log.cloned(),
+        accounts: config.accounts,
     };
     let runtime_config = reload::runtime_config(config, own_keys.as_ref());
     let (front, listening) = Frontend::new(endpoint, (gateway, runtime_config), origins.clone());

@@ -14,8 +14,8 @@ use zonal_gateway::{
 use zonal_policy::Spec;
 
 use super::{
-    Config, ConfigError, Device, KeyEntry, KeyPair, admin_access, chunk, freshness, keep, keys,
-    log, origins, price, raw, scrub,
+    Config, ConfigError, Device, KeyEntry, KeyPair, accounts, admin_access, chunk, freshness, keep,
+    keys, log, origins, price, raw, scrub,
 };
 
 pub(super) type Checked<T> = Result<T, ConfigError>;
@@ -70,6 +70,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
             ("price.reads", &file.price.reads),
             ("price.received", &file.price.received),
         )?,
+        accounts: accounts::checked("accounts.by", &file.accounts.by)?,
         log: log::checked(&file.log.format, &file.log.level, &file.log.access)?,
     })
 }

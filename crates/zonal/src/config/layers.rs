@@ -29,6 +29,7 @@ pub(super) fn gather(flags: &Flags) -> Result<File, ConfigError> {
         ("limits", table(&flags.limits)?),
         ("scrub", table(&flags.scrub)?),
         ("price", table(&flags.price)?),
+        ("accounts", table(&flags.accounts)?),
         ("log", table(&flags.log)?),
     ];
     let mut file: File = gathered(DEFAULTS, flags.config.as_deref(), sections)?;

@@ -33,6 +33,7 @@ pub(crate) struct File {
     pub(crate) limits: Limits,
     pub(crate) scrub: Scrub,
     pub(crate) price: Price,
+    pub(crate) accounts: Accounts,
     pub(crate) log: Log,
 }
 
@@ -79,6 +80,8 @@ pub(crate) struct Flags {
     pub(crate) scrub: Scrub,
     #[command(flatten)]
     pub(crate) price: Price,
+    #[command(flatten)]
+    pub(crate) accounts: Accounts,
     #[command(flatten)]
     pub(crate) log: Log,
 }
@@ -202,6 +205,15 @@ pub(crate) struct Price {
     /// Price of a GiB received from the origin, to show savings, such as "0.09 USD"
     #[arg(id = "price-received", long, value_name = "PRICE", env = "ZONAL_PRICE_RECEIVED")]
     pub(crate) received: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[command(next_help_heading = "Accounts")]
+pub(crate) struct Accounts {
+    /// Accounts of requests and savings by: bucket, prefix, prefix:N (N parts of the key) or object
+    #[arg(id = "accounts-by", long, value_name = "WHAT", env = "ZONAL_ACCOUNTS_BY")]
+    pub(crate) by: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Args)]

@@ -27,6 +27,7 @@ mod origin_health;
 mod packaging;
 mod panics;
 mod pin;
+mod prefixes;
 mod price;
 mod purge;
 mod refusals;

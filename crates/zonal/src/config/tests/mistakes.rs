@@ -16,7 +16,7 @@ fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
         "[endpoints]\n",
         "FILE: line 1: unknown field `endpoints`, expected one of `data-dir`, `endpoint`, `headers`, `admin`, \
          `origin`, `device`, `access`, `freshness`, `keep`, `chunk`, `limits`, `scrub`, `price`, \
-         `log`",
+         `accounts`, `log`",
     );
     check_file(
         "[limits]\nidle = 75\n",
