@@ -43,8 +43,8 @@ use zonal_origin::{ConfiguredOrigin, Origins};
 
 use crate::admin_access::{AccessLevel, AdminAccess, is_of_another_site};
 use crate::admin_endpoint::{
-    ACCEPT_PAUSE, Body, CONNECTIONS_MAX, HEAD_PATIENCE, JSON, PLAIN, Recorder, Span, Viewers,
-    WatchedDrive, answer, file, not_allowed, of_another_site, turned_away, watch_wear,
+    ACCEPT_PAUSE, Body, CONNECTIONS_MAX, HEAD_PATIENCE, JSON, PLAIN, Recorder, Recording, Span,
+    Viewers, WatchedDrive, answer, file, not_allowed, of_another_site, turned_away, watch_wear,
 };
 use crate::api;
 use crate::api::latency::Latencies;
@@ -161,6 +161,11 @@ impl Admin {
         }
     }
 
+    /// Records what viewers see.
+    pub(crate) fn record(&self, recording: Recording) {
+        recording.start(self.viewers.clone());
+    }
+
     /// Replaces the access control; later requests are checked with the new one.
     pub(crate) fn set_access(&self, admin_access: AdminAccess) {
         self.admin_access.store(Arc::new(admin_access));
@@ -186,7 +191,7 @@ impl Admin {
         let scrubs = self.scrubber.clone().run(node.client.clone(), node.device_names());
         tokio::spawn(scrubs);
         for span in 0..Span::ALL.len() {
-            tokio::spawn(self.clone().record(span));
+            tokio::spawn(self.clone().keep_history(span));
         }
         // A node starts only once, so the cell is still empty.
         let _ = self.node.set(node);

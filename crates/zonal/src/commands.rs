@@ -7,6 +7,7 @@ mod env;
 mod inspect;
 mod moved;
 mod origin;
+mod play;
 mod scrub_watch;
 mod serve;
 
@@ -25,6 +26,7 @@ pub(crate) enum Command {
     Device(device::Args),
     Env(Box<env::Args>),
     Inspect(inspect::Args),
+    Play(play::Args),
     #[command(flatten)]
     Moved(MovedCommand),
 }
@@ -39,6 +41,7 @@ impl Command {
             Self::Device(args) => device::run(&args),
             Self::Env(args) => env::run(&args),
             Self::Inspect(args) => inspect::run(&args),
+            Self::Play(args) => play::run(&args),
             Self::Moved(moved) => Err(moved.refusal()),
         }
     }

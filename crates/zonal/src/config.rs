@@ -236,6 +236,8 @@ pub(crate) struct Log {
     pub(crate) level: Targets,
     /// Target of the access log; `None`: no access log.
     pub(crate) access: Option<AccessTo>,
+    /// File of the recording; `None`: nothing is recorded.
+    pub(crate) record: Option<PathBuf>,
 }
 
 /// Target of the access log.
@@ -316,6 +318,7 @@ impl Config {
             ("accounts", self.accounts != other.accounts),
             ("log.format", self.log.format != other.log.format),
             ("log.access", self.log.access != other.log.access),
+            ("log.record", self.log.record != other.log.record),
         ];
         differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
     }

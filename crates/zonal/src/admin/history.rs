@@ -28,7 +28,7 @@ pub(super) const HISTORY: HistoryKind = HistoryKind {
 
 impl Admin {
     /// Samples one span until the process ends.
-    pub(super) async fn record(self, span: usize) {
+    pub(super) async fn keep_history(self, span: usize) {
         let mut ticks = Span::ALL[span].ticks();
         loop {
             ticks.tick().await;

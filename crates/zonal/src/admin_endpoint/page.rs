@@ -53,8 +53,8 @@ fn content_type(name: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// Largest sum of the files that one page loads.
-    const BYTES_MAX: usize = 150_000;
+    /// Largest sum of the files that a live page loads.
+    const BYTES_MAX: usize = 150 << 10;
 
     #[test]
     fn all_files_are_served_and_they_are_small() {

@@ -46,7 +46,8 @@ struct Viewer {
     messages: mpsc::Sender<Bytes>,
     /// Ends the connection, also while the client reads nothing.
     cut: Arc<Notify>,
-    _permit: OwnedSemaphorePermit,
+    /// One of the places; `None` for a recording, which holds no connection.
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Viewer {
@@ -74,13 +75,22 @@ impl Viewers {
             let why = format!("{VIEWERS_MAX} viewers are connected: close one\n");
             return answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, why);
         };
-        let (messages, queue) = mpsc::channel(BEHIND_MAX);
-        self.newcomers().push(Viewer { messages, cut: cut.clone(), _permit: permit });
-        self.joined.notify_one();
-        let mut response = streamed("text/event-stream", queue);
+        let mut response = streamed("text/event-stream", self.subscribe(cut, Some(permit)));
         // nginx would hold the events back until its buffer is full.
         response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
         response
+    }
+
+    /// Messages for a viewer. They end when it does not keep up.
+    pub(super) fn subscribe(
+        &self,
+        cut: &Arc<Notify>,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> mpsc::Receiver<Bytes> {
+        let (messages, queue) = mpsc::channel(BEHIND_MAX);
+        self.newcomers().push(Viewer { messages, cut: cut.clone(), _permit: permit });
+        self.joined.notify_one();
+        queue
     }
 
     /// Those to whom one sampler tells. Requires: there is no other sampler.
@@ -172,7 +182,7 @@ mod tests {
         let viewers = Viewers::default();
         let permit = viewers.permits.clone().try_acquire_owned().unwrap();
         let (messages, queue) = mpsc::channel(BEHIND_MAX);
-        let viewer = Viewer { messages, cut: Arc::default(), _permit: permit };
+        let viewer = Viewer { messages, cut: Arc::default(), _permit: Some(permit) };
         let cut = viewer.cut.clone();
         let both = [message("patch", &1), message("events", &[2])];
         assert_eq!(&both[0][..], b"event: patch\ndata: 1\n\n");

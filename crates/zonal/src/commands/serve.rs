@@ -27,6 +27,7 @@ use zonal_zonelog::OpenMode;
 
 use crate::access_log::Writer;
 use crate::admin::{Admin, Observed, ObservedDevice, Phase};
+use crate::admin_endpoint::Recording;
 use crate::banner::{self, Banner};
 use crate::config::{
     AccessTo, Config, Device, Flags, KeyPair, Log, LogFormat, OriginKeys, OriginSpec,
@@ -96,6 +97,7 @@ async fn serve(
 ) -> Result<(), Failure> {
     let access_log = writer.map(Writer::log);
     let mut signals = Signals::listen()?;
+    let recording = config.log.record.as_deref().map(Recording::open).transpose()?;
     let endpoint = Address::take(config.listen, "--listen (endpoint.listen)")?;
     let admin_address = Address::take(config.admin, "--admin (admin.listen)")?;
     let addresses = (endpoint.socket_address(), admin_address.socket_address());
@@ -123,6 +125,7 @@ async fn serve(
         background_reads: config.background_reads(),
         devices: found.devices.iter().map(ObservedDevice::of).collect(),
     });
+    recording.into_iter().for_each(|recording| admin.record(recording));
     phase.send_replace(Phase::Serving);
     let env_command = banner::env_command(flags, addresses.0);
     greet(&config.log, banner(config, (&found, env_command), addresses).text())?;

@@ -190,6 +190,9 @@ struct BlockLog {
         env = "ZONAL_LOG_LEVEL"
     )]
     level: Option<String>,
+    /// Recording for zonal play: a file to append to [without it: none]
+    #[arg(id = "block-log-record", long = "record", value_name = "FILE", env = "ZONAL_LOG_RECORD")]
+    record: Option<String>,
 }
 
 impl BlockConfig {
@@ -236,7 +239,7 @@ fn check(file: &File) -> Checked<BlockConfig> {
         admin: address("admin.listen", &admin.listen)?,
         admin_access: AdminAccess::new(host_names("admin.hosts", &admin.hosts)?, None, None),
         // `zonal block` has no access log.
-        log: log::checked(&of_log.format, &of_log.level, &None)?,
+        log: log::checked(&of_log.format, &of_log.level, &None, &of_log.record)?,
     })
 }
 
@@ -344,7 +347,7 @@ mod tests {
         assert_eq!((config.socket, config.listen), (None, None));
         assert_eq!((config.spare_percent, config.connections_max), (10, 64));
         let whole = toml::Table::try_from(&file).unwrap();
-        for (section, keys) in [("block", 8), ("nbd", 3), ("admin", 2), ("log", 2)] {
+        for (section, keys) in [("block", 8), ("nbd", 3), ("admin", 2), ("log", 3)] {
             assert_eq!(whole[section].as_table().map(toml::Table::len), Some(keys), "{section}");
         }
     }

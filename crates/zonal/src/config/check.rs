@@ -71,7 +71,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
             ("price.received", &file.price.received),
         )?,
         accounts: accounts::checked("accounts.by", &file.accounts.by)?,
-        log: log::checked(&file.log.format, &file.log.level, &file.log.access)?,
+        log: log::checked(&file.log.format, &file.log.level, &file.log.access, &file.log.record)?,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
-use super::check::{Checked, text};
+use super::check::{Checked, path, text};
 use super::{AccessTo, ConfigError, Log, LogFormat};
 
 /// Crates for which a level can be set: Zonal's own, and dependencies that log.
@@ -35,6 +35,7 @@ pub(super) fn checked(
     format: &Option<String>,
     of_level: &Option<String>,
     access: &Option<String>,
+    record: &Option<String>,
 ) -> Checked<Log> {
     let format = match text(format) {
         "text" => LogFormat::Text,
@@ -49,7 +50,7 @@ pub(super) fn checked(
         "-" => Some(AccessTo::StandardOutput),
         path => Some(AccessTo::File(path.into())),
     };
-    Ok(Log { format, level, access })
+    Ok(Log { format, level, access, record: path(record) })
 }
 
 fn level(text: &str) -> Result<Targets, String> {

@@ -229,6 +229,9 @@ pub(crate) struct Log {
     /// Access log: a file to append to, or - for standard output [without it: none]
     #[arg(id = "log-access", long = "access-log", value_name = "PATH", env = "ZONAL_LOG_ACCESS")]
     pub(crate) access: Option<String>,
+    /// Recording for zonal play: a file to append to [without it: none]
+    #[arg(id = "log-record", long = "record", value_name = "FILE", env = "ZONAL_LOG_RECORD")]
+    pub(crate) record: Option<String>,
 }
 
 /// A `[[device]]` section of the file.

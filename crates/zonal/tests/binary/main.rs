@@ -30,6 +30,7 @@ mod pin;
 mod prefixes;
 mod price;
 mod purge;
+mod record;
 mod refusals;
 mod reload;
 mod scrub;

@@ -61,7 +61,7 @@ pub(crate) fn without_nulls(document: &mut Value) {
 }
 
 /// Applies a merge patch (RFC 7396).
-fn apply(document: &mut Value, patch: &Value) {
+pub(crate) fn apply(document: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else { return *document = patch.clone() };
     for (name, change) in patch {
         match document.as_object_mut() {

@@ -31,7 +31,7 @@ use super::metrics;
 use super::scrubber::Scrubber;
 use crate::admin_access::{AccessLevel, AdminAccess, is_of_another_site};
 use crate::admin_endpoint::{
-    ACCEPT_PAUSE, Body, CONNECTIONS_MAX, HEAD_PATIENCE, PLAIN, Recorder, Span, Viewers,
+    ACCEPT_PAUSE, Body, CONNECTIONS_MAX, HEAD_PATIENCE, PLAIN, Recorder, Recording, Span, Viewers,
     WatchedDrive, answer, file, not_allowed, of_another_site, turned_away, watch_wear,
 };
 use crate::listeners::AcceptWarnings;
@@ -74,6 +74,11 @@ impl Admin {
         }
     }
 
+    /// Records what viewers see.
+    pub(super) fn record(&self, recording: Recording) {
+        recording.start(self.viewers.clone());
+    }
+
     /// The device of a tier; `None` for a buffer that is on the capacity device.
     fn drive(&self, tier: Tier) -> Option<&WatchedDrive> {
         match tier {
@@ -86,7 +91,7 @@ impl Admin {
     pub(super) async fn serve(self, listener: TcpListener, stopped: impl Future<Output = ()>) {
         let mut tasks = JoinSet::new();
         for span in 0..Span::ALL.len() {
-            tasks.spawn_local(contained(self.clone().record(span)));
+            tasks.spawn_local(contained(self.clone().keep_history(span)));
         }
         tasks.spawn_local(contained(self.clone().sample_for_viewers()));
         let drives = self.drives.clone();

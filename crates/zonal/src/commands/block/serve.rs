@@ -27,6 +27,7 @@ use super::admin::Admin;
 use super::banner::Banner;
 use super::failed_start;
 use super::scrubber::Scrubber;
+use crate::admin_endpoint::Recording;
 use crate::config::{BlockConfig, BlockFlags, Devices};
 use crate::data_dir::DataDir;
 use crate::listeners::Address;
@@ -50,6 +51,7 @@ pub(super) fn run(flags: &BlockFlags, mode: OpenMode) -> Result<(), Failure> {
 
 async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
+    let recording = config.log.record.as_deref().map(Recording::open).transpose()?;
     let mut home = home(config)?;
     let sockets = Sockets::take(config, home.as_ref())?;
     let admin_address = Address::take(config.admin, "--admin (admin.listen)")?;
@@ -71,7 +73,7 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     let scrubber = Scrubber::new(block.clone(), config.scrub);
     let of_admin = (block.clone(), scrubber.clone());
     let admin = Admin::new(config.admin_access.clone(), server.clone(), of_admin, &settings);
-    let (admin, stop_admin) = start_admin(admin, &admin_address)?;
+    let (admin, stop_admin) = start_admin(admin, &admin_address, recording)?;
 
     let told = spawn_local(tell_of_read_failures(block.shaper().clone()));
     let scrubbing = spawn_local(scrubber.run());
@@ -132,9 +134,11 @@ fn lost(shaper: &Shaper) -> Option<BlockError> {
 fn start_admin(
     admin: Admin,
     address: &Address,
+    recording: Option<Recording>,
 ) -> Result<(JoinHandle<()>, oneshot::Sender<()>), Failure> {
     let listener = address.listen().and_then(tokio::net::TcpListener::from_std);
     let listener = listener.map_err(Failure::work)?;
+    recording.into_iter().for_each(|recording| admin.record(recording));
     let (stop, stopped) = oneshot::channel();
     let stopped = async {
         let _ = stopped.await;

@@ -32,7 +32,7 @@ const WRITES: usize = 1;
 
 impl Admin {
     /// Samples one span until the future is dropped.
-    pub(super) async fn record(self, span: usize) {
+    pub(super) async fn keep_history(self, span: usize) {
         let mut ticks = Span::ALL[span].ticks();
         loop {
             ticks.tick().await;

@@ -1,0 +1,136 @@
+//! Recording: what a viewer of the live view gets, appended to a file. The page plays it.
+//!
+//! 1. Open the file before the start, so that a mistake is refused then.
+//! 2. A thread of its own joins the viewers and writes their messages. A full or slow disk delays
+//!    nobody.
+//! 3. If the disk was slower than the messages, it joins again, and the file goes on with a whole
+//!    document.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use tokio::sync::Notify;
+use zonal_cli::Failure;
+
+use super::Viewers;
+
+/// Beginning of each recording.
+pub(crate) const MAGIC: &[u8] = b"event: document\n";
+
+/// A file to be appended to.
+pub(crate) struct Recording {
+    path: PathBuf,
+    file: File,
+}
+
+impl Recording {
+    /// # Errors
+    /// The file cannot be written, or holds something else.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let file = OpenOptions::new().read(true).append(true).create(true).open(path);
+        let beginning = file.and_then(|mut file| Ok((beginning(&mut file)?, file)));
+        match beginning {
+            Ok((beginning, file)) if beginning.is_empty() || beginning == MAGIC => {
+                Ok(Self { path: path.to_owned(), file })
+            }
+            Ok(_) => Err(Failure::request(format!(
+                "--record (log.record): {} holds something other than a recording: name another file",
+                path.display()
+            ))),
+            Err(error) => Err(Failure::request(format!(
+                "--record (log.record): {} cannot be written: {error}",
+                path.display()
+            ))),
+        }
+    }
+
+    /// Records until the process ends.
+    pub(crate) fn start(self, viewers: Viewers) {
+        // A system without threads has worse problems, and shows them elsewhere.
+        let _ = thread::Builder::new().name("recorder".to_owned()).spawn(move || {
+            if let Err(error) = self.record(&viewers) {
+                tracing::error!(path = %self.path.display(), "the recording has ended: {error}");
+            }
+        });
+    }
+
+    fn record(&self, viewers: &Viewers) -> io::Result<()> {
+        let mut file = &self.file;
+        // A process that was killed may have left a part of a message.
+        if self.file.metadata()?.len() != 0 {
+            file.write_all(b"\n\n")?;
+        }
+        loop {
+            let cut = Arc::new(Notify::new());
+            let mut messages = viewers.subscribe(&cut, None);
+            while let Some(message) = messages.blocking_recv() {
+                file.write_all(&message)?;
+            }
+        }
+    }
+}
+
+/// The first bytes of a file, as many as a recording needs to be known.
+pub(crate) fn beginning(file: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut beginning = Vec::new();
+    file.take(MAGIC.len() as u64).read_to_end(&mut beginning)?;
+    Ok(beginning)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin_endpoint::Document;
+    use serde_json::json;
+
+    #[test]
+    fn only_a_recording_or_a_new_file_is_appended_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("recording");
+        drop(Recording::open(&path).unwrap());
+        std::fs::write(&path, "event: document\ndata: {}\n\n").unwrap();
+        drop(Recording::open(&path).unwrap());
+        std::fs::write(&path, "of somebody else").unwrap();
+        let refused = Recording::open(&path).err().unwrap().to_string();
+        assert!(refused.contains("holds something other than a recording"), "{refused}");
+        let refused = Recording::open(folder.path()).err().unwrap().to_string();
+        assert!(refused.contains("cannot be written"), "{refused}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"of somebody else");
+    }
+
+    #[tokio::test]
+    async fn a_recording_is_what_a_viewer_gets_and_a_second_one_is_behind_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("recording");
+        for run in 0..2 {
+            let viewers = Viewers::default();
+            let mut audience = viewers.audience::<u8>();
+            Recording::open(&path).unwrap().start(viewers);
+            for at_ns in 1..=2 {
+                audience.sample_due().await;
+                let document = Document::new(json!({ "run": run, "at_ns": at_ns }), Vec::new());
+                audience.tell(document, &[] as &[&str]);
+            }
+            let written = || std::fs::read_to_string(&path).unwrap();
+            let begin = std::time::Instant::now();
+            while written().matches("event: document").count() <= run
+                || !written().ends_with("data: {\"at_ns\":2}\n\n")
+            {
+                assert!(begin.elapsed().as_secs() < 60, "{}", written());
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            if run == 0 {
+                let part = written();
+                std::fs::write(&path, &part[..part.len() - 5]).unwrap();
+            }
+        }
+        let written = std::fs::read_to_string(&path).unwrap();
+        let first = "event: document\ndata: {\"at_ns\":1,\"run\":0,\"zones\":{}}\n\n\
+                     event: events\ndata: []\n\nevent: patch\ndata: {\"at_ns\"\
+                     \n\nevent: document\n";
+        assert!(written.starts_with(first), "{written}");
+    }
+}
