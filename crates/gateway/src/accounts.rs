@@ -23,8 +23,8 @@ pub(crate) fn begin(listener: &ListenerStats, target: &Target<'_>) -> Option<Acc
 /// Adds the figures of a read that has ended.
 pub(crate) fn settle(timer: &RequestTimer, sent_bytes: u64) {
     let served_bytes = match timer.operation {
-        Operation::GetObject => sent_bytes,
-        Operation::HeadObject => 0,
+        Operation::GetObject if timer.status.is_success() => sent_bytes,
+        Operation::GetObject | Operation::HeadObject => 0,
         _ => return,
     };
     let (Some(row), Some(outcome)) = (timer.account, timer.outcome) else { return };

@@ -292,7 +292,7 @@ impl Gateway {
         if is_last || upload.is_some_and(|upload| upload.is_under_way()) {
             answer.headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        let result = (answer.outcome, answer.status.is_server_error());
+        let result = (answer.outcome, answer.status);
         let of_request = (since, account);
         let timer = RequestTimer::new(listener.clone(), operation, result, of_request);
         self.finish(answer, timer, (exchange, line))
@@ -314,7 +314,9 @@ impl Gateway {
         let result = self.carry_out((id, client), settings, request, body).await;
         // Anybody can send requests that are refused: they must take no rows.
         let is_allowed = result.as_ref().is_ok_and(|answer| {
-            !matches!(answer.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+            let refused =
+                [StatusCode::BAD_REQUEST, StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
+            !refused.contains(&answer.status)
         });
         let account = if is_allowed { accounts::begin(listener, &asked.target) } else { None };
         (asked.operation(), account, result)

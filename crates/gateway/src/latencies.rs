@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use http::StatusCode;
 use zonal_base::{LatencyHistogram, LatencySnapshot, Nanos};
 use zonal_host::{PieceSource, monotonic};
 use zonal_origin::{AccountRow, AccountUnit, Accounts};
@@ -165,8 +166,7 @@ pub(crate) struct RequestTimer {
     pub(crate) listener: Arc<ListenerStats>,
     pub(crate) operation: Operation,
     pub(crate) outcome: Option<CacheStatus>,
-    /// True if the answer is 5xx.
-    has_failed: bool,
+    pub(crate) status: StatusCode,
     /// When the head of the request was complete, by [`monotonic`].
     since: Nanos,
     /// Account of its prefix.
@@ -178,10 +178,10 @@ impl RequestTimer {
     pub(crate) const fn new(
         listener: Arc<ListenerStats>,
         operation: Operation,
-        (outcome, has_failed): (Option<CacheStatus>, bool),
+        (outcome, status): (Option<CacheStatus>, StatusCode),
         (since, account): (Nanos, Option<AccountRow>),
     ) -> Self {
-        Self { listener, operation, outcome, has_failed, since, account }
+        Self { listener, operation, outcome, status, since, account }
     }
 
     /// Records that the head of the response is ready, and its first bytes with it.
@@ -195,7 +195,7 @@ impl RequestTimer {
     }
 
     fn record(&self, table: &Table, bytes: Option<PieceSource>) {
-        let from = match self.has_failed {
+        let from = match self.status.is_server_error() {
             true => ServedFrom::Failed,
             false => ServedFrom::of(self.outcome, bytes),
         };
@@ -233,12 +233,12 @@ mod tests {
         for listener in &listeners {
             let outcome = Some(CacheStatus::Hit);
             let (listener, since) = (listener.clone(), monotonic());
-            let outcome = (outcome, false);
+            let outcome = (outcome, StatusCode::OK);
             let timer = RequestTimer::new(listener, Operation::GetObject, outcome, (since, None));
             timer.first_byte(Some(PieceSource::Memory));
             timer.last_byte(Some(PieceSource::Flash));
         }
-        let outcome = (Some(CacheStatus::Hit), true);
+        let outcome = (Some(CacheStatus::Hit), StatusCode::BAD_GATEWAY);
         let failed = RequestTimer::new(
             listeners[0].clone(),
             Operation::GetObject,

@@ -90,11 +90,12 @@ impl AdminAccess {
     }
 }
 
-/// True if a page of another site sent the request. Such a page cannot read the answer, but a stream
-/// would hold resources for it.
+/// True if a page of another site sent the GET request. Such a page cannot read the answer, but a
+/// stream would hold resources for it. A page of the same site sends no `Origin` with a GET.
 pub(crate) fn is_of_another_site<B>(request: &Request<B>) -> bool {
     let site = request.headers().get(SEC_FETCH_SITE);
     site.is_some_and(|site| site != "same-origin" && site != "none")
+        || request.headers().contains_key(ORIGIN)
 }
 
 const fn refuse(status: StatusCode, why: &'static str) -> Result<(), AccessDenied> {

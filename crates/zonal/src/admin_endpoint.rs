@@ -13,7 +13,7 @@ mod wear;
 pub(crate) use document::{Document, ZoneGroup, without_nulls};
 pub(crate) use history::{HistoryKind, Recorder, Sample, Span};
 pub(crate) use page::file;
-pub(crate) use recording::{MAGIC as RECORDING_MAGIC, Recording, beginning};
+pub(crate) use recording::{MAGIC as RECORDING_MAGIC, Recording, beginning, is_special};
 pub(crate) use responses::{
     Body, JSON, PLAIN, answer, digits, json, not_allowed, of_another_site, streamed, turned_away,
 };

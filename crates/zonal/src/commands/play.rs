@@ -19,8 +19,8 @@ use zonal_cli::Failure;
 
 use crate::admin_access::{AccessLevel, AdminAccess};
 use crate::admin_endpoint::{
-    self, ACCEPT_PAUSE, Body, HEAD_PATIENCE, PLAIN, RECORDING_MAGIC, answer, file, not_allowed,
-    streamed, turned_away,
+    self, ACCEPT_PAUSE, Body, HEAD_PATIENCE, PLAIN, RECORDING_MAGIC, answer, file, is_special,
+    not_allowed, streamed, turned_away,
 };
 use crate::listeners::Address;
 use crate::signals::Signals;
@@ -62,6 +62,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn check(path: &Path) -> Result<(), Failure> {
+    if is_special(path) {
+        let why = format!("{} is not a regular file: name a recording", path.display());
+        return Err(Failure::request(why));
+    }
     let beginning = File::open(path).and_then(|mut file| admin_endpoint::beginning(&mut file));
     let beginning = beginning
         .map_err(|error| Failure::request(format!("{} cannot be read: {error}", path.display())))?;
@@ -120,16 +124,22 @@ fn respond<B>(request: &Request<B>, peer: SocketAddr, recording: &Arc<Path>) -> 
             moved.headers_mut().insert(LOCATION, HeaderValue::from_static("ui/?play"));
             moved
         }
-        RECORDING => send(recording.clone()),
+        RECORDING => send(recording).unwrap_or_else(|error| {
+            let why = format!("{} cannot be read: {error}\n", recording.display());
+            answer(StatusCode::NOT_FOUND, PLAIN, why)
+        }),
         path => file(path).unwrap_or_else(|| answer(StatusCode::NOT_FOUND, PLAIN, "not found\n")),
     }
 }
 
 /// The recording as it is now. A part that cannot be read ends it.
-fn send(recording: Arc<Path>) -> Response<Body> {
+fn send(recording: &Path) -> io::Result<Response<Body>> {
+    if is_special(recording) {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut file = File::open(recording)?;
     let (parts, queue) = mpsc::channel(WAITING_MAX);
     tokio::task::spawn_blocking(move || {
-        let Ok(mut file) = File::open(recording) else { return };
         let mut part = vec![0; READ_AT_ONCE];
         while let Ok(read @ 1..) = file.read(&mut part) {
             if parts.blocking_send(Bytes::copy_from_slice(&part[..read])).is_err() {
@@ -138,5 +148,5 @@ fn send(recording: Arc<Path>) -> Response<Body> {
         }
     });
     // Without a type of its own: a browser would not tell gzip from a name.
-    streamed("application/octet-stream", queue)
+    Ok(streamed("application/octet-stream", queue))
 }

@@ -15,7 +15,7 @@ pub(super) fn checked(key: &'static str, by: &Option<String>) -> Checked<Account
         None if text == "prefix" => Some(AccountUnit::Prefix(1)),
         None if text == "object" => Some(AccountUnit::Object),
         Some(("prefix", parts)) => {
-            let parts = parts.parse().ok().filter(|parts| (1..=PARTS_MAX).contains(parts));
+            let parts = (1..=PARTS_MAX).find(|n| n.to_string() == parts);
             parts.map(AccountUnit::Prefix)
         }
         _ => None,
@@ -49,7 +49,17 @@ mod tests {
             assert_eq!(name_of(check(text).unwrap()), text);
         }
         assert_eq!(check("prefix:1").unwrap(), AccountUnit::Prefix(1));
-        for bad in ["prefix:0", "prefix:9", "prefix:", "prefix:x", "key", "bucket:1", "Prefix"] {
+        for bad in [
+            "prefix:0",
+            "prefix:9",
+            "prefix:",
+            "prefix:x",
+            "prefix:+2",
+            "prefix:02",
+            "key",
+            "bucket:1",
+            "Prefix",
+        ] {
             let error = check(bad).unwrap_err().to_string();
             let expected = format!("accounts.by: {bad:?}: write bucket, prefix, prefix:N");
             assert!(error.starts_with(&expected), "{error}");

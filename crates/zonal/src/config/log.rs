@@ -50,7 +50,14 @@ pub(super) fn checked(
         "-" => Some(AccessTo::StandardOutput),
         path => Some(AccessTo::File(path.into())),
     };
-    Ok(Log { format, level, access, record: path(record) })
+    let record = path(record);
+    if let (Some(AccessTo::File(access)), Some(record)) = (&access, &record)
+        && access == record
+    {
+        let why = format!("{} is the access log: name another file", record.display());
+        return Err(ConfigError::new("log.record", why));
+    }
+    Ok(Log { format, level, access, record })
 }
 
 fn level(text: &str) -> Result<Targets, String> {

@@ -109,7 +109,17 @@ fn what_is_no_recording_is_refused_and_kept() {
     check_failure(place.path(), &serve, (2, expected));
     let block = ["block", "--capacity", device, "--record", "none/file"];
     check_failure(place.path(), &block, (2, "--record (log.record): none/file cannot be written"));
+    let access_log = [&serve[..5], &["--access-log", "log", "--record", "log"]].concat();
+    check_failure(place.path(), &access_log, (2, "log.record: log is the access log"));
+    let pipe = place.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+    let to_pipe = [&serve[..6], &["pipe"]].concat();
+    check_failure(place.path(), &to_pipe, (2, "--record (log.record): pipe is not a regular file"));
+    check_failure(place.path(), &["play", "pipe"], (2, "pipe is not a regular file"));
     assert!(!place.path().join("flash").exists(), "nothing was made");
+    // One file cannot be both. It is empty, and stays so.
+    let both = ["block", "--capacity", device, "--record", "flash"];
+    check_failure(place.path(), &both, (1, "flash"));
     check_failure(
         place.path(),
         &["play", "other"],

@@ -136,8 +136,8 @@ fn one_zone_has_its_rank_and_its_events() {
         assert!(ranks.iter().copied().eq(1..=ranks.len() as u64), "{tier}: {ranks:?}");
     }
     for (path, status, said) in [
-        ("/api/v1/zones/32", 404, "the capacity has no zone 32"),
-        ("/api/v1/zones/8?tier=buffer", 404, "the buffer has no zone 8"),
+        ("/api/v1/zones/32", 404, "the capacity tier has no zone 32"),
+        ("/api/v1/zones/8?tier=buffer", 404, "the buffer tier has no zone 8"),
         ("/api/v1/zones/x", 400, "the number of a zone"),
         ("/api/v1/zones/+1", 400, "the number of a zone"),
         ("/api/v1/zones/0?tier=dram", 400, "?tier=buffer"),
@@ -198,6 +198,9 @@ fn viewers_see_the_state_and_what_changes_and_a_stop_does_not_wait_for_them() {
     let other_site =
         "GET /api/v1/live HTTP/1.1\r\nhost: localhost\r\nsec-fetch-site: cross-site\r\n\r\n";
     assert_eq!(http::ask(block.admin, other_site).unwrap().status, 403);
+    let other_page =
+        "GET /api/v1/live HTTP/1.1\r\nhost: localhost\r\norigin: http://localhost:1\r\n\r\n";
+    assert_eq!(http::ask(block.admin, other_page).unwrap().status, 403);
     let posted = http::post(block.admin, "/api/v1/live", "", b"").unwrap();
     assert_eq!((posted.status, posted.header("allow")), (405, "GET, HEAD"));
     assert!(block.ask("/ui/").text().contains("<title>Zonal</title>"));

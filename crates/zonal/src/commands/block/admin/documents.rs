@@ -48,7 +48,8 @@ impl Admin {
             Some(story) => json(&story),
             None => {
                 let tier = tier.name();
-                let why = format!("the {tier} has no zone {number}: /api/v1/zones lists all\n");
+                let why =
+                    format!("the {tier} tier has no zone {number}: /api/v1/zones lists all\n");
                 answer(StatusCode::NOT_FOUND, PLAIN, why)
             }
         })
