@@ -28,8 +28,8 @@ export async function pageModules(...names) {
 	return all;
 }
 
-// A page that remembers violations of the CSP, errors, frames, and what its scripts took.
-export async function openPage(browser, address, options = {}) {
+// A page that remembers violations of the CSP, errors, and frames.
+export async function openPage(browser, address, options = {}, query = '') {
 	const context = await browser.newContext({
 		viewport: { width: 1440, height: 900 },
 		timezoneId: 'UTC',
@@ -39,22 +39,17 @@ export async function openPage(browser, address, options = {}) {
 	page.faults = [];
 	page.on('pageerror', error => page.faults.push(error.stack));
 	await page.addInitScript(() => {
-		window.seen = { violations: [], measures: [], frames: 0 };
+		window.seen = { violations: [], frames: 0 };
 		document.addEventListener('securitypolicyviolation', event => {
 			window.seen.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`);
 		});
-		new PerformanceObserver(list => {
-			for (const { name, startTime, duration } of list.getEntries()) {
-				window.seen.measures.push({ name, startTime, duration });
-			}
-		}).observe({ entryTypes: ['measure'] });
 		const request = window.requestAnimationFrame.bind(window);
 		window.requestAnimationFrame = work => {
 			window.seen.frames += 1;
 			return request(work);
 		};
 	});
-	await page.goto(`${address}/ui/`);
+	await page.goto(`${address}/ui/${query}`);
 	return page;
 }
 

@@ -26,11 +26,11 @@ afterEach(async () => {
 	assert.deepEqual(violations ?? [], []);
 });
 
-export async function open(settings = {}, options = {}, path = '') {
+export async function open(settings = {}, options = {}, path = '', query = '') {
 	if (SERVER === null) mock = new Mock({ zones: 200, seed: 7, speed: 0, ...settings });
 	const address = (SERVER ?? (await mock.listen())) + path;
-	page = await openPage(browser, address, options);
-	if (settings.scenario !== 'starting') await live(page);
+	page = await openPage(browser, address, options, query);
+	if (settings.scenario !== 'starting' && query === '') await live(page);
 	return page;
 }
 

@@ -1,10 +1,11 @@
 // A stand-in for the admin endpoint: serves the page with Zonal's CSP, and the API from a simulation.
 //
 //   node mock.mjs [port]          then open http://127.0.0.1:PORT/ui/
-//   kind= zones= seed= speed= scenario= devices= shards=
+//   kind= zones= seed= speed= scenario= devices= shards= record=
 //   from the environment (ZONES, SEED, ...), or in POST /mock/new?...
 //
 // speed 1 is one tick a second; speed 0 ticks only when told: POST /mock/do?what=step&n=5.
+// record: seconds of a recording of the same simulation, at /api/v1/recording.
 // kind: cache, block (devices=1: both tiers on one device). scenario: well, trouble, off (cache), starting.
 import { createServer } from 'node:http';
 import { readFile } from 'node:fs/promises';
@@ -23,7 +24,7 @@ const TYPES = {
 const CSP =
 	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-const KEYS = ['kind', 'zones', 'seed', 'speed', 'scenario', 'devices', 'shards'];
+const KEYS = ['kind', 'zones', 'seed', 'speed', 'scenario', 'devices', 'shards', 'record'];
 
 export class Mock {
 	constructor(settings = {}) {
@@ -41,11 +42,13 @@ export class Mock {
 				.map(key => [key, Number(settings[key])]),
 		);
 		this.settings = settings;
+		this.recording = settings.record > 0 ? recordingOf(settings, Number(settings.record)) : null;
+		this.asked = [];
 		this.state = settings.scenario === 'starting' ? 'starting' : 'up';
 		this.sim = new (settings.kind === 'block' ? BlockSim : Sim)({
 			...numbers,
 			scenario: settings.scenario,
-			base: speed === 0 ? undefined : Date.now() - 90_000,
+			base: settings.base ?? (speed === 0 ? undefined : Date.now() - 90_000),
 		});
 		this.sim.remember();
 		this.sim.fresh = [];
@@ -114,8 +117,11 @@ export class Mock {
 		if (path === '/ui') return response.writeHead(308, { location: '/ui/' }).end();
 		if (path.startsWith('/ui/')) return page(path.slice(4) || 'index.html', response);
 		if (this.state === 'starting') return response.writeHead(503, { 'retry-after': '1' }).end('starting');
+		this.asked.push(path);
+		if (path === '/api/v1/recording') return this.sendRecording(response);
 		if (path === '/api/v1/live') return this.stream(response);
 		if (path === '/api/v1/history') return json(response, this.sim.history());
+		if (path === '/api/v1/prefixes' && this.sim.prefixes) return json(response, this.sim.prefixes());
 		const zone = /^\/api\/v1\/zones\/(\d+)$/.exec(path);
 		if (zone === null) return response.writeHead(404).end();
 		const found = this.sim.zone(Number(zone[1]), url.searchParams);
@@ -124,12 +130,22 @@ export class Mock {
 
 	stream(response) {
 		response.writeHead(200, { 'content-type': 'text/event-stream' });
-		const zones = {};
-		for (const [key, shard] of Object.entries(this.sentZones)) zones[key] = shard;
-		response.write(`event: document\ndata: ${JSON.stringify({ ...this.sent, zones })}\n\n`);
-		response.write(`event: events\ndata: ${JSON.stringify(this.sim.events)}\n\n`);
-		this.viewers.add(response);
+		this.greet(response);
 		response.on('close', () => this.viewers.delete(response));
+	}
+
+	// A viewer is what has write(text).
+	greet(viewer) {
+		viewer.write(`event: document\ndata: ${JSON.stringify({ ...this.sent, zones: this.sentZones })}\n\n`);
+		viewer.write(`event: events\ndata: ${JSON.stringify(this.sim.events)}\n\n`);
+		this.viewers.add(viewer);
+	}
+
+	sendRecording(response) {
+		if (this.recording === null) return response.writeHead(404).end();
+		const bytes = Buffer.from(this.recording);
+		response.writeHead(200, { 'content-type': 'text/event-stream', 'content-length': bytes.length });
+		return response.end(bytes);
 	}
 
 	control(path, query, response) {
@@ -195,6 +211,26 @@ export class Mock {
 	}
 }
 
+// What a viewer of a new simulation is sent in so many seconds; of several numbers, with a restart between them.
+export function recordingOf(settings, ...seconds) {
+	const parts = [];
+	const mock = new Mock({ ...settings, speed: 0, record: 0 });
+	clearInterval(mock.timer);
+	const viewer = { write: text => parts.push(text), destroy() {} };
+	seconds.forEach((ticks, n) => {
+		if (n > 0) {
+			const { base, ticks: before } = mock.sim;
+			mock.start({ ...mock.settings, base: base + (before + 30) * 1000 });
+			clearInterval(mock.timer);
+			mock.restarted();
+		}
+		mock.viewers.clear();
+		mock.greet(viewer);
+		mock.step(ticks);
+	});
+	return parts.join('');
+}
+
 function json(response, value) {
 	response.setHeader('content-type', 'application/json');
 	response.end(JSON.stringify(value));
@@ -202,7 +238,7 @@ function json(response, value) {
 
 async function page(name, response) {
 	const type = TYPES[name.split('.').pop()];
-	if (!/^((cache|block)\/)?[\w.-]+$/.test(name) || type === undefined) return response.writeHead(404).end();
+	if (!/^((cache|block|play)\/)?[\w.-]+$/.test(name) || type === undefined) return response.writeHead(404).end();
 	try {
 		const bytes = await readFile(PAGE + name);
 		response.writeHead(200, {

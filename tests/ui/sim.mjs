@@ -2,6 +2,7 @@
 // The same seed and the same number of ticks give the same document, byte for byte.
 import { Random, samples } from './random.mjs';
 import { RECORD, ZoneLog, ZONE_BYTES } from './zonelog.mjs';
+import { prefixesOf } from './prefixes.mjs';
 import { historyOf, pastPoints, pointOf } from './past.mjs';
 
 // Start and spread of the time to the first byte, by path.
@@ -381,6 +382,10 @@ export class Sim extends ZoneLog {
 
 	history() {
 		return historyOf(this.past);
+	}
+
+	prefixes() {
+		return prefixesOf(this);
 	}
 }
 

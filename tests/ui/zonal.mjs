@@ -6,7 +6,7 @@ import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
-const PROGRAM = resolve(process.env.ZONAL ?? '../../target/gate/zonal');
+export const PROGRAM = resolve(process.env.ZONAL ?? '../../target/gate/zonal');
 const KEY = 'AKIAIOSFODNN7EXAMPLE';
 const SECRET = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';
 const PATIENCE_MS = 60000;

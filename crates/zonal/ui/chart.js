@@ -75,7 +75,6 @@ export class Chart {
 		timeAxis(context, { left: LEFT, width: this.width, end: this.end, range: this.range, y: HEIGHT - 5 });
 	}
 
-	// The line of some heights, and the area below it.
 	paths(heights, seconds, filled) {
 		const [line, area] = [new Path2D(), new Path2D()];
 		const floor = this.y(0);
@@ -108,7 +107,6 @@ export class Chart {
 		for (const chart of charts) chart.mark(time);
 	}
 
-	// Moves the cursor to a time, or removes it.
 	mark(time) {
 		if (this.times.length === 0) return;
 		this.cursor.hidden = time === null;
@@ -136,7 +134,6 @@ export class Chart {
 	}
 }
 
-// Name and value of a line, with a sample of it.
 function keyOf({ name, hue, dash }) {
 	const path = svg('path', { d: 'M0 2H20', 'stroke-dasharray': dash?.join(' ') ?? 'none' });
 	const line = svg('svg', { class: 'line', viewBox: '0 0 20 4', 'aria-hidden': 'true' }, path);

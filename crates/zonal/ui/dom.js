@@ -1,5 +1,3 @@
-// Small helpers for the DOM.
-
 // An element with properties: `class`, `text`, `on…` handlers; the rest become attributes.
 export function h(tag, properties = {}, ...children) {
 	const node = document.createElement(tag);

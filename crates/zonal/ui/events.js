@@ -1,7 +1,6 @@
 // The list of what happens, newest first. It stands still while it is read.
 import { byId, h, inOrder, setHidden, setText } from './dom.js';
 import { clock, dateTime, plural } from './format.js';
-import { measured } from './perf.js';
 import { kindOf, markOf, wordsOf } from './eventwords.js';
 
 const KEEP = 600;
@@ -51,13 +50,20 @@ export class Events {
 		this.all = this.all.filter(({ event }) => event === 'page');
 	}
 
+	show(events) {
+		this.all = events.slice(-KEEP);
+		this.render();
+	}
+
 	add(events) {
 		this.all = [...this.all, ...events].sort((a, b) => a.at_ns - b.at_ns).slice(-KEEP);
 		this.waiting += events.filter(event => this.passes(event)).length;
 		if (this.held) return this.showWaiting();
 		// In another frame than the patch that came with them.
-		clearTimeout(this.later);
-		this.later = setTimeout(() => measured('events', () => this.catchUp()), LATER_MS);
+		this.later ??= setTimeout(() => {
+			this.later = null;
+			this.catchUp();
+		}, LATER_MS);
 		return undefined;
 	}
 

@@ -69,7 +69,6 @@ export function span(seconds) {
 	return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
-// The time that a plot covers.
 export function range(seconds) {
 	return seconds < 3600 ? plural(seconds / 60, 'minute') : plural(seconds / 3600, 'hour');
 }

@@ -6,7 +6,6 @@ import { timeAxis, valueAxis } from './chart.js';
 import { WINDOW_SECONDS } from './panels.js';
 import { summary } from './rates.js';
 import { color, mix, onTheme } from './theme.js';
-import { measured } from './perf.js';
 
 const HEIGHT = 220;
 const LEFT = 46;
@@ -52,7 +51,6 @@ export class Heat {
 		this.schedule();
 	}
 
-	// Figures of the last minute, by row.
 	update(rates) {
 		this.seconds = rates.over(WINDOW_SECONDS)?.seconds ?? null;
 		this.showRows(path => summary(rates.latencies(WINDOW_SECONDS, key => this.facts.counts(key, path))));
@@ -89,8 +87,7 @@ export class Heat {
 	}
 
 	schedule() {
-		if (this.frame === 0)
-			this.frame = requestAnimationFrame(() => measured('heat count', () => this.prepare()));
+		this.frame ||= requestAnimationFrame(() => this.prepare());
 	}
 
 	// Counting and painting are two frames: together they could take longer than one.
@@ -105,7 +102,7 @@ export class Heat {
 		this.plot = { columns, seconds, end, first, last, width: width - LEFT, height: HEIGHT - BOTTOM };
 		this.cells = this.count(points);
 		this.fillPixels();
-		this.frame = requestAnimationFrame(() => measured('heat', () => this.paint(points)));
+		this.frame = requestAnimationFrame(() => this.paint(points));
 	}
 
 	paint(points) {
@@ -120,7 +117,6 @@ export class Heat {
 		this.say(points);
 	}
 
-	// Reads by column and row of the plot.
 	count(points) {
 		const { columns, first, last } = this.plot;
 		const rows = last - first + 1;

@@ -2,7 +2,7 @@
 import { columnOf, percentile } from './buckets.js';
 import { change } from './rates.js';
 
-const KEEP = { fine: 720, coarse: 1440 };
+export const KEEP = { fine: 720, coarse: 1440 };
 // Seconds that a plot may cover: a young history is to fill it.
 const RANGES = { fine: [300, 900, 3600], coarse: [3600, 21600, 86400] };
 

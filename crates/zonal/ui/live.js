@@ -1,26 +1,30 @@
 // Connection to the server's event stream: documents, patches and events in, and the state of the connection.
 // States: connecting, live, starting (the server answers 503), lost (with the time of the last message).
 // EventSource gives up at the first answer other than 200, so this module reconnects by itself.
+import { History } from './history.js';
 import { merge } from './merge.js';
-import { measured } from './perf.js';
 
 // The server sends once a second: after this time without a message the connection counts as lost.
 const SILENCE_MS = 5000;
 const RETRY_MS = [500, 1000, 2000, 3000];
 
 export class Live {
-	// `handlers`: kind(name), a promise of the views of that kind; state(name, since), document(doc),
+	// `handlers`: kind(name), a promise of the views of that kind; state(name, since, before), document(doc),
 	// before(doc, patch), patch(doc, patch), events(list).
-	constructor(url, handlers) {
-		this.url = url;
-		this.handlers = handlers;
-		this.doc = null;
-		this.state = null;
-		this.failures = 0;
-		this.lastMessage = null;
-		this.kind = null;
-		// Messages that wait until the views are loaded.
-		this.waiting = null;
+	constructor(api, handlers) {
+		Object.assign(this, { api, handlers, url: `${api}/live`, failures: 0, lastMessage: null });
+		// `waiting`: messages, until the views are loaded.
+		Object.assign(this, { doc: null, state: null, kind: null, waiting: null });
+	}
+
+	history(kind) {
+		return new History(`${this.api}/history`, kind.history);
+	}
+
+	// All that is known of a zone, or why it is not. `query` names its place.
+	async zone(number, query) {
+		const answer = await fetch(`${this.api}/zones/${number}?${query}`).catch(() => ({ status: 'nothing' }));
+		return answer.ok ? { zone: await answer.json() } : { why: `The server answered ${answer.status}.` };
 	}
 
 	start() {
@@ -39,15 +43,13 @@ export class Live {
 			this.doc = data;
 			this.failures = 0;
 			this.setState('live');
-			return measured('document', () => this.handlers.document(data));
+			return this.handlers.document(data);
 		});
 		on('patch', data => {
 			if (this.doc === null) return;
-			measured('patch', () => {
-				this.handlers.before(this.doc, data);
-				this.doc = merge(this.doc, data);
-				this.handlers.patch(this.doc, data);
-			});
+			this.handlers.before(this.doc, data);
+			this.doc = merge(this.doc, data);
+			this.handlers.patch(this.doc, data);
 			this.setState('live');
 		});
 		on('events', data => this.handlers.events(data));
@@ -57,7 +59,7 @@ export class Live {
 	receive(message, use) {
 		this.lastMessage = Date.now();
 		this.watch();
-		const data = measured('parse', () => JSON.parse(message.data));
+		const data = JSON.parse(message.data);
 		if (this.waiting) this.waiting.push([data, use]);
 		else if (this.kind === null) this.load(data, use);
 		else use(data);

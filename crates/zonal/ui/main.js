@@ -4,10 +4,8 @@ import { byId, h } from './dom.js';
 import { addedCounts } from './buckets.js';
 import { Events } from './events.js';
 import { Heat } from './heatmap.js';
-import { History } from './history.js';
 import { Legend } from './legend.js';
 import { Live } from './live.js';
-import { measured } from './perf.js';
 import { Rates } from './rates.js';
 import { Series } from './series.js';
 import { startTheme } from './theme.js';
@@ -23,58 +21,58 @@ const LATER_MS = 40;
 
 startTheme(byId('theme'));
 const verdict = new Verdict();
-// Handlers of the stream, once the kind of the server is known.
+const playing = new URLSearchParams(location.search).has('play');
+const Source = playing ? (await import('./play/player.js')).Player : Live;
 let page = null;
 
-const live = new Live(`${API}/live`, {
+// What a source calls. The rest comes from `pageOf`, once the kind of the server is known.
+const handlers = {
 	async kind(name) {
 		const { kind } = await import(`./${name === 'block' ? name : 'cache'}/view.js`);
-		page ??= pageOf(kind);
+		page ??= Object.assign(handlers, pageOf(kind));
 	},
 	state(state, since, before) {
 		verdict.connection(state, since, before);
-		if (state === 'lost' && before === 'live') page.say(live.doc.at_ns, 'This page lost its connection.');
+		if (state === 'lost' && before === 'live') page.say(source.doc.at_ns, 'This page lost its connection.');
 	},
-	document: doc => page.document(doc),
-	before: (doc, patch) => page.before(doc, patch),
-	patch: (doc, patch) => page.patch(doc, patch),
-	events: list => page.events(list),
-});
+};
+const source = new Source(API, handlers);
 
 // `kind`: what the views ask of a kind; cache/view.js names its parts.
 function pageOf(kind) {
 	const rates = new Rates(kind.totals);
 	const strip = new Strip(kind.strip);
 	const legend = new Legend(kind.looks);
-	const story = new ZoneStory(`${API}/zones`, kind, {
+	const story = new ZoneStory(source, kind, {
 		opened: (place, zone) => map.select(place, zone),
 		closed: () => map.select(null, null),
 	});
 	const open = (place, zone) => story.open(place, zone);
-	const map = new ZoneMap(kind.looks, {
-		open,
-		uses: counts => legend.show(counts),
-	});
+	const map = new ZoneMap(kind.looks, { open, uses: counts => legend.show(counts) });
 	const events = new Events(kind.events, open);
 	const table = new ZoneTable(kind.looks, open);
-	const history = new History(`${API}/history`, kind.history);
+	const history = source.history(kind);
 	const heat = new Heat(history, kind.heat);
 	const series = new Series(history, kind.charts);
 	const sums = new ZoneSums();
-	const panels = kind.panels();
+	const panels = kind.panels(playing);
 	let started = null;
 	let added = [];
 	let past = true;
-	let later;
+	let later = null;
 
-	function show(doc, counts) {
+	// `more`: another patch follows at once.
+	function show(doc, counts, more) {
 		const totals = rates.note(doc, counts);
+		if (more) return;
 		history.note(totals, counts);
 		verdict.update(doc, kind.about(doc), kind.trouble?.(doc));
 		strip.update(doc, rates);
 		// The rest comes in a later frame: a frame is to stay short.
-		clearTimeout(later);
-		later = setTimeout(() => measured('tables', () => showTables(doc)), LATER_MS);
+		later ??= setTimeout(() => {
+			later = null;
+			showTables(source.doc);
+		}, LATER_MS);
 	}
 
 	function showTables(doc) {
@@ -92,13 +90,7 @@ function pageOf(kind) {
 			map.setLens(lens);
 			legend.setLens(lens);
 		};
-		const radio = h('input', {
-			type: 'radio',
-			name: 'lens',
-			value: lens,
-			checked: lens === 'use',
-			onchange,
-		});
+		const radio = h('input', { type: 'radio', name: 'lens', value: lens, checked: lens === 'use', onchange });
 		byId('lenses').append(h('label', {}, radio, lens));
 	}
 	for (const range of document.querySelectorAll('input[name=range]')) {
@@ -116,8 +108,8 @@ function pageOf(kind) {
 
 	return {
 		say: (at, text) => events.say(at, text),
-		document(doc) {
-			const restarted = started !== null && started !== doc.started_at_ns;
+		document(doc, more) {
+			const restarted = !playing && started !== null && started !== doc.started_at_ns;
 			started = doc.started_at_ns;
 			rates.reset();
 			events.reset();
@@ -131,13 +123,20 @@ function pageOf(kind) {
 			map.document(doc);
 			// What the open zone was may have changed.
 			story.ask();
-			show(doc, []);
+			show(doc, [], more);
+		},
+		// Another moment of a recording, whose events are these.
+		jump(list) {
+			events.show(list);
+			map.events(list, true);
+			past = false;
+			story.ask();
 		},
 		before(doc, patch) {
 			added = addedCounts(doc, patch);
 			sums.before(doc, patch);
 		},
-		patch(doc, patch) {
+		patch(doc, patch, more) {
 			// A counter that begins anew without a new document would otherwise give false rates.
 			if (doc.started_at_ns !== started) {
 				started = doc.started_at_ns;
@@ -145,15 +144,17 @@ function pageOf(kind) {
 				history.begin(doc);
 			}
 			map.update(doc, patch);
-			story.changed(patch.zones);
-			show(doc, added);
+			if (playing) story.ask();
+			else story.changed(patch.zones);
+			show(doc, added, more);
 		},
-		events(list) {
+		// `still`: nothing moves on the map.
+		events(list, still) {
 			events.add(list);
-			map.events(list, past);
+			map.events(list, past || still);
 			past = false;
 		},
 	};
 }
 
-live.start();
+source.start();

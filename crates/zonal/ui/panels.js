@@ -29,16 +29,21 @@ function panel({ id, title, about, valueOf }, tag, wrap, list, create) {
 	};
 }
 
+// A table that scrolls on narrow screens.
+export function scrollTable(id, heads, ...parts) {
+	return h(
+		'div',
+		{ class: 'scroll', tabindex: '0', role: 'region', 'aria-label': `Table of ${id}` },
+		h('table', { class: 'figures broad' }, h('thead', {}, h('tr', {}, ...heads)), ...parts),
+	);
+}
+
 // `columns`: [name, class], the first is the header of a row; a value is {name, texts, state}.
 export function tablePanel(facts) {
 	const { id, columns } = facts;
 	const list = h('tbody', { id });
-	const head = columns.map(([text, kind]) => h('th', { scope: 'col', class: kind, text }));
-	const wrap = h(
-		'div',
-		{ class: 'scroll', tabindex: '0', role: 'region', 'aria-label': `Table of ${id}` },
-		h('table', { class: 'figures broad' }, h('thead', {}, h('tr', {}, ...head)), list),
-	);
+	const heads = columns.map(([text, kind]) => h('th', { scope: 'col', class: kind, text }));
+	const wrap = scrollTable(id, heads, list);
 	const classes = columns.slice(1).map(([, kind]) => kind);
 	return panel(facts, 'panel', wrap, list, ({ name }) => {
 		const { node, show } = tableRow(name, classes);

@@ -2,6 +2,7 @@
 import { percentile } from './buckets.js';
 
 const KEEP_SECONDS = 61;
+const WINDOWS = [10, 60];
 
 export class Rates {
 	// `totals(doc)`: counters of the whole `node` and, by name, of `groups` such as devices; `levels`: figures
@@ -13,7 +14,7 @@ export class Rates {
 
 	reset() {
 		this.snapshots = [];
-		this.windows = new Map();
+		this.windows = new Map(WINDOWS.map(seconds => [seconds, new Window(seconds)]));
 	}
 
 	note(doc, added) {
@@ -39,9 +40,8 @@ export class Rates {
 		return result;
 	}
 
-	// Counts of the histograms whose key passes, of the last `seconds`, from the first call on.
+	// Counts of the histograms whose key passes, of the last `seconds`.
 	latencies(seconds, passes) {
-		if (!this.windows.has(seconds)) this.windows.set(seconds, new Window(seconds));
 		const cells = new Map();
 		for (const [key, counts] of this.windows.get(seconds).sums) {
 			if (!passes(key)) continue;

@@ -3,7 +3,6 @@ import { byId } from './dom.js';
 import { bytes, count, percent } from './format.js';
 import { Chart } from './chart.js';
 import { onTheme } from './theme.js';
-import { measured } from './perf.js';
 
 export const DASH = [6, 4];
 export const each = key => (point, seconds) =>
@@ -44,7 +43,7 @@ export class Series {
 	draw() {
 		this.charts.forEach((facts, n) => {
 			clearTimeout(facts.later);
-			facts.later = setTimeout(() => measured('chart', () => this.drawOne(facts)), 60 + n * 40);
+			facts.later = setTimeout(() => this.drawOne(facts), 60 + n * 40);
 		});
 	}
 

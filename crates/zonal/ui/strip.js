@@ -51,7 +51,6 @@ export function withUnit([figure, unit], suffix) {
 	return [figure, unit === '' ? '' : unit + suffix];
 }
 
-// A line without axes.
 class Spark {
 	constructor() {
 		this.line = svg('path', {});

@@ -51,7 +51,6 @@ function store(theme) {
 	attempt(() => localStorage.setItem('zonal-theme', theme));
 }
 
-// Value of a CSS variable, for canvases.
 export function color(name) {
 	return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }

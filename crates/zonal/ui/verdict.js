@@ -2,33 +2,31 @@
 import { byId, h, setHidden, setText } from './dom.js';
 import { clock, plural, span } from './format.js';
 
-const STATE = { connecting: 'Connecting', live: 'Live', starting: 'Starting', lost: 'Connection lost' };
 const NOTICE_MS = 8000;
 
 export class Verdict {
 	constructor() {
 		this.shown = null;
-		this.state = 'connecting';
 		this.since = null;
 	}
 
 	// `since`: time of the last message, in ms of this computer's clock.
 	connection(state, since, before) {
 		document.documentElement.dataset.connection = state;
-		setText(byId('connection-state'), STATE[state]);
+		setText(byId('connection-state'), state === 'lost' ? 'Connection lost' : capital(state));
 		clearInterval(this.counting);
 		if (state === 'lost') {
 			this.since = since ?? Date.now();
 			const ago = () => setText(byId('notice-ago'), `${this.away()} ago`);
 			this.counting = setInterval(ago, 1000);
 		}
-		if (state !== 'live') this.notice(this.words(state), state);
-		else setHidden(byId('notice'), true);
+		this.known = state === 'live' || state === 'recording';
+		if (this.known) setHidden(byId('notice'), true);
+		else this.notice(this.words(state), state);
 		if (state === 'live' && (before === 'lost' || before === 'starting')) {
 			this.passing(`Connected again${this.since === null ? '' : ` after ${this.away()}`}.`);
 			this.since = null;
 		}
-		this.state = state;
 		this.title();
 	}
 
@@ -85,15 +83,19 @@ export class Verdict {
 		if (this.count === undefined) return;
 		const well = this.count === 0;
 		const words = well ? 'All is well' : plural(this.count, 'trouble');
-		const live = this.state === 'live';
-		byId('verdict').dataset.well = live ? String(well) : 'unknown';
-		setText(byId('verdict-title'), live ? words : `Unknown; the last figures said: ${words.toLowerCase()}`);
-		document.title = live ? `${well ? '' : `(${this.count}) `}Zonal` : '(?) Zonal';
+		byId('verdict').dataset.well = this.known ? String(well) : 'unknown';
+		const title = this.known ? words : `Unknown; the last figures said: ${words.toLowerCase()}`;
+		setText(byId('verdict-title'), title);
+		document.title = this.known ? `${well ? '' : `(${this.count}) `}Zonal` : '(?) Zonal';
 	}
 }
 
+function capital(text) {
+	return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 function troubleRow({ text, alert }) {
-	const row = h('li', {}, h('span', { text: text.charAt(0).toUpperCase() + text.slice(1) }));
+	const row = h('li', {}, h('span', { text: capital(text) }));
 	if (!alert) return row;
 	const path = h('span', { class: 'path', text: ` docs/alerts.md#${alert.toLowerCase()}` });
 	row.append(h('span', { class: 'runbook' }, 'what to do: ', h('b', { text: alert }), path));

@@ -8,10 +8,10 @@ import { liveShare, useWords } from './zonelook.js';
 const REFRESH_MS = 2500;
 
 export class ZoneStory {
-	// `base`: URL of the zones; `kind`: `place`, `looks`, `story`, `events`; `handlers`: opened(place, zone),
-	// closed().
-	constructor(base, kind, handlers) {
-		Object.assign(this, { base, kind, handlers, of: null, asked: 0 });
+	// `source`: whom to ask for a zone; `kind`: `place`, `looks`, `story`, `events`; `handlers`:
+	// opened(place, zone), closed().
+	constructor(source, kind, handlers) {
+		Object.assign(this, { source, kind, handlers, of: null, asked: 0 });
 		this.panel = byId('story');
 		byId('story-close').addEventListener('click', () => this.close());
 		this.panel.addEventListener('keydown', event => {
@@ -23,7 +23,7 @@ export class ZoneStory {
 		this.back = document.activeElement;
 		this.of = { place, zone };
 		setText(byId('story-title'), `Zone ${zone} of ${this.kind.place.words(place)}`);
-		show([quiet('Asking the server.')], []);
+		show([], []);
 		setHidden(this.panel, false);
 		this.handlers.opened(place, zone);
 		byId('story-title').focus({ preventScroll: false });
@@ -55,16 +55,10 @@ export class ZoneStory {
 		this.asked = Date.now();
 		const of = this.of;
 		if (of === null) return;
-		let [body, events] = [[], []];
-		try {
-			const answer = await fetch(`${this.base}/${of.zone}?${this.kind.place.field}=${of.place}`);
-			const zone = answer.ok ? await answer.json() : null;
-			body = zone ? storyOf(zone, this.kind) : [quiet(`The server answered ${answer.status}.`)];
-			events = (zone?.events ?? []).map(event => eventRow(event, this.kind.events));
-		} catch {
-			body = [quiet('The server did not answer.')];
-		}
-		if (this.of === of) show(body, events);
+		const { zone, why } = await this.source.zone(of.zone, `${this.kind.place.field}=${of.place}`);
+		if (this.of !== of) return;
+		const events = (zone?.events ?? []).map(event => eventRow(event, this.kind.events));
+		show(zone ? storyOf(zone, this.kind) : [quiet(why)], events);
 	}
 }
 
@@ -89,10 +83,7 @@ function storyOf(zone, { looks, story }) {
 			['Live', `${bytes(live)} (${percent(liveShare(zone), 0)} of what is written)`],
 			...story.facts(zone),
 		]),
-		...story.contents(zone),
-		h('h3', { text: story.title(zone) }),
-		...rankWords(zone, story).map(text => h('p', { text })),
-		scoreTable(zone),
+		...(zone.recorded ? [] : [...story.contents(zone), ...placeOf(zone, story)]),
 		h('h3', { text: 'Events of this zone', id: 'story-list' }),
 		zone.events?.length > 0 ? null : quiet('None that the server remembers.'),
 	].filter(Boolean);
@@ -108,7 +99,12 @@ function factList(rows) {
 	return h('dl', { class: 'facts' }, ...nodes);
 }
 
-export function rankWords(zone, { title, why, order }) {
+function placeOf(zone, story) {
+	const words = rankWords(zone, story).map(text => h('p', { text }));
+	return [h('h3', { text: story.title(zone) }), ...words, scoreTable(zone)];
+}
+
+function rankWords(zone, { title, why, order }) {
 	const { rank, candidates, use } = zone;
 	if (rank === null || rank === undefined)
 		return [`Not a candidate for ${title(zone).toLowerCase()}. ${why[use] ?? ''}`.trim()];

@@ -68,3 +68,9 @@ export function changesShape(bands, patch, zoomed) {
 		return Object.entries(change.zones ?? {}).some(([id, zone]) => zone === null || isNew(id));
 	});
 }
+
+// Text that is equal for documents whose zones have the same places.
+export function shapeOf(zones = {}) {
+	const bands = Object.entries(zones);
+	return JSON.stringify(bands.map(([key, band]) => [key, band.zone_bytes, Object.keys(band.zones ?? {})]));
+}

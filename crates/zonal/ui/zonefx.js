@@ -1,7 +1,6 @@
 // The layer above the cells of the zone map: pulses on reset, arrows from a victim to the zones that take its
 // data, marks of victim, pointer and focus. It draws only while something moves or has changed.
 import { cellRect } from './zonelayout.js';
-import { measured } from './perf.js';
 
 const PULSE_MS = 1100;
 const ARROW_MS = 2600;
@@ -35,8 +34,7 @@ export class Effects {
 	}
 
 	draw() {
-		if (this.frame === 0)
-			this.frame = requestAnimationFrame(now => measured('effects', () => this.paint(now)));
+		this.frame ||= requestAnimationFrame(now => this.paint(now));
 	}
 
 	paint(now) {

@@ -25,7 +25,6 @@ export function lenses(band, use, live = []) {
 	};
 }
 
-// The use of a zone in one word; open zones by their stream.
 export function useOf(zone) {
 	return zone.use === 'open' ? (zone.stream ?? 'open') : zone.use;
 }

@@ -3,13 +3,12 @@ import { fit } from './canvas.js';
 import { byId, h, setText, setHidden } from './dom.js';
 import { count, plural } from './format.js';
 import { bandHeight, cellAt, cellRect, layout } from './zonelayout.js';
-import { bandsOf, changesShape, factsAt, idsAt, measureAges } from './zonebands.js';
+import { bandsOf, changesShape, factsAt, idsAt, measureAges, shapeOf } from './zonebands.js';
 import { keyOf, lookOf, useOf } from './zonelook.js';
 import { drawCell, palette } from './zonepaint.js';
 import { Effects } from './zonefx.js';
 import { describe, Tip } from './zonetip.js';
 import { moveFocus } from './zonekeys.js';
-import { measured } from './perf.js';
 import { onTheme } from './theme.js';
 
 // Drawing stops after this time and goes on in the next frame.
@@ -55,7 +54,9 @@ export class ZoneMap {
 		this.doc = doc;
 		this.victims.clear();
 		this.effects.moving = [];
-		this.build();
+		if (this.zoom !== null || this.shape !== shapeOf(doc.zones)) return this.build();
+		this.mark(doc.zones);
+		return this.redraw();
 	}
 
 	update(doc, patch) {
@@ -69,6 +70,7 @@ export class ZoneMap {
 	build() {
 		if (this.zoom !== null && this.doc.zones?.[this.zoom.key] === undefined) this.zoom = null;
 		this.bands = bandsOf(this.doc.zones, this.looks, this.zoom);
+		this.shape = shapeOf(this.doc.zones);
 		for (const band of this.bands) this.dress(band);
 		this.node.replaceChildren(...this.bands.map(band => band.node), this.top);
 		if (this.bands.length === 0) this.node.append(h('p', { class: 'quiet', text: 'No device has zones.' }));
@@ -140,7 +142,6 @@ export class ZoneMap {
 		this.effects.draw();
 	}
 
-	// Queues the cells whose zones a patch changes.
 	mark(patch) {
 		let moved = false;
 		for (const band of this.bands) {
@@ -168,7 +169,7 @@ export class ZoneMap {
 	}
 
 	schedule() {
-		if (this.frame === 0) this.frame = requestAnimationFrame(() => measured('cells', () => this.draw()));
+		this.frame ||= requestAnimationFrame(() => this.draw());
 	}
 
 	draw() {
@@ -263,7 +264,6 @@ export class ZoneMap {
 		this.handlers.open(band.place, ids[0]);
 	}
 
-	// Marks the zone whose story is open.
 	select(place, zone) {
 		const band = this.bands.find(each => each.place === place && each.positions.has(zone));
 		this.marks.selected = band ? { key: band.key, position: band.positions.get(zone) } : null;
@@ -296,7 +296,6 @@ export class ZoneMap {
 		return undefined;
 	}
 
-	// Number of cells of the bands before one.
 	cells(end) {
 		return this.bands.slice(0, end).reduce((sum, band) => sum + band.count, 0);
 	}

@@ -70,8 +70,9 @@ impl Admin {
         let accounts = gateway.accounts();
         let prices = self.prices.load();
         let resident = |name: &str| {
-            let of = sampled.as_ref()?.by_prefix.get(name);
-            Some(of.copied().unwrap_or_default())
+            let sampled = sampled.as_ref()?;
+            let none = sampled.sample.is_whole.then(Resident::default);
+            sampled.by_prefix.get(name).copied().or(none)
         };
         let row = |PrefixAccount { name, figures, earlier_max }: PrefixAccount| {
             let resident = resident(&name);

@@ -29,7 +29,8 @@ pub(crate) struct Prefix {
     pub(crate) figures: Figures,
     /// Requests that the prefix may have had before its figures began: 0 if they are exact.
     pub(crate) earlier_requests_max: u64,
-    /// Cached bytes, on flash or in memory; `null` if they are not known yet.
+    /// Cached bytes, on flash or in memory; `null` if they are not known yet, or too few to be in the
+    /// sample.
     pub(crate) resident_bytes: Option<u64>,
     /// Standard error of `resident_bytes`; 0 if they are exact.
     pub(crate) resident_error_bytes: Option<u64>,

@@ -2,13 +2,13 @@
 
 use std::convert::Infallible;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{HeaderValue, LOCATION};
+use http::header::{CONTENT_ENCODING, HeaderValue, LOCATION};
 use http::{Method, Request, Response, StatusCode};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -138,6 +138,8 @@ fn send(recording: &Path) -> io::Result<Response<Body>> {
         return Err(io::Error::other("it is not a regular file"));
     }
     let mut file = File::open(recording)?;
+    let is_gzip = admin_endpoint::beginning(&mut file)?.starts_with(GZIP);
+    file.rewind()?;
     let (parts, queue) = mpsc::channel(WAITING_MAX);
     tokio::task::spawn_blocking(move || {
         let mut part = vec![0; READ_AT_ONCE];
@@ -147,6 +149,10 @@ fn send(recording: &Path) -> io::Result<Response<Body>> {
             }
         }
     });
-    // Without a type of its own: a browser would not tell gzip from a name.
-    Ok(streamed("application/octet-stream", queue))
+    let mut response = streamed("text/event-stream", queue);
+    if is_gzip {
+        // The browser decompresses it.
+        response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    Ok(response)
 }

@@ -96,6 +96,15 @@ fn a_block_device_is_recorded_and_its_recording_is_played() {
     let foreign = "GET /api/v1/recording HTTP/1.1\r\nhost: evil.example\r\n\r\n";
     assert_eq!(http::ask(address, foreign).unwrap().status, 421);
     play.stop();
+
+    // The browser decompresses it.
+    let packed = [0x1f, 0x8b, 8, 0, 0, 0];
+    fs::write(folder.join("night.gz"), packed).unwrap();
+    let words = ["play", "night.gz", "--listen", "127.0.0.1:0"];
+    let play = Process::start(folder, &words, "/ui/?play");
+    let answer = http::get(play.address("http://", &['/']), "/api/v1/recording").unwrap();
+    assert_eq!((answer.header("content-encoding"), &answer.body[..]), ("gzip", &packed[..]));
+    play.stop();
 }
 
 #[test]

@@ -4,11 +4,7 @@ import { count, perSecond } from '../format.js';
 import { BYTES, DASH, each, SHARES } from '../series.js';
 import { byteHitRatio } from './totals.js';
 
-const COUNTS = {
-	units: [1],
-	tick: value => `${value < 1 ? value : count(value)}/s`,
-	show: perSecond,
-};
+const COUNTS = { units: [1], tick: value => `${value < 1 ? value : count(value)}/s`, show: perSecond };
 
 export const history = {
 	point: value => ({

@@ -1,31 +1,18 @@
 // Amounts of money as text.
 import { known, UNKNOWN } from '../format.js';
 
-const currencies = new Map();
-
 // To make a format costs more than to use it.
-function currencyFormat(currency, digits) {
-	const key = `${currency} ${digits}`;
-	if (!currencies.has(key)) {
-		currencies.set(
-			key,
-			new Intl.NumberFormat('en-US', {
-				style: 'currency',
-				currency,
-				minimumFractionDigits: digits,
-				maximumFractionDigits: digits,
-			}),
-		);
-	}
-	return currencies.get(key);
-}
+const formats = {};
 
 export function money(value, currency) {
 	if (!known(value)) return UNKNOWN;
 	const size = Math.abs(value);
 	const digits = size >= 100 ? 0 : size >= 0.1 || size === 0 ? 2 : 4;
+	const key = currency + digits;
+	const facts = { style: 'currency', currency, minimumFractionDigits: digits, maximumFractionDigits: digits };
 	try {
-		return currencyFormat(currency, digits).format(value);
+		formats[key] ??= new Intl.NumberFormat('en-US', facts);
+		return formats[key].format(value);
 	} catch {
 		return `${value.toFixed(digits)} ${currency ?? ''}`.trim();
 	}

@@ -27,11 +27,7 @@ export const tiles = {
 			`${LAST}. By byte: 1 − bytes fetched / bytes served, without reads past the cache. ` +
 			`Up ${span((doc.at_ns - doc.started_at_ns) / 1e9)}.`,
 	},
-	served: {
-		name: 'Served',
-		line: point => point.served,
-		title: () => `Bytes handed to readers, ${LAST}`,
-	},
+	served: { name: 'Served', line: point => point.served, title: () => `Bytes handed to readers, ${LAST}` },
 	origin: {
 		name: 'Origin requests',
 		line: point => ratio(point.origin, point.reads),

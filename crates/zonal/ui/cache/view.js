@@ -6,6 +6,7 @@ import { devices } from './devices.js';
 import * as events from './events.js';
 import { charts, heat, history } from './history.js';
 import { origins } from './origins.js';
+import { prefixes } from './prefixes.js';
 import * as strip from './strip.js';
 import { totals } from './totals.js';
 import { looks, story } from './zones.js';
@@ -28,7 +29,8 @@ export const kind = {
 	history,
 	heat,
 	charts,
-	panels: () => [tablePanel(origins), cardPanel(devices)],
+	// A recording has no prefixes.
+	panels: recorded => [...(recorded ? [] : [prefixes()]), tablePanel(origins), cardPanel(devices)],
 	trouble({ caching, trouble }) {
 		const told = caching !== 'off' || trouble?.some(({ alert }) => alert === 'ZonalSwitchedOff');
 		return told ? [] : [{ text: 'the cache is switched off', alert: 'ZonalSwitchedOff' }];
