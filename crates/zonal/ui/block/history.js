@@ -60,7 +60,7 @@ export const charts = [
 		scale: FACTORS,
 		lines: [
 			{
-				name: 'device by client',
+				name: 'capacity device by client',
 				hue: 'series-2',
 				fill: 0.12,
 				value: point => ratio(point.amplified, point.written_bytes),

@@ -38,7 +38,7 @@ export const exports = {
 export const tenants = {
 	id: 'tenants',
 	title: 'Tenants',
-	about: 'Bytes since the start. Amplification: written to the device ÷ by clients.',
+	about: 'Bytes since the start. Amplification: written to the device of the capacity tier ÷ by clients.',
 	columns: columns(
 		...['tenant', 'stored', 'by clients', 'to the buffer', 'retained', 'compacted', 'collected'],
 		...['amplification', 'last minute'],
