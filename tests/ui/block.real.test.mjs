@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { launch, live, openPage, text, until } from './browser.mjs';
+import { launch, live, openPage, same, text, until } from './browser.mjs';
 import { PROGRAM } from './zonal.mjs';
 
 // The smallest devices, so that compaction and garbage collection start soon.
@@ -92,19 +92,6 @@ after(async () => {
 	rmSync(block.folder, { recursive: true });
 });
 
-// Waits until the page shows what the server has: a patch comes once a second.
-async function same(shown, had) {
-	for (const end = Date.now() + 30000; ; ) {
-		const [left, right] = [await shown(), await had()];
-		try {
-			return assert.deepEqual(left, right);
-		} catch (error) {
-			if (Date.now() > end) throw error;
-			await page.waitForTimeout(200);
-		}
-	}
-}
-
 // Number of zones by use, as the legend has them.
 async function legend() {
 	const words = await text(page, '#legend');
@@ -126,7 +113,7 @@ test('zones: both tiers are emptied, and the page, /metrics and the API have the
 	}
 	await until(page, '#event-list', /of the buffer was chosen for compaction/);
 	await until(page, '#event-list', /was reset and is empty/);
-	await same(legend, async () => {
+	await same(page, legend, async () => {
 		const uses = ['empty', 'open', 'full', 'emptying'];
 		const counts = uses.map(async use => [use, await block.metric(`zonal_block_zones{.*use="${use}"}`)]);
 		return Object.fromEntries(await Promise.all(counts));
@@ -146,6 +133,7 @@ test('exports: what clients wrote is that of the API', async () => {
 	const written = await block.metric('zonal_block_written_bytes_total');
 	assert.ok(written >= EXPORT_MIB * MIB);
 	await same(
+		page,
 		() => page.$$eval('#exports tr', rows => rows.map(row => row.children[0].textContent)),
 		async () => (await block.json('/stats')).exports.map(({ name }) => name),
 	);

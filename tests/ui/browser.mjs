@@ -1,4 +1,5 @@
 // What the tests share: the browser, the mock, and the page's modules for node.
+import assert from 'node:assert/strict';
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -68,4 +69,17 @@ export async function until(page, selector, pattern, timeout = 15000) {
 		[selector, pattern.source],
 		{ timeout },
 	);
+}
+
+// Waits until the page shows what the server has: a patch comes once a second.
+export async function same(page, shown, had) {
+	for (const end = Date.now() + 30000; ; ) {
+		const [left, right] = [await shown(), await had()];
+		try {
+			return assert.deepEqual(left, right);
+		} catch (error) {
+			if (Date.now() > end) throw error;
+			await page.waitForTimeout(200);
+		}
+	}
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { launch, live, openPage, text, until } from './browser.mjs';
+import { launch, live, openPage, same, text, until } from './browser.mjs';
 import { Zonal } from './zonal.mjs';
 
 const OBJECTS = 40;
@@ -49,24 +49,11 @@ async function legend() {
 	};
 }
 
-// Waits until the page shows what the server has: a patch comes once a second.
-async function same(shown, had) {
-	for (const end = Date.now() + 30000; ; ) {
-		const [left, right] = [await shown(), await had()];
-		try {
-			return assert.deepEqual(left, right);
-		} catch (error) {
-			if (Date.now() > end) throw error;
-			await page.waitForTimeout(200);
-		}
-	}
-}
-
 test('zones: the page, /metrics and the API have the same numbers', async () => {
 	await readAll();
 	await until(page, '#event-list', /was chosen: last promotion/);
 	await until(page, '#event-list', /was reset and is empty/);
-	await same(legend, async () => {
+	await same(page, legend, async () => {
 		const uses = ['empty', 'open', 'sealed', 'reclaiming', 'retired'];
 		const counts = uses.map(async use => [use, await zonal.metric(`zonal_device_zones{.*use="${use}"}`)]);
 		return Object.fromEntries(await Promise.all(counts));
@@ -77,6 +64,7 @@ test('zones: the page, /metrics and the API have the same numbers', async () => 
 	});
 	const row = zone => [String(zone.zone), `${zone.live_records} of ${zone.records}`, String(zone.sequence)];
 	await same(
+		page,
 		() =>
 			page.$$eval('#table-body tr', rows =>
 				rows.map(({ children: cells }) => [0, 7, 9].map(n => cells[n].textContent)),
@@ -89,6 +77,7 @@ test('zones: the page, /metrics and the API have the same numbers', async () => 
 test('strip: hits and savings are those of /stats', async () => {
 	await readAll();
 	await same(
+		page,
 		async () => /since start ([\d.]+ %)/.exec(await text(page, '#strip'))?.[1],
 		async () => {
 			const { answers } = await zonal.json('/stats');
@@ -97,6 +86,7 @@ test('strip: hits and savings are those of /stats', async () => {
 		},
 	);
 	await same(
+		page,
 		async () => /(-?[\d,]+) requests/.exec(await text(page, '#strip'))?.[1].replaceAll(',', ''),
 		async () => String(await zonal.metric('zonal_saved_requests')),
 	);
@@ -138,7 +128,7 @@ test('a foreign host name is refused', async () => {
 test('the stopped device has the zones that the page showed', async () => {
 	await readAll();
 	await zonal.settle();
-	await same(legend, async () => {
+	await same(page, legend, async () => {
 		const { zones } = (await zonal.json('/api/v1/devices')).devices[0].flash;
 		return zones;
 	});

@@ -5,6 +5,7 @@
 //! begin then: they are exact from there on. `earlier_max` bounds the requests that it had before.
 //! So each prefix with more than one request in 256 has a row.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -243,7 +244,7 @@ impl AccountSummary {
     /// Sums up tables.
     pub fn of<'a>(tables: impl IntoIterator<Item = &'a Accounts>) -> Self {
         let mut summary = Self::default();
-        let mut by_name = std::collections::HashMap::<String, (u64, PrefixAccount, u64)>::new();
+        let mut by_name = HashMap::<String, (u64, PrefixAccount, u64)>::new();
         let mut floors = 0;
         for table in tables {
             let table = table.table();
@@ -285,7 +286,6 @@ impl AccountSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashMap;
     use zonal_base::Rng;
 
     const ONE: Figures = Figures {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::events::{self, Scored};
+use super::latency::Histogram;
 use super::live::{Times, Trouble};
 use crate::block_stats::{Connections, Export, ScrubStats, Tenant, Zones as ZoneCounts};
 use crate::stats::{DeviceKind, Wear};
@@ -97,7 +99,7 @@ pub(crate) struct Latencies {
 pub(crate) struct RequestLatency {
     pub(crate) operation: &'static str,
     pub(crate) export: String,
-    pub(crate) latency: super::latency::Histogram,
+    pub(crate) latency: Histogram,
 }
 
 /// Commands to the device of a tier; a single device counts as the capacity tier.
@@ -105,7 +107,7 @@ pub(crate) struct RequestLatency {
 pub(crate) struct CommandLatency {
     pub(crate) tier: &'static str,
     pub(crate) command: &'static str,
-    pub(crate) latency: super::latency::Histogram,
+    pub(crate) latency: Histogram,
 }
 
 /// `GET /api/v1/zones`: every zone of both tiers.
@@ -188,22 +190,8 @@ pub(crate) struct ZoneStory {
     pub(crate) events: Vec<Event>,
 }
 
-/// `GET /api/v1/events`.
-#[derive(Debug, Serialize)]
-pub(crate) struct Events {
-    /// Oldest first.
-    pub(crate) events: Vec<Event>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Event {
-    /// Different for each event, also after a restart.
-    pub(crate) id: String,
-    /// Nanoseconds since 1970.
-    pub(crate) at_ns: u64,
-    #[serde(flatten)]
-    pub(crate) what: What,
-}
+/// Event of `GET /api/v1/events`.
+pub(crate) type Event = events::Event<What>;
 
 /// What happened, and to which zone or device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -235,12 +223,6 @@ pub(crate) struct VictimChosen {
     /// Those that would have been next, seven at most.
     pub(crate) beaten: Vec<Scored>,
     pub(crate) live_bytes: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Scored {
-    pub(crate) zone: u32,
-    pub(crate) score: Vec<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -7,20 +7,21 @@ use super::zones::Stream;
 /// Path on the admin endpoint.
 pub(crate) const PATH: &str = "/api/v1/events";
 
+/// `W` is what happened: [`What`] in a cache, another in a block device.
 #[derive(Debug, Serialize)]
-pub(crate) struct Events {
+pub(crate) struct Events<W = What> {
     /// Oldest first.
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<Event<W>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Event {
+pub(crate) struct Event<W = What> {
     /// Different for each event, also after a restart.
     pub(crate) id: String,
     /// Nanoseconds since 1970.
     pub(crate) at_ns: u64,
     #[serde(flatten)]
-    pub(crate) what: What,
+    pub(crate) what: W,
 }
 
 /// What happened, and to which zone, device or origin.

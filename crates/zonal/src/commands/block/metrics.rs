@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use zonal_base::LatencyHistogram;
 use zonal_block::Tier;
 use zonal_device::CommandLatencies;
 use zonal_export::ExportLatencies;
@@ -149,6 +150,20 @@ const REQUESTS: (&str, &str) =
 const COMMANDS: (&str, &str) =
     ("zonal_block_device_command_seconds", "Time from a device command to its completion");
 
+/// Latencies of an export, with the names of its operations.
+pub(super) fn by_operation(
+    ExportLatencies { reads, writes, clears, flushes }: &ExportLatencies,
+) -> [(&'static str, &LatencyHistogram); 4] {
+    [("read", reads), ("write", writes), ("trim", clears), ("flush", flushes)]
+}
+
+/// Latencies of a device, with the names of its commands.
+pub(super) fn by_command(
+    CommandLatencies { reads, writes, flushes }: &CommandLatencies,
+) -> [(&'static str, &LatencyHistogram); 3] {
+    [("read", reads), ("write", writes), ("flush", flushes)]
+}
+
 /// Snapshot of all metrics. `latencies` are those of the exports, in their order.
 pub(super) fn snapshot(
     stats: &BlockStats,
@@ -159,18 +174,14 @@ pub(super) fn snapshot(
     for (export, latencies) in stats.exports.iter().zip(latencies) {
         let place = [("export", export.name.clone()), ("tenant", export.tenant.clone())];
         snapshot.add_table(EXPORT, export, &place);
-        let ExportLatencies { reads, writes, clears, flushes } = latencies;
-        for (operation, latency) in
-            [("read", reads), ("write", writes), ("trim", clears), ("flush", flushes)]
-        {
+        for (operation, latency) in by_operation(latencies) {
             let operation = ("operation", operation.to_owned());
             let labels = place.iter().cloned().chain([operation]).collect();
             snapshot.add_latencies(REQUESTS, labels, latency.snapshot());
         }
     }
     for (tier, latencies) in commands {
-        let CommandLatencies { reads, writes, flushes } = &**latencies;
-        for (command, latency) in [("read", reads), ("write", writes), ("flush", flushes)] {
+        for (command, latency) in by_command(latencies) {
             let labels = vec![("tier", tier.name().to_owned()), ("command", command.to_owned())];
             snapshot.add_latencies(COMMANDS, labels, latency.snapshot());
         }

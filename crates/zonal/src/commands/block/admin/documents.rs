@@ -5,15 +5,15 @@ use std::sync::Arc;
 use http::{Response, StatusCode, Uri};
 use tokio::sync::Notify;
 use zonal_block::Tier;
-use zonal_device::CommandLatencies;
 
-use super::live::by_operation;
 use super::{Admin, events, zones};
 use crate::admin_endpoint::{Body, PLAIN, answer, digits, json};
-use crate::api::block::{CommandLatency, Events, Latencies, RequestLatency};
+use crate::api::block::{CommandLatency, Latencies, RequestLatency};
+use crate::api::events::Events;
 use crate::api::latency::Histogram;
 use crate::api::{self, history, latency, live};
 use crate::block_stats;
+use crate::commands::block::metrics::{by_command, by_operation};
 
 impl Admin {
     /// The document of a path; `None` if there is none. `cut` ends the connection.
@@ -65,8 +65,7 @@ impl Admin {
             })
         });
         let commands = self.block.commands().iter().flat_map(|(tier, latencies)| {
-            let CommandLatencies { reads, writes, flushes } = &**latencies;
-            [("read", reads), ("write", writes), ("flush", flushes)].map(|(command, latencies)| {
+            by_command(latencies).map(|(command, latencies)| {
                 let latency = Histogram(latencies.snapshot());
                 CommandLatency { tier: tier.name(), command, latency }
             })

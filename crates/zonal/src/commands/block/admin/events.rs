@@ -2,7 +2,8 @@
 
 use zonal_block::{BlockChange, BlockEvent, Stream as LogStream, Tier, ZoneChange};
 
-use crate::api::block::{Cause, Event, Scored, Stream, VictimChosen, VictimMoved, What};
+use crate::api::block::{Cause, Event, Stream, VictimChosen, VictimMoved, What};
+use crate::api::events::Scored;
 
 pub(super) fn event(BlockEvent { number, at, what }: &BlockEvent) -> Event {
     let what = match what {

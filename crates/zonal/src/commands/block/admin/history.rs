@@ -3,9 +3,9 @@
 use zonal_base::LatencySnapshot;
 
 use super::Admin;
-use super::live::by_operation;
 use crate::admin_endpoint::{HistoryKind, Sample, Span};
 use crate::block_stats::{Export, Tenant};
+use crate::commands::block::metrics::by_operation;
 
 pub(super) const HISTORY: HistoryKind = HistoryKind {
     counters: &[

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use zonal_base::LatencyHistogram;
 use zonal_block::Tier;
 use zonal_device::DeviceKind as TierKind;
-use zonal_export::ExportLatencies;
 use zonal_host::RealClock;
 
 use super::{Admin, events, zones};
 use crate::admin_endpoint::{Document, ZoneGroup, without_nulls};
 use crate::api::block::{Errors, Event, Map, Requests, State, Tier as TierState, TierZones, Zone};
 use crate::block_stats::{BlockStats, ScrubStats};
+use crate::commands::block::metrics::by_operation;
 use crate::stats::DeviceKind;
 
 impl Admin {
@@ -117,12 +116,6 @@ impl Admin {
         });
         requests.map(|of| (format!("{} {}", of.operation, of.export), of)).collect()
     }
-}
-
-/// Latencies of an export, with the names of its operations.
-pub(super) fn by_operation(latencies: &ExportLatencies) -> [(&'static str, &LatencyHistogram); 4] {
-    let ExportLatencies { reads, writes, clears, flushes } = latencies;
-    [("read", reads), ("write", writes), ("trim", clears), ("flush", flushes)]
 }
 
 fn by_number(TierZones { tier, zone_bytes, zones }: TierZones) -> (String, ZoneGroup<Zone>) {
