@@ -57,7 +57,8 @@ class Block {
 		const commands = mib.flatMap(at => ['-c', `write -P ${(at % 250) + 1} ${at * MIB} ${MIB}`]);
 		const url = `nbd+unix:///vm?socket=${this.path('nbd')}`;
 		try {
-			const said = execFileSync('qemu-io', ['-f', 'raw', ...commands, url], { encoding: 'utf8' });
+			const limits = { encoding: 'utf8', timeout: 120000 };
+			const said = execFileSync('qemu-io', ['-f', 'raw', ...commands, url], limits);
 			return !/failed/.test(said);
 		} catch {
 			return false;
