@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { chromium } from 'playwright';
 
-export const PAGE = fileURLToPath(new URL('../../crates/zonal/ui/', import.meta.url));
+export const PAGE = fileURLToPath(new URL('../../crates/admin/ui/', import.meta.url));
 // A server to test instead of the mock (`http://127.0.0.1:9090`); tests that steer the mock are skipped.
 export const SERVER = process.env.ZONAL_UI ?? null;
 

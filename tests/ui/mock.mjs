@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { BlockSim } from './blocksim.mjs';
 import { Sim } from './sim.mjs';
 
-const PAGE = fileURLToPath(new URL('../../crates/zonal/ui/', import.meta.url));
+const PAGE = fileURLToPath(new URL('../../crates/admin/ui/', import.meta.url));
 const TYPES = {
 	html: 'text/html; charset=utf-8',
 	css: 'text/css; charset=utf-8',

@@ -1,5 +1,5 @@
 //! Admin endpoint of `zonal serve`: metrics, liveness and readiness probes, and operator commands.
-//! Read-only requests need no token; [access control](crate::admin_access) guards commands.
+//! Read-only requests need no token; [access control](zonal_admin::AdminAccess) guards commands.
 
 mod commands;
 mod documents;
@@ -20,7 +20,6 @@ mod savings;
 mod scrub;
 mod summary;
 mod warm;
-mod zones;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -36,23 +35,23 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use zonal_admin::{
+    ACCEPT_PAUSE, Body, CONNECTIONS_MAX, HEAD_PATIENCE, JSON, PLAIN, Recorder, Recording, Span,
+    Viewers, answer, file, not_allowed, of_another_site, turned_away,
+};
+use zonal_admin::{AccessLevel, is_of_another_site};
+use zonal_api::latency::Latencies;
 use zonal_base::Nanos;
 use zonal_gateway::{Caching, Gateway};
 use zonal_host::{Client, DeviceSettings, RealClock, ShardStats, contained};
 use zonal_origin::{ConfiguredOrigin, Origins};
 
-use crate::admin_access::{AccessLevel, AdminAccess, is_of_another_site};
-use crate::admin_endpoint::{
-    ACCEPT_PAUSE, Body, CONNECTIONS_MAX, HEAD_PATIENCE, JSON, PLAIN, Recorder, Recording, Span,
-    Viewers, WatchedDrive, answer, file, not_allowed, of_another_site, turned_away, watch_wear,
-};
-use crate::api;
-use crate::api::latency::Latencies;
-use crate::config::{Prices, ScrubSettings};
+use crate::config::{AdminSecurity, Prices, ScrubSettings};
 use crate::frontend::Frontend;
 use crate::listeners::AcceptWarnings;
 use crate::metrics::Format;
 use crate::pins::PinsFile;
+use crate::wear::{WatchedDrive, watch_wear};
 
 use commands::AdminCommand;
 use events::OriginEvents;
@@ -71,7 +70,7 @@ const SHARD_PATIENCE: Duration = Duration::from_secs(2);
 /// State of the admin endpoint; clones share it.
 #[derive(Clone)]
 pub(crate) struct Admin {
-    admin_access: Arc<ArcSwap<AdminAccess>>,
+    security: Arc<ArcSwap<AdminSecurity>>,
     prices: Arc<ArcSwap<Prices>>,
     phase: watch::Receiver<Phase>,
     /// Empty until the node has started.
@@ -137,14 +136,14 @@ impl Observed {
 
 impl Admin {
     pub(crate) fn new(
-        admin_access: AdminAccess,
+        security: AdminSecurity,
         (scrub, prices): (ScrubSettings, Prices),
         phase: watch::Receiver<Phase>,
     ) -> Self {
         let one = || Arc::new(Semaphore::new(1));
-        let admin_access = Arc::new(ArcSwap::from_pointee(admin_access));
+        let security = Arc::new(ArcSwap::from_pointee(security));
         Self {
-            admin_access,
+            security,
             prices: Arc::new(ArcSwap::from_pointee(prices)),
             phase,
             node: Arc::default(),
@@ -167,8 +166,8 @@ impl Admin {
     }
 
     /// Replaces the access control; later requests are checked with the new one.
-    pub(crate) fn set_access(&self, admin_access: AdminAccess) {
-        self.admin_access.store(Arc::new(admin_access));
+    pub(crate) fn set_security(&self, security: AdminSecurity) {
+        self.security.store(Arc::new(security));
     }
 
     /// Replaces the prices of the origins.
@@ -225,7 +224,7 @@ impl Admin {
     /// Serves one connection. A failed or late TLS handshake closes the connection without a
     /// response.
     async fn connection(self, (stream, peer): (TcpStream, IpAddr), _place: OwnedSemaphorePermit) {
-        let Some(certificate) = self.admin_access.load().certificate().cloned() else {
+        let Some(certificate) = self.security.load().certificate.clone() else {
             return self.speak(stream, peer).await;
         };
         let shaken = tokio::time::timeout(HEAD_PATIENCE, certificate.accept(stream)).await;
@@ -257,7 +256,7 @@ impl Admin {
     ) -> Response<Body> {
         let order = AdminCommand::of(request.uri().path());
         let errand = if order.is_some() { AccessLevel::Order } else { AccessLevel::Look };
-        if let Err(refusal) = self.admin_access.load().check(&request, (peer, errand)) {
+        if let Err(refusal) = self.security.load().access.check(&request, (peer, errand)) {
             return turned_away(refusal);
         }
         if let Some(order) = order {
@@ -266,7 +265,7 @@ impl Admin {
         if !matches!(request.method(), &Method::GET | &Method::HEAD) {
             return not_allowed("GET, HEAD");
         }
-        if request.uri().path() == api::live::PATH && is_of_another_site(&request) {
+        if request.uri().path() == zonal_api::live::PATH && is_of_another_site(&request) {
             return of_another_site();
         }
         match request.uri().path() {

@@ -11,8 +11,11 @@ mod play;
 mod scrub_watch;
 mod serve;
 
+use std::path::Path;
+
 use clap::Subcommand;
 use tokio::runtime::{Builder, Runtime};
+use zonal_admin::Recording;
 use zonal_cli::Failure;
 
 use moved::MovedCommand;
@@ -50,4 +53,10 @@ impl Command {
 /// The runtime of the main thread. Shards have their own.
 fn runtime() -> Result<Runtime, Failure> {
     Builder::new_current_thread().enable_all().build().map_err(Failure::work)
+}
+
+/// Opens the recording of the configuration.
+fn recording(path: Option<&Path>) -> Result<Option<Recording>, Failure> {
+    let opened = path.map(Recording::open).transpose();
+    opened.map_err(|why| Failure::request(format!("--record (log.record): {why}")))
 }

@@ -6,7 +6,7 @@
 //! as secrets, certificates and pins.
 
 mod accounts;
-mod admin_access;
+mod admin_security;
 mod block;
 mod check;
 mod chunk;
@@ -46,9 +46,8 @@ use zonal_hostdev::DeviceSpec;
 use zonal_origin::AccountUnit;
 use zonal_s3::sigv4::Credentials;
 
-use crate::admin_access::AdminAccess;
-
 pub(crate) use accounts::name_of as account_unit_name;
+pub(crate) use admin_security::AdminSecurity;
 pub(crate) use block::{BlockConfig, BlockFlags, Devices};
 pub(crate) use client::{ClientConfig, ClientFlags, ClientKeys};
 pub(crate) use keys::KeyEntry;
@@ -87,7 +86,7 @@ pub(crate) struct Config {
     /// Listening address of the admin endpoint.
     pub(crate) admin: SocketAddr,
     /// Access control of the admin endpoint.
-    pub(crate) admin_access: AdminAccess,
+    pub(crate) admin_security: AdminSecurity,
     /// Certificate file of the admin endpoint; `None`: plain HTTP.
     pub(crate) admin_certificate_file: Option<PathBuf>,
     /// Origins (object stores), at least one.

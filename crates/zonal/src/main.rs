@@ -1,22 +1,19 @@
 //! Program `zonal`: the cache daemon and block-device server, with configuration, commands, admin
 //! API and metrics.
 //!
-//! Uses: `gateway`, `export`, `origin`, `host`, `hostdev`, `policy`, `base`; `cli` for what it shares with `zonal-lab`; `zonelog` for
-//! the records that `inspect` shows.
+//! Uses: `gateway`, `export`, `origin`, `host`, `hostdev`, `policy`, `base`; `admin` and `api` for the
+//! admin endpoints; `cli` for what it shares with `zonal-lab`; `zonelog` for the records that
+//! `inspect` shows.
 //! Knows nothing of: how objects are cached, how requests are answered; experiments.
 //! Read in this order: `commands` (one file each; `serve` and `block` run a server from start-up to
 //! shutdown), `config`, `data_dir`, `origins`, `metrics`, `listeners`, `local_socket`, `signals`,
-//! `service_manager`, `panics`, `descriptors`, `access_log`, `frontend`, `reload`, `admin_access`,
-//! `admin_endpoint`, `admin`; then the formats between commands and `admin`: `object_list`, `reports`, `warming`,
-//! `unpinning`, `purging`, `stats`, `block_stats`, `switching`, `api`.
+//! `service_manager`, `panics`, `descriptors`, `access_log`, `frontend`, `reload`, `wear`, `admin`;
+//! then the formats between commands and `admin`: `object_list`, `reports`, `warming`, `unpinning`,
+//! `purging`.
 
 mod access_log;
 mod admin;
-mod admin_access;
-mod admin_endpoint;
-mod api;
 mod banner;
-mod block_stats;
 mod commands;
 mod config;
 mod data_dir;
@@ -34,13 +31,11 @@ mod pins;
 mod purging;
 mod reload;
 mod reports;
-mod scrubbing;
 mod service_manager;
 mod signals;
-mod stats;
-mod switching;
 mod unpinning;
 mod warming;
+mod wear;
 
 use std::process::ExitCode;
 

@@ -35,7 +35,7 @@ impl<'a> Reloader<'a> {
         let Config {
             secret_key_file,
             certificate,
-            admin_access,
+            admin_security,
             more_keys,
             origins,
             keep,
@@ -46,7 +46,7 @@ impl<'a> Reloader<'a> {
             || self.flags.config.is_some()
             || secret_key_file.is_some()
             || certificate.is_some()
-            || admin_access.has_files()
+            || admin_security.has_files()
             || keep.is_pins_file_named
             || !more_keys.is_empty()
             || origins.iter().any(|origin| origin.has_file)

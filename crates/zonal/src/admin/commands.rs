@@ -11,6 +11,8 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use zonal_admin::{Body, JSON, PLAIN, answer, not_allowed, streamed};
+use zonal_api::{scrubbing, switching};
 use zonal_gateway::{Caching, Gateway};
 use zonal_host::contained;
 
@@ -19,12 +21,12 @@ use super::listed_objects::ListedObjects;
 use super::pin::release;
 use super::purge::purge;
 use super::scrub::Scrubber;
+use super::summary::caching_state;
 use super::warm::Warmer;
 use super::{Admin, Observed, Phase, report};
-use crate::admin_endpoint::{Body, JSON, PLAIN, answer, not_allowed, streamed};
 use crate::object_list::{self, ListedName};
 use crate::pins::{self, NotPinned};
-use crate::{listing, purging, scrubbing, switching, unpinning, warming};
+use crate::{listing, purging, unpinning, warming};
 
 /// Timeout for receiving an object list.
 const LIST_PATIENCE: Duration = Duration::from_secs(60);
@@ -257,7 +259,7 @@ fn switch(gateway: &Gateway, caching: Caching) -> Response<Body> {
         (Caching::Off, Caching::On) => tracing::info!("cache switched on"),
         (Caching::On, Caching::On) | (Caching::Off, Caching::Off) => {}
     }
-    let switched = switching::Switched { cache: caching.into(), was: was.into() };
+    let switched = switching::Switched { cache: caching_state(caching), was: caching_state(was) };
     let json = serde_json::to_string(&switched).expect("two words are JSON");
     answer(StatusCode::OK, JSON, json + "\n")
 }

@@ -5,19 +5,18 @@ use std::sync::Arc;
 use http::{Response, StatusCode, Uri};
 use serde::Serialize;
 use tokio::sync::Notify;
+use zonal_admin::{Body, PLAIN, answer, digits, json};
+use zonal_api::devices::{self, Devices};
+use zonal_api::events::{self, Event, Events};
+use zonal_api::origins::{self, Origins};
+use zonal_api::{self as api, history, latency, live, prefixes, shards as documents, stats};
 use zonal_base::ZoneId;
 use zonal_gateway::Gateway;
 use zonal_host::ShardStats;
 
 use super::events::Reader;
 use super::summary::{self, summary};
-use super::{Admin, Observed, SHARD_PATIENCE, zones};
-use crate::admin_endpoint::{Body, PLAIN, answer, digits, json};
-use crate::api::devices::{self, Devices};
-use crate::api::events::{self, Event, Events};
-use crate::api::origins::{self, Origins};
-use crate::api::{self, history, latency, live, prefixes};
-use crate::stats;
+use super::{Admin, Observed, SHARD_PATIENCE};
 
 impl Admin {
     /// The document of a path; `None` if there is none. `cut` ends the connection.
@@ -83,7 +82,7 @@ impl Admin {
         };
         let Some(mut events) = self.events(node).await else { return Some(stuck()) };
         events.retain(|event| event.what.zone() == Some((device, number)));
-        Some(json(&zones::story((device, number), &found, events)))
+        Some(json(&documents::story((device, number), &found, events)))
     }
 
     /// All recent events; `None` if a shard does not answer.
@@ -105,7 +104,7 @@ impl Admin {
 
 async fn zones_of(node: &Observed) -> Response<Body> {
     match tokio::time::timeout(SHARD_PATIENCE, node.client.zones()).await {
-        Ok(shards) => json(&zones::zones(&shards)),
+        Ok(shards) => json(&documents::zones(&shards)),
         Err(_) => stuck(),
     }
 }

@@ -1,11 +1,11 @@
 //! History of a cache: what its points have.
 
+use zonal_admin::{HistoryKind, Sample, Span};
+use zonal_api::stats::{Answers, Savings};
 use zonal_gateway::{Operation, RequestLatencies, ServedFrom};
 use zonal_host::ShardStats;
 
 use super::{Admin, Observed};
-use crate::admin_endpoint::{HistoryKind, Sample, Span};
-use crate::stats::{Answers, Savings};
 
 pub(super) const HISTORY: HistoryKind = HistoryKind {
     counters: &[

@@ -5,7 +5,7 @@ use zonal_gateway::{Gateway, RequestLatencies};
 use zonal_host::ShardStats;
 use zonal_origin::Stats as OriginStats;
 
-use crate::api::latency::{
+use zonal_api::latency::{
     CommandLatency, Histogram, Latencies, OriginLatency, Queue, QueueLatency, RequestLatency,
 };
 

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
+use zonal_api::live::{Requests, State};
+use zonal_api::zones::Zone;
+use zonal_api::{Document, shards as documents, without_nulls};
 use zonal_gateway::Gateway;
 use zonal_host::RealClock;
 
 use super::events::Reader;
 use super::savings::savings;
-use super::{Admin, Observed, SHARD_PATIENCE, summary, zones};
-use crate::admin_endpoint::{Document, ZoneGroup, without_nulls};
-use crate::api::live::{Requests, State};
-use crate::api::zones::{Shard, Zone};
+use super::{Admin, Observed, SHARD_PATIENCE, summary};
 
 impl Admin {
     /// Samples while there are viewers, until the process ends.
@@ -58,7 +58,7 @@ impl Admin {
             version: env!("CARGO_PKG_VERSION"),
             at_ns: RealClock::start().now().0,
             started_at_ns: self.started_at.0,
-            caching: gateway.caching().into(),
+            caching: summary::caching_state(gateway.caching()),
             ready: readiness.ready,
             trouble: readiness.trouble(),
             savings: savings(&answers, shards, &self.prices.load()),
@@ -75,19 +75,11 @@ impl Admin {
             }
         }
         let document = match zones {
-            Some(shards) => {
-                Document::new(state, zones::zones(&shards).shards.into_iter().map(by_number))
-            }
+            Some(shards) => Document::new(state, documents::zone_groups(&shards)),
             None => Document::new(state, last.zones()),
         };
         Some((document, is_complete))
     }
-}
-
-fn by_number(Shard { device, shard, zone_bytes, zones }: Shard) -> (String, ZoneGroup<Zone>) {
-    let zones = zones.into_iter().map(|zone| (zone.zone, zone)).collect();
-    let owner = json!({ "device": device, "shard": shard });
-    (format!("{device}/{shard}"), ZoneGroup { owner, zone_bytes, zones })
 }
 
 /// Times to the first byte of all requests since the start.

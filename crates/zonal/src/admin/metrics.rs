@@ -1,14 +1,14 @@
 //! Prometheus metrics of the cache: one table per source, one row per metric.
 
+use zonal_api::latency::{
+    CommandLatency, Latencies, OriginLatency, Queue, QueueLatency, RequestLatency,
+};
+use zonal_api::stats::Savings;
 use zonal_gateway::{Caching, Gateway, Stats as GatewayStats};
 use zonal_host::ShardStats;
 use zonal_origin::{Circuit, KeyCounts, Stats as OriginStats};
 
-use crate::api::latency::{
-    CommandLatency, Latencies, OriginLatency, Queue, QueueLatency, RequestLatency,
-};
 use crate::metrics::{Metric, MetricKind, Snapshot, Value, counter, gauge, labelled};
-use crate::stats::Savings;
 
 const OPENS_FOUND: &str = "zonal_cache_opens_found_total";
 const OPENS_FOUND_HELP: &str = "Object head lookups by result";

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep};
+use zonal_api::events::What;
 use zonal_origin::{Circuit, ConfiguredOrigin, OriginError, Origins};
 
 use super::events::OriginEvents;
 use super::readiness::CredentialReport;
-use crate::api::events::What;
 use crate::origins::advice;
 
 /// Pause between log lines, and between probes. 10 s: an origin that flaps writes at most six lines

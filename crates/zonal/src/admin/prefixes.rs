@@ -10,13 +10,13 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use zonal_api::prefixes::{Figures, Prefix, Prefixes, Sample};
 use zonal_gateway::Gateway;
 use zonal_host::{CachedObject, Client, RealClock, SampleSize, SampledObject};
 use zonal_origin::{AccountUnit, Figures as Counted, PrefixAccount};
 
 use super::savings::cost;
 use super::{Admin, Observed, SHARD_PATIENCE};
-use crate::api::prefixes::{Figures, Prefix, Prefixes, Sample};
 use crate::config::{Prices, account_unit_name};
 
 /// Age at which a sample is taken anew.

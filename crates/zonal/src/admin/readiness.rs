@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::api::live::Trouble;
+use zonal_api::live::Trouble;
 
 /// Life cycle of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

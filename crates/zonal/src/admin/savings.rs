@@ -1,9 +1,9 @@
 //! Savings: what the cache has saved at the origins since the start.
 
+use zonal_api::stats::{Answers, Savings};
 use zonal_host::ShardStats;
 
 use crate::config::Prices;
-use crate::stats::{Answers, Savings};
 
 /// Compares the reads with the same reads without a cache: one origin request for each, and each
 /// byte once for each time that it was served. Negative if the cache has asked for more.

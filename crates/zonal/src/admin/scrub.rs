@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
+use zonal_api::scrubbing::{DamagedZone, ScrubStats};
 use zonal_host::{Client, ShardStats};
 
 use crate::config::ScrubSettings;
-use crate::scrubbing::{DamagedZone, ScrubStats};
 
 /// Runs one scrub at a time.
 pub(super) struct Scrubber {

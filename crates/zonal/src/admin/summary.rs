@@ -1,18 +1,18 @@
 //! Statistics for `/stats`: counters of all shards summed per device, one entry per origin.
 
-use zonal_device::DeviceKind as LogDeviceKind;
-use zonal_gateway::{BypassReason, CacheStatus, Gateway};
+use zonal_api::scrubbing::ScrubStats;
+use zonal_api::shards::add_shards;
+use zonal_api::stats::{
+    Answers, BypassedReads, Connections, DeviceStats, OriginState, OriginStats, Pins, Stats,
+};
+use zonal_api::switching::CachingState;
+use zonal_gateway::{BypassReason, CacheStatus, Caching, Gateway};
 use zonal_host::ShardStats;
 use zonal_origin::Circuit;
 
 use super::savings::savings;
 use super::{Observed, ObservedDevice};
 use crate::config::Prices;
-use crate::scrubbing::ScrubStats;
-use crate::stats::{
-    Answers, BypassedReads, Connections, DeviceKind, DeviceState, DeviceStats, Flash, OriginState,
-    OriginStats, Pins, Reads, Stats, Zones,
-};
 
 pub(super) fn summary(
     node: &Observed,
@@ -23,7 +23,7 @@ pub(super) fn summary(
     let answers = answers(node, gateway);
     let pins = &gateway.runtime_config().pins;
     Stats {
-        cache: gateway.caching().into(),
+        cache: caching_state(gateway.caching()),
         savings: savings(&answers, shards, prices),
         answers,
         connections: connections(gateway),
@@ -31,6 +31,13 @@ pub(super) fn summary(
         devices: devices(&node.devices, shards),
         origins: node.origins.iter().map(origin).collect(),
         scrub,
+    }
+}
+
+pub(super) const fn caching_state(of: Caching) -> CachingState {
+    match of {
+        Caching::On => CachingState::On,
+        Caching::Off => CachingState::Off,
     }
 }
 
@@ -82,68 +89,8 @@ pub(super) fn devices(devices: &[ObservedDevice], shards: &[ShardStats]) -> Vec<
         ..DeviceStats::default()
     };
     let mut devices: Vec<DeviceStats> = (0..).zip(devices).map(named).collect();
-    for shard in shards {
-        let Some(device) = devices.get_mut(shard.device) else { continue };
-        device.shards += 1;
-        device.shards_lost += u64::from(shard.is_gone && !shard.is_isolated);
-        device.shards_isolated += u64::from(shard.is_isolated);
-        device.zones += shard.zones.iter().map(|zones| u64::from(*zones)).sum::<u64>();
-        device.zone_bytes = shard.zone_capacity.0;
-        device.kind = match shard.kind {
-            LogDeviceKind::Zoned => DeviceKind::Zoned,
-            LogDeviceKind::Conventional => DeviceKind::Conventional,
-        };
-        if let Some(budget) = shard.write_budget {
-            *device.wear.budget_bytes_per_day.get_or_insert(0) += budget.0;
-        }
-        device.isolations += shard.isolations;
-        device.reads_timed_out += shard.reads_timed_out;
-        device.reads.add(&reads(shard));
-        device.flash.add(&flash(shard));
-    }
-    for device in &mut devices {
-        device.state = match (device.shards_isolated, device.shards_lost) {
-            (0, 0) if 0 < device.shards => DeviceState::InUse,
-            (0, _) => DeviceState::Lost,
-            _ => DeviceState::Isolated,
-        };
-    }
+    add_shards(&mut devices, shards);
     devices
-}
-
-fn reads(shard: &ShardStats) -> Reads {
-    let cache = &shard.cache;
-    Reads {
-        pieces: cache.pieces,
-        dram: cache.pieces_dram_hits,
-        flash: cache.pieces_flash_hits,
-        joined: cache.pieces_joined,
-        missed: cache.pieces_missed,
-        served_bytes: cache.served_bytes,
-        served_flash_bytes: cache.served_flash_bytes,
-        fetched_bytes: cache.fetched_bytes,
-    }
-}
-
-fn flash(shard: &ShardStats) -> Flash {
-    let ShardStats { cache, log, zones, zone_capacity, records, pinned, pinned_max, .. } = shard;
-    let [empty, open, sealed, reclaiming, retired] = zones.map(u64::from);
-    let used = open + sealed + reclaiming;
-    Flash {
-        capacity_bytes: (empty + used + retired) * zone_capacity.0,
-        used_bytes: used * zone_capacity.0,
-        records: *records,
-        pinned_bytes: pinned.0,
-        pinned_max_bytes: pinned_max.0,
-        unpinned_bytes: cache.unpinned_bytes,
-        zones: Zones { empty, open, sealed, reclaiming, retired },
-        admitted_bytes: cache.admitted_bytes,
-        refused_bytes: cache.refused_bytes,
-        turned_away_bytes: cache.turned_away_bytes,
-        rewritten_bytes: log.rewritten_bytes,
-        written_bytes: log.device_written_bytes,
-        errors: log.read_errors + log.write_errors + log.check_errors,
-    }
 }
 
 /// Origin requests that the cache sent for reads, retries and hedges included.

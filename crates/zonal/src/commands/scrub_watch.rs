@@ -8,8 +8,7 @@ use zonal_base::Bytes;
 use zonal_cli::Failure;
 use zonal_cli::print::human;
 
-use crate::block_stats;
-use crate::scrubbing;
+use zonal_api::{block_stats, scrubbing};
 
 /// Time between two looks at the progress.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

@@ -27,7 +27,6 @@ use zonal_zonelog::OpenMode;
 
 use crate::access_log::Writer;
 use crate::admin::{Admin, Observed, ObservedDevice, Phase};
-use crate::admin_endpoint::Recording;
 use crate::banner::{self, Banner};
 use crate::config::{
     AccessTo, Config, Device, Flags, KeyPair, Log, LogFormat, OriginKeys, OriginSpec,
@@ -97,14 +96,14 @@ async fn serve(
 ) -> Result<(), Failure> {
     let access_log = writer.map(Writer::log);
     let mut signals = Signals::listen()?;
-    let recording = config.log.record.as_deref().map(Recording::open).transpose()?;
+    let recording = super::recording(config.log.record.as_deref())?;
     let endpoint = Address::take(config.listen, "--listen (endpoint.listen)")?;
     let admin_address = Address::take(config.admin, "--admin (admin.listen)")?;
     let addresses = (endpoint.socket_address(), admin_address.socket_address());
 
     let (phase, phases) = watch::channel(Phase::Starting);
     let admin =
-        Admin::new(config.admin_access.clone(), (config.scrub, config.prices.clone()), phases);
+        Admin::new(config.admin_security.clone(), (config.scrub, config.prices.clone()), phases);
     let admin_listener = admin_address.listen().and_then(TcpListener::from_std);
     let admin_listener = admin_listener.map_err(Failure::work)?;
     tokio::spawn(admin.clone().serve(admin_listener));
@@ -413,7 +412,7 @@ fn reload(
             }
             level.set(config.log.level);
             gateway.set_runtime_config(runtime_config);
-            admin.set_access(config.admin_access);
+            admin.set_security(config.admin_security);
             admin.set_prices(config.prices);
             Some(config.chunks)
         }

@@ -5,17 +5,17 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use zonal_admin::AdminAccess;
 use zonal_base::{BLOCK_BYTES, Bytes};
 use zonal_block::{Export, MapMemory};
 use zonal_hostdev::DeviceSpec;
 
-use super::admin_access::host_names;
+use super::admin_security::host_names;
 use super::check::{Checked, address, given, parsed, percent, text};
 use super::error_position::placed;
 use super::layers::{gathered, table};
 use super::scrub::{self, ScrubSettings};
 use super::{ConfigError, Log, log, variables};
-use crate::admin_access::AdminAccess;
 
 /// Configuration file with every key and its default.
 const DEFAULTS: &str = include_str!("../../../../config/block.toml");
@@ -237,7 +237,7 @@ fn check(file: &File) -> Checked<BlockConfig> {
         listen: if is_local { None } else { Some(address("nbd.listen", &nbd.listen)?) },
         connections_max: connections(&nbd.connections)?,
         admin: address("admin.listen", &admin.listen)?,
-        admin_access: AdminAccess::new(host_names("admin.hosts", &admin.hosts)?, None, None),
+        admin_access: AdminAccess::new(host_names("admin.hosts", &admin.hosts)?, None),
         // `zonal block` has no access log.
         log: log::checked(&of_log.format, &of_log.level, &None, &of_log.record)?,
     })

@@ -14,8 +14,8 @@ use zonal_gateway::{
 use zonal_policy::Spec;
 
 use super::{
-    Config, ConfigError, Device, KeyEntry, KeyPair, accounts, admin_access, chunk, freshness, keep,
-    keys, log, origins, price, raw, scrub,
+    Config, ConfigError, Device, KeyEntry, KeyPair, accounts, admin_security, chunk, freshness,
+    keep, keys, log, origins, price, raw, scrub,
 };
 
 pub(super) type Checked<T> = Result<T, ConfigError>;
@@ -52,7 +52,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
             ("endpoint.private-key-file", &endpoint.private_key_file),
         ])?,
         certificate_file: path(&endpoint.certificate_file),
-        admin_access: admin_access::checked(&file.admin)?,
+        admin_security: admin_security::checked(&file.admin)?,
         admin_certificate_file: path(&file.admin.certificate_file),
         admin: another_address("admin.listen", &file.admin.listen, listen)?,
         origins: origins::origins(&file.origin, variable)?,

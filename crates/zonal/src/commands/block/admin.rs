@@ -2,11 +2,9 @@
 //! view, and the command that starts a scrub.
 
 mod documents;
-mod events;
 mod history;
 mod live;
 mod summary;
-mod zones;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -22,21 +20,22 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use zonal_admin::{
+    ACCEPT_PAUSE, Body, CONNECTIONS_MAX, HEAD_PATIENCE, PLAIN, Recorder, Recording, Span, Viewers,
+    answer, file, not_allowed, of_another_site, turned_away,
+};
+use zonal_admin::{AccessLevel, AdminAccess, is_of_another_site};
+use zonal_api::{block_stats, tiers};
 use zonal_base::Nanos;
-use zonal_block::{BlockDevice, BlockSettings, BlockVolume, Tier};
+use zonal_block::{BlockDevice, BlockSettings, BlockVolume};
 use zonal_export::Server;
 use zonal_host::{RealClock, contained};
 
 use super::metrics;
 use super::scrubber::Scrubber;
-use crate::admin_access::{AccessLevel, AdminAccess, is_of_another_site};
-use crate::admin_endpoint::{
-    ACCEPT_PAUSE, Body, CONNECTIONS_MAX, HEAD_PATIENCE, PLAIN, Recorder, Recording, Span, Viewers,
-    WatchedDrive, answer, file, not_allowed, of_another_site, turned_away, watch_wear,
-};
 use crate::listeners::AcceptWarnings;
 use crate::metrics::Format;
-use crate::{api, block_stats};
+use crate::wear::{WatchedDrive, watch_wear};
 use history::HISTORY;
 
 /// State of the admin endpoint. It runs on the thread of the block device; clones share it.
@@ -77,14 +76,6 @@ impl Admin {
     /// Records what viewers see.
     pub(super) fn record(&self, recording: Recording) {
         recording.start(self.viewers.clone());
-    }
-
-    /// The device of a tier; `None` for a buffer that is on the capacity device.
-    fn drive(&self, tier: Tier) -> Option<&WatchedDrive> {
-        match tier {
-            Tier::Buffer => self.drives.1.as_ref(),
-            Tier::Capacity => Some(&self.drives.0),
-        }
     }
 
     /// Serves until `stopped`, and then ends all connections.
@@ -164,13 +155,13 @@ impl Admin {
             _ if is_scrub => return not_allowed("POST"),
             _ => return not_allowed("GET, HEAD"),
         }
-        if path == api::live::PATH && is_of_another_site(request) {
+        if path == zonal_api::live::PATH && is_of_another_site(request) {
             return of_another_site();
         }
         match path {
             "/" => answer(StatusCode::OK, PLAIN, INDEX),
             "/healthz" => answer(StatusCode::OK, PLAIN, "the process is up\n"),
-            "/readyz" => match self.unready() {
+            "/readyz" => match tiers::unready(self.block.shaper()) {
                 None => answer(StatusCode::OK, PLAIN, "reads and writes are served\n"),
                 Some(why) => answer(StatusCode::SERVICE_UNAVAILABLE, PLAIN, why + "\n"),
             },

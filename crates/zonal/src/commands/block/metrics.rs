@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use zonal_api::block_stats::{BlockStats, Export, Tenant, Zones};
 use zonal_base::LatencyHistogram;
 use zonal_block::Tier;
 use zonal_device::CommandLatencies;
 use zonal_export::ExportLatencies;
 
-use crate::block_stats::{BlockStats, Export, Tenant, Zones};
 use crate::metrics::{Metric, MetricKind, Snapshot, counter, gauge, labelled};
 
 /// Metrics of each export; labels `export` and `tenant`.

@@ -1,12 +1,12 @@
 //! `zonal block scrub`: reads and verifies everything on the devices of a running block device.
 
 use http::Method;
+use zonal_api::block_stats::{self, BlockStats, DamagedBlock, ScrubStats};
 use zonal_base::Bytes;
 use zonal_cli::Failure;
 use zonal_cli::print::{self, human};
 
 use super::running::Running;
-use crate::block_stats::{self, BlockStats, DamagedBlock, ScrubStats};
 use crate::commands::cache::ask::{self, Endpoint};
 use crate::commands::scrub_watch;
 

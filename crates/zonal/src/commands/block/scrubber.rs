@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
+use zonal_api::block_stats::{DamagedBlock, ScrubStats};
 use zonal_block::{BlockDevice, Scrub};
 
-use crate::block_stats::{DamagedBlock, ScrubStats};
 use crate::config::ScrubSettings;
 
 /// Runs one scrub at a time.

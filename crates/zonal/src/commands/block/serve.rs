@@ -16,8 +16,10 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet, LocalSet, spawn_local};
+use zonal_admin::Recording;
+use zonal_api::tiers;
 use zonal_block::{
-    BlockDevice, BlockError, BlockSettings, DamagedBlock, OpenMode, ReadFailures, Shaper, Tier,
+    BlockDevice, BlockError, BlockSettings, DamagedBlock, OpenMode, ReadFailures, Shaper,
 };
 use zonal_cli::Failure;
 use zonal_export::{Listener, Server};
@@ -27,7 +29,6 @@ use super::admin::Admin;
 use super::banner::Banner;
 use super::failed_start;
 use super::scrubber::Scrubber;
-use crate::admin_endpoint::Recording;
 use crate::config::{BlockConfig, BlockFlags, Devices};
 use crate::data_dir::DataDir;
 use crate::listeners::Address;
@@ -51,7 +52,7 @@ pub(super) fn run(flags: &BlockFlags, mode: OpenMode) -> Result<(), Failure> {
 
 async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
-    let recording = config.log.record.as_deref().map(Recording::open).transpose()?;
+    let recording = crate::commands::recording(config.log.record.as_deref())?;
     let mut home = home(config)?;
     let sockets = Sockets::take(config, home.as_ref())?;
     let admin_address = Address::take(config.admin, "--admin (admin.listen)")?;
@@ -241,21 +242,11 @@ async fn tell_of_refused_writes(shaper: Shaper) {
     loop {
         let now = shaper.read_only_changed(known).await;
         match now {
-            Some(tier) => tracing::error!("{}", takes_no_writes(tier)),
+            Some(tier) => tracing::error!("{}", tiers::takes_no_writes(tier)),
             None => tracing::info!("the devices take writes again"),
         }
         known = now;
     }
-}
-
-/// What a device that takes no writes means for clients.
-pub(super) fn takes_no_writes(tier: Tier) -> String {
-    let effect = match tier {
-        Tier::Buffer => "writes fail with ENOSPC until it does",
-        Tier::Capacity => "writes fail with ENOSPC as soon as the buffer has no room",
-    };
-    let name = tier.name();
-    format!("the {name} device takes no writes; is it full? {effect}; reads go on")
 }
 
 /// Logs blocks that do not fit their checksums, and blocks that could not be read when they were

@@ -1,12 +1,12 @@
 //! `zonal block stats`: statistics of a running block device since its start.
 
 use http::Method;
+use zonal_api::block_stats::{self, BlockStats, Export, ScrubStats, Tenant};
 use zonal_base::Bytes;
 use zonal_cli::Failure;
 use zonal_cli::print::{self, human};
 
 use super::running::Running;
-use crate::block_stats::{self, BlockStats, Export, ScrubStats, Tenant};
 use crate::commands::cache::ask;
 
 /// Show statistics of a running block device since its start

@@ -76,6 +76,9 @@ impl Endpoint {
                 "the server at {admin} does not know {path}: it is an older Zonal, or another \
                  program"
             )),
+            StatusCode::UNAUTHORIZED => Failure::Work(format!(
+                "{admin} answered 401: {why}; name its file with --admin-token-file"
+            )),
             _ => Failure::Work(format!("{admin} answered {}: {why}", status.as_u16())),
         })
     }

@@ -1,14 +1,14 @@
 //! `zonal cache scrub`: reads and verifies everything on the devices of a running cache.
 
 use http::Method;
+use zonal_api::scrubbing::{self, DamagedZone, ScrubStats};
+use zonal_api::stats::{self, Stats};
 use zonal_base::Bytes;
 use zonal_cli::Failure;
 use zonal_cli::print::{self, human};
 
 use super::ask::{self, Endpoint};
 use crate::commands::scrub_watch;
-use crate::scrubbing::{self, DamagedZone, ScrubStats};
-use crate::stats::{self, Stats};
 
 /// Read and verify everything on the devices of a running cache. Exit code 0: everything is intact;
 /// 1: damage was found, or the scrub broke off

@@ -5,16 +5,16 @@ mod screen;
 mod watch;
 
 use http::Method;
+use zonal_api::scrubbing::ScrubStats;
+use zonal_api::stats::{
+    self, Answers, BypassedReads, Connections, DeviceStats, Flash, OriginStats, Pins, Reads,
+    Savings, Stats, Zones,
+};
 use zonal_base::{Bytes, Nanos};
 use zonal_cli::Failure;
 use zonal_cli::print::{self, human};
 
 use super::ask::{self, Endpoint};
-use crate::scrubbing::ScrubStats;
-use crate::stats::{
-    self, Answers, BypassedReads, Connections, DeviceStats, Flash, OriginStats, Pins, Reads,
-    Savings, Stats, Zones,
-};
 
 /// Show statistics of a running cache since its start
 #[derive(Debug, clap::Args)]

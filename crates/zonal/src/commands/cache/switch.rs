@@ -1,10 +1,10 @@
 //! `zonal cache on|off`: turns caching of reads on and off in a running server.
 
 use http::Method;
+use zonal_api::switching::{self, Switched};
 use zonal_cli::{Failure, print};
 
 use super::ask::{self, Endpoint};
-use crate::switching::{self, Switched};
 use zonal_gateway::Caching;
 
 #[derive(Debug, clap::Args)]

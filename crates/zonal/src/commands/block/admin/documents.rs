@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode, Uri};
 use tokio::sync::Notify;
+use zonal_admin::{Body, PLAIN, answer, digits, json};
+use zonal_api::block::{CommandLatency, Latencies, RequestLatency};
+use zonal_api::events::Events;
+use zonal_api::latency::Histogram;
+use zonal_api::{self as api, block_stats, history, latency, live, tiers};
 use zonal_block::Tier;
 
-use super::{Admin, events, zones};
-use crate::admin_endpoint::{Body, PLAIN, answer, digits, json};
-use crate::api::block::{CommandLatency, Latencies, RequestLatency};
-use crate::api::events::Events;
-use crate::api::latency::Histogram;
-use crate::api::{self, history, latency, live};
-use crate::block_stats;
+use super::Admin;
 use crate::commands::block::metrics::{by_command, by_operation};
 
 impl Admin {
@@ -22,10 +21,10 @@ impl Admin {
         Some(match uri.path() {
             block_stats::PATH => json(&self.stats()),
             latency::PATH => json(&self.latencies()),
-            api::zones::PATH => json(&zones::zones(shaper)),
+            api::zones::PATH => json(&tiers::zones(shaper)),
             api::events::PATH => {
                 let events = shaper.events(0);
-                json(&Events { events: events.iter().map(events::event).collect() })
+                json(&Events { events: events.iter().map(tiers::event).collect() })
             }
             history::PATH => json(&self.history.history()),
             live::PATH => self.viewers.join(cut),
@@ -44,7 +43,7 @@ impl Admin {
         let (Some(tier), Some(number)) = (tier, digits(number)) else {
             return Some(answer(StatusCode::BAD_REQUEST, PLAIN, BAD_ZONE));
         };
-        Some(match zones::story(self.block.shaper(), (tier, number)) {
+        Some(match tiers::story(self.block.shaper(), (tier, number)) {
             Some(story) => json(&story),
             None => {
                 let tier = tier.name();

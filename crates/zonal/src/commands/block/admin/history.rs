@@ -1,10 +1,10 @@
 //! History of a block device: what its points have.
 
+use zonal_admin::{HistoryKind, Sample, Span};
+use zonal_api::block_stats::{Export, Tenant};
 use zonal_base::LatencySnapshot;
 
 use super::Admin;
-use crate::admin_endpoint::{HistoryKind, Sample, Span};
-use crate::block_stats::{Export, Tenant};
 use crate::commands::block::metrics::by_operation;
 
 pub(super) const HISTORY: HistoryKind = HistoryKind {

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use zonal_base::LatencySnapshot;
 
-use crate::api::latency::{Latencies, Queue};
-use crate::stats::{Flash, Reads, Stats};
+use zonal_api::latency::{Latencies, Queue};
+use zonal_api::stats::{Flash, Reads, Stats};
 
 /// Statistics at one moment.
 #[derive(Debug)]
@@ -139,10 +139,10 @@ pub(super) mod tests {
     use zonal_base::Nanos;
 
     use super::*;
-    use crate::api::latency::{Histogram, RequestLatency};
-    use crate::scrubbing::ScrubStats;
-    use crate::stats::{Answers, DeviceStats};
-    use crate::switching::CachingState;
+    use zonal_api::latency::{Histogram, RequestLatency};
+    use zonal_api::scrubbing::ScrubStats;
+    use zonal_api::stats::{Answers, DeviceStats};
+    use zonal_api::switching::CachingState;
 
     /// A sample after `reads` hits from flash that took `took` each, `seconds` after `start`.
     pub(in super::super) fn sample(
@@ -168,7 +168,7 @@ pub(super) mod tests {
             stats: Stats {
                 cache: CachingState::On,
                 answers: Answers { hit: reads, origin_requests, ..Answers::default() },
-                savings: crate::stats::Savings { currency: "USD".into(), ..Default::default() },
+                savings: zonal_api::stats::Savings { currency: "USD".into(), ..Default::default() },
                 connections: Default::default(),
                 pins: Default::default(),
                 devices: vec![device],

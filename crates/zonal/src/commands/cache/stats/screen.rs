@@ -12,13 +12,13 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table, Widget};
+use zonal_api::stats::{Flash, Stats, Zones};
 use zonal_base::{Bytes, Nanos};
 use zonal_cli::print::human;
 
 use super::money;
 use super::rates::{LatencyRow, Rates};
 use super::watch::Watched;
-use crate::stats::{Flash, Stats, Zones};
 
 /// Columns of a label and of its value, in front of the sparkline.
 const LABEL_COLUMNS: u16 = 11;

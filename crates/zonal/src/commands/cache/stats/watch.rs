@@ -8,14 +8,13 @@ use http::Method;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, timeout};
+use zonal_api::{latency, stats};
 use zonal_cli::Failure;
 
 use super::rates::{Rates, Sample};
 use super::screen::{self, Screen};
-use crate::api::latency;
 use crate::commands::cache::ask::{self, Endpoint};
 use crate::signals::Signals;
-use crate::stats;
 
 /// Intervals whose rates are kept for the sparklines: more than a terminal has columns.
 const HISTORY_MAX: usize = 512;
