@@ -78,6 +78,7 @@ async function frames(folder) {
 	await page.clock.install();
 	await page.goto(`http://127.0.0.1:${server.address().port}/ui/?play`);
 	await page.waitForFunction(() => document.documentElement.dataset.connection === 'recording');
+	await page.waitForFunction(() => !/so far/.test(document.querySelector('#player .quiet').textContent));
 	await page.selectOption('#player select', String(options.speed));
 	await page.$eval(
 		'#player [type=range]',

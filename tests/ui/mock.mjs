@@ -143,6 +143,8 @@ export class Mock {
 
 	sendRecording(response) {
 		if (this.recording === null) return response.writeHead(404).end();
+		// One that grows: a function writes it.
+		if (typeof this.recording === 'function') return this.recording(response);
 		const bytes = Buffer.from(this.recording);
 		response.writeHead(200, { 'content-type': 'text/event-stream', 'content-length': bytes.length });
 		return response.end(bytes);

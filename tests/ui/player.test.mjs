@@ -11,7 +11,13 @@ const MIXED = { zones: 200, seed: 7 };
 
 async function play(settings = {}, options = {}, path = '') {
 	await open({ record: 120, ...settings }, options, path, '?play');
+	await wholly();
+}
+
+// Until the whole recording is read.
+async function wholly() {
 	await page.waitForFunction(() => document.documentElement.dataset.connection === 'recording');
+	await page.waitForFunction(() => !/so far/.test(document.querySelector('#player .quiet').textContent));
 }
 
 const seek = seconds =>
@@ -141,7 +147,7 @@ test('cells that were played are those of a seek, across a restart, too', steere
 	await play();
 	mock.recording = recordingOf(MIXED, 40, 60);
 	await page.reload();
-	await page.waitForFunction(() => document.documentElement.dataset.connection === 'recording');
+	await wholly();
 	await seek(35);
 	for (let n = 0; n < 12; n += 1) await page.keyboard.press('.');
 	await page.waitForTimeout(400);
@@ -238,6 +244,51 @@ test('the live page leads to the player and back, below a path of a reverse prox
 	assert.equal(await page.locator('#player').count(), 0);
 	const files = await page.evaluate(() => performance.getEntriesByType('resource').map(({ name }) => name));
 	assert.ok(!files.some(name => name.includes('/play/')));
+});
+
+test('a recording that grows is played as it comes, to its end', steered, async () => {
+	const recorded = recordingOf(MIXED, 60);
+	const middle = recorded.indexOf('event: patch', recorded.length / 2);
+	let write;
+	await open({ record: 1 }, {}, '', '?play=600');
+	mock.recording = response => {
+		write = response;
+		response.write(recorded.slice(0, middle));
+	};
+	await page.reload();
+	await until(page, '#player .quiet', /samples so far/);
+	// It waits for more at the end of what there is.
+	await page.waitForFunction(() => {
+		const { value, max } = document.querySelector('#player [type=range]');
+		return max > 10 && Math.abs(max - value) < 2;
+	});
+	await until(page, '#player button:nth-child(3)', /Pause/);
+	const before = await time();
+	write.end(recorded.slice(middle));
+	await until(page, '#player b', /1 min 0 s of 1 min 0 s/);
+	assert.notEqual(await time(), before);
+	await until(page, '#player button:nth-child(3)', /Play/);
+	assert.doesNotMatch(await text(page, '#player .quiet'), /so far/);
+});
+
+test('a simulation shows its virtual times and rates', steered, async () => {
+	await play({ zones: 200, seed: 7 });
+	await seek(100);
+	await page.waitForTimeout(400);
+	const served = async () => (await words('#strip')).match(/Served ([\d.]+) (\w+)B\/s/);
+	const [, real, unit] = await served();
+	mock.recording = recordingOf(MIXED, 120).replaceAll('"started_at_ns":', '"slow_motion":1024,"started_at_ns":');
+	await page.reload();
+	await wholly();
+	await seek(100);
+	await page.waitForTimeout(400);
+	assert.match(await time(), /^\d+\.\d{3} s of \d+\.\d{3} s$/);
+	assert.match(await text(page, '#player .quiet'), /^Simulated by Zonal 0\.1\.0, slow motion: .* 1,024 times slower$/);
+	assert.match((await events())[0], /^\d+\.\d{3} s/);
+	// 1,024 times the rate is the same figure in the next unit.
+	const [, virtual, larger] = await served();
+	assert.ok(Math.abs(virtual - real) <= 0.02 * real, `${real} ${unit}, ${virtual} ${larger}`);
+	assert.deepEqual([unit, larger].join(), { Ki: 'Ki,Mi', Mi: 'Mi,Gi', Gi: 'Gi,Ti' }[unit]);
 });
 
 test('1,000 zones: a seek takes less than 100 ms', steered, async () => {

@@ -328,7 +328,7 @@ test('chart: steps of the axes are round in their unit', () => {
 	assert.equal(chart.niceStep(1, [1]).step, 0.2);
 });
 
-test('files: 150 KiB for a kind, 12,000 bytes for the player, at most 400 lines of 110 characters, nothing from elsewhere', () => {
+test('files: 150 KiB for a kind, 14,000 bytes for the player, at most 400 lines of 110 characters, nothing from elsewhere', () => {
 	const bytes = { '': 0, cache: 0, block: 0, play: 0 };
 	for (const folder of Object.keys(bytes)) {
 		const names = readdirSync(PAGE + folder).filter(name => /\./.test(name));
@@ -348,5 +348,5 @@ test('files: 150 KiB for a kind, 12,000 bytes for the player, at most 400 lines 
 	console.log(`page: ${JSON.stringify(bytes)}`);
 	const most = bytes[''] + Math.max(bytes.cache, bytes.block);
 	assert.ok(most <= 150 * 1024, `${most} bytes`);
-	assert.ok(bytes.play <= 12_000, `${bytes.play} bytes`);
+	assert.ok(bytes.play <= 14_000, `${bytes.play} bytes`);
 });

@@ -4,7 +4,8 @@
 //! Uses: `api` for the documents, `host` for the clock.
 //! Knows nothing of: the engines, configuration; which documents an endpoint has.
 //! Read in this order: `access` (who may do what), `responses`, `page`, `viewers` (the live view),
-//! `recording` (a viewer that is a file), `player` (shows a recording), `history`.
+//! `recording` (a viewer that is a file), `writer` (a recording of a simulation), `player` (shows a
+//! recording), `history`.
 
 mod access;
 mod history;
@@ -13,6 +14,7 @@ mod player;
 mod recording;
 mod responses;
 mod viewers;
+mod writer;
 
 pub use access::{
     AccessDenied, AccessLevel, AdminAccess, TOKEN_CHARACTERS_MIN, is_of_another_site,
@@ -25,6 +27,7 @@ pub use responses::{
     Body, JSON, PLAIN, answer, digits, json, not_allowed, of_another_site, streamed, turned_away,
 };
 pub use viewers::Viewers;
+pub use writer::RecordingWriter;
 
 use std::time::Duration;
 

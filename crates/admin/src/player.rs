@@ -28,7 +28,7 @@ use crate::{
 /// Path of the recording, for the page.
 const RECORDING: &str = "/api/v1/recording";
 
-/// Path of the page, which plays at once.
+/// Path of the page.
 const PAGE: &str = "ui/?play";
 
 /// Beginning of a gzip file.
@@ -46,6 +46,8 @@ pub struct Player {
     path: Arc<Path>,
     /// Changes when the file has grown, and closes when it is complete. `None`: it is complete.
     growth: Option<watch::Receiver<()>>,
+    /// Seconds of the recording in a second, if the page plays at once.
+    speed: Option<u32>,
 }
 
 /// Why a file is not played.
@@ -87,22 +89,23 @@ impl Player {
         let found = File::open(path).and_then(|mut file| beginning(&mut file));
         let found = found.map_err(|error| PlayerError::Unreadable(path.to_owned(), error))?;
         match found == MAGIC || found.starts_with(GZIP) {
-            true => Ok(Self { path: path.into(), growth: None }),
+            true => Ok(Self { path: path.into(), growth: None, speed: None }),
             false => Err(PlayerError::Foreign(path.to_owned())),
         }
     }
 
-    /// Plays a file that is being written. `growth` changes when it has grown, and closes when it is
-    /// complete.
+    /// Plays a file that is being written, at once, and `speed` seconds of it in one. `growth`
+    /// changes when the file has grown, and closes when it is complete.
     #[must_use]
-    pub fn of_growing(path: &Path, growth: watch::Receiver<()>) -> Self {
-        Self { path: path.into(), growth: Some(growth) }
+    pub fn of_growing(path: &Path, growth: watch::Receiver<()>, speed: u32) -> Self {
+        Self { path: path.into(), growth: Some(growth), speed: Some(speed) }
     }
 
     /// URL of the page on an address.
     #[must_use]
-    pub fn url(address: SocketAddr) -> String {
-        format!("http://{address}/{PAGE}")
+    pub fn url(&self, address: SocketAddr) -> String {
+        let speed = self.speed.map_or_else(String::new, |speed| format!("={speed}"));
+        format!("http://{address}/{PAGE}{speed}")
     }
 
     /// Serves until the future is dropped.
@@ -221,7 +224,7 @@ mod tests {
         let path = folder.path().join("recording");
         std::fs::write(&path, MAGIC).unwrap();
         let (grown, growth) = watch::channel(());
-        let player = Player::of_growing(&path, growth);
+        let player = Player::of_growing(&path, growth, 10);
         let mut body = player.send().unwrap().into_body();
         let mut next = async || body.frame().await.map(|part| part.unwrap().into_data().unwrap());
         assert_eq!(next().await.unwrap(), MAGIC);

@@ -61,6 +61,12 @@ impl Recording {
         }
     }
 
+    /// Path of the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Records until the process ends.
     pub fn start(self, viewers: Viewers) {
         // A system without threads has worse problems, and shows them elsewhere.
@@ -74,13 +80,23 @@ impl Recording {
         });
     }
 
-    /// Records until the file takes no more.
-    fn record(&self, viewers: &Viewers) -> io::Result<Infallible> {
+    pub(crate) const fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The file, where the next message begins.
+    pub(crate) fn at_next_message(&self) -> io::Result<&File> {
         let mut file = &self.file;
         // A process that was killed may have left a part of a message.
         if self.file.metadata()?.len() != 0 {
             file.write_all(b"\n\n")?;
         }
+        Ok(file)
+    }
+
+    /// Records until the file takes no more.
+    fn record(&self, viewers: &Viewers) -> io::Result<Infallible> {
+        let mut file = self.at_next_message()?;
         loop {
             let cut = Arc::new(Notify::new());
             let mut messages = viewers.subscribe(&cut, None);

@@ -164,7 +164,7 @@ impl<Z: Clone + PartialEq + Serialize> Audience<Z> {
 }
 
 /// A server-sent event.
-fn message(event: &str, data: &impl Serialize) -> Bytes {
+pub(crate) fn message(event: &str, data: &impl Serialize) -> Bytes {
     let data = serde_json::to_string(data).expect("text and numbers are JSON");
     format!("event: {event}\ndata: {data}\n\n").into()
 }

@@ -5,7 +5,7 @@ export function h(tag, properties = {}, ...children) {
 		if (value === null || value === undefined || value === false) continue;
 		if (name === 'text') node.textContent = value;
 		else if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
-		else node.setAttribute(name === 'class' ? 'class' : name, value === true ? '' : value);
+		else node.setAttribute(name, value === true ? '' : value);
 	}
 	node.append(...children.filter(child => child !== null && child !== undefined));
 	return node;

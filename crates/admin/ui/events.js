@@ -20,7 +20,7 @@ export class Events {
 		const select = byId('event-kind');
 		select.append(
 			h('option', { value: 'all', text: 'All' }),
-			...Object.entries({ ...this.facts.names, page: 'This page' }).map(([kind, name]) =>
+			...Object.entries({ ...this.facts.names, page: 'Other' }).map(([kind, name]) =>
 				h('option', { value: kind, text: name }),
 			),
 		);
@@ -58,13 +58,12 @@ export class Events {
 	add(events) {
 		this.all = [...this.all, ...events].sort((a, b) => a.at_ns - b.at_ns).slice(-KEEP);
 		this.waiting += events.filter(event => this.passes(event)).length;
-		if (this.held) return this.showWaiting();
+		if (this.held) this.showWaiting();
 		// In another frame than the patch that came with them.
-		this.later ??= setTimeout(() => {
+		else this.later ??= setTimeout(() => {
 			this.later = null;
 			this.catchUp();
 		}, LATER_MS);
-		return undefined;
 	}
 
 	say(at_ns, text) {

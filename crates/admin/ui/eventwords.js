@@ -5,7 +5,7 @@ import { bytes, count } from './format.js';
 const PAGE = ['page', 'page', event => [event.text]];
 
 function factsOf({ event }, { words }) {
-	return event === 'page' ? PAGE : (words[event] ?? ['zones', 'page']);
+	return event === 'page' || event === 'note' ? PAGE : (words[event] ?? ['zones', 'page']);
 }
 
 export function kindOf(event, events) {

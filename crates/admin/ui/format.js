@@ -73,17 +73,13 @@ export function range(seconds) {
 	return seconds < 3600 ? plural(seconds / 60, 'minute') : plural(seconds / 3600, 'hour');
 }
 
-export function clock(ns) {
-	return time.format(ns / 1e6);
-}
+// A player has other ones for simulations: `text` is of a moment.
+export const times = { seconds: ns => ns / 1e9, text: (format, ns) => format.format(ns / 1e6) };
 
-export function clockShort(ns) {
-	return shortTime.format(ns / 1e6);
-}
-
-export function dateTime(ns) {
-	return stamp.format(ns / 1e6);
-}
+export const uptime = doc => times.seconds(doc.at_ns - doc.started_at_ns);
+export const clock = ns => times.text(time, ns);
+export const clockShort = ns => times.text(shortTime, ns);
+export const dateTime = ns => times.text(stamp, ns);
 
 export function plural(n, one, many = `${one}s`) {
 	return `${count(n)} ${n === 1 ? one : many}`;

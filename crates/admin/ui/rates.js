@@ -1,5 +1,6 @@
 // Rates from counters: snapshots of the last minute, and the differences between them.
 import { percentile } from './buckets.js';
+import { times } from './format.js';
 
 const KEEP_SECONDS = 61;
 const WINDOWS = [10, 60];
@@ -30,7 +31,7 @@ export class Rates {
 		const last = this.snapshots.at(-1);
 		if (last === undefined) return null;
 		const first = this.snapshots.find(({ at }) => at >= last.at - seconds * 1e9 - 5e8);
-		const elapsed = (last.at - first.at) / 1e9;
+		const elapsed = times.seconds(last.at - first.at);
 		if (elapsed <= 0) return null;
 		const result = { seconds: elapsed, node: change(last.node, first.node) };
 		for (const [name, group] of Object.entries(last.groups)) {

@@ -1,6 +1,6 @@
 // Time series: charts of the points of the history, and the scales that they have.
 import { byId } from './dom.js';
-import { bytes, count, percent } from './format.js';
+import { bytes, count, percent, times } from './format.js';
 import { Chart } from './chart.js';
 import { onTheme } from './theme.js';
 
@@ -49,7 +49,8 @@ export class Series {
 
 	drawOne({ chart, lines, stacked }) {
 		const { points, seconds } = this.history.spans[this.span];
-		const values = lines.map(({ value }) => points.map(point => value(point, seconds)));
+		const each = times.seconds(seconds * 1e9);
+		const values = lines.map(({ value }) => points.map(point => value(point, each)));
 		const tops = stacked ? stack(values) : values;
 		const range = this.history.range(this.span);
 		chart.draw({ times: points.map(({ at }) => at / 1e9), tops, values, seconds, range });

@@ -1,6 +1,6 @@
 // Whether the server is well, in words, and the state of the connection.
 import { byId, h, setHidden, setText } from './dom.js';
-import { clock, plural, span } from './format.js';
+import { clock, plural, span, uptime } from './format.js';
 
 const NOTICE_MS = 8000;
 
@@ -102,6 +102,6 @@ function troubleRow({ text, alert }) {
 	return row;
 }
 
-function aboutOf({ version, at_ns: at, started_at_ns: started }, about) {
-	return [`version ${version}`, `up ${span((at - started) / 1e9)}`, ...about].filter(Boolean).join(' · ');
+function aboutOf(doc, about) {
+	return [`version ${doc.version}`, `up ${span(uptime(doc))}`, ...about].filter(Boolean).join(' · ');
 }

@@ -5,12 +5,13 @@ const HEADER = 30;
 
 // The largest cells with which all bands fit into `height`; the smallest, if none do.
 export function layout(counts, width, height) {
+	let grid;
 	for (const pitch of PITCHES) {
-		const grid = gridOf(pitch, width);
+		grid = gridOf(pitch, width);
 		const rows = counts.reduce((sum, count) => sum + Math.ceil(count / grid.columns), 0);
-		if (rows * grid.rowPitch + counts.length * HEADER <= height || pitch === PITCHES.at(-1)) return grid;
+		if (rows * grid.rowPitch + counts.length * HEADER <= height) break;
 	}
-	return gridOf(PITCHES.at(-1), width);
+	return grid;
 }
 
 // Cells are higher than wide, so that the write pointer can be read off them.

@@ -107,20 +107,17 @@ export class ZoneMap {
 		// The heads of the bands may have become higher.
 		if (width === this.width) return this.placeOverlay();
 		this.width = width;
-		const height = Math.max(320, Math.min(720, innerHeight * 0.66));
+		const most = Math.max(320, Math.min(720, innerHeight * 0.66));
 		const counts = this.bands.map(band => band.count);
-		this.grid = layout(counts, width, height);
-		for (const band of this.bands) this.fitBand(band, width);
+		this.grid = layout(counts, width, most);
+		for (const band of this.bands) {
+			const height = bandHeight(this.grid, band.count);
+			band.grid = this.grid;
+			band.context = fit(band.canvas, width, height);
+			band.field.style.height = `${height}px`;
+		}
 		this.placeOverlay();
-		this.redraw();
-		return undefined;
-	}
-
-	fitBand(band, width) {
-		const height = bandHeight(this.grid, band.count);
-		band.grid = this.grid;
-		band.context = fit(band.canvas, width, height);
-		band.field.style.height = `${height}px`;
+		return this.redraw();
 	}
 
 	// One layer over all bands: arrows lead from one band to another.

@@ -18,6 +18,8 @@ pub struct State {
     /// Nanoseconds since 1970.
     pub at_ns: u64,
     pub started_at_ns: u64,
+    /// Of a simulation only: all times are its virtual time, multiplied by this.
+    pub slow_motion: Option<u64>,
     /// True while writes are served.
     pub ready: bool,
     /// What is wrong; empty if all is well.
@@ -197,17 +199,46 @@ pub type Event = events::Event<What>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum What {
-    ZoneOpened { tier: &'static str, zone: u32, stream: Stream },
-    ZoneSealed { tier: &'static str, zone: u32, written_bytes: u64 },
+    ZoneOpened {
+        tier: &'static str,
+        zone: u32,
+        stream: Stream,
+    },
+    ZoneSealed {
+        tier: &'static str,
+        zone: u32,
+        written_bytes: u64,
+    },
     VictimChosen(VictimChosen),
     VictimMoved(VictimMoved),
-    ZoneReset { tier: &'static str, zone: u32 },
-    ZoneRetired { tier: &'static str, zone: u32 },
-    ZoneUnreadable { tier: &'static str, zone: u32 },
-    DeviceReadOnly { tier: &'static str },
-    DeviceWritable { tier: &'static str },
-    CompactionStopped { why: String },
-    WritesFailed { why: String },
+    ZoneReset {
+        tier: &'static str,
+        zone: u32,
+    },
+    ZoneRetired {
+        tier: &'static str,
+        zone: u32,
+    },
+    ZoneUnreadable {
+        tier: &'static str,
+        zone: u32,
+    },
+    DeviceReadOnly {
+        tier: &'static str,
+    },
+    DeviceWritable {
+        tier: &'static str,
+    },
+    CompactionStopped {
+        why: String,
+    },
+    WritesFailed {
+        why: String,
+    },
+    /// Of a simulation: something that no engine tells, such as a crash.
+    Note {
+        text: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

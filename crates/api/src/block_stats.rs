@@ -34,7 +34,7 @@ pub struct BlockStats {
 }
 
 /// The scrub that is running, or the last one.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ScrubStats {
     pub running: bool,
     /// Zones of both devices, and those that are verified.
@@ -83,7 +83,7 @@ pub struct BlockDeviceStats {
     pub spec: String,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Connections {
     /// Connections open now.
     pub open: u64,
@@ -94,7 +94,7 @@ pub struct Connections {
 }
 
 /// Client requests to one export.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Export {
     pub name: String,
     pub tenant: String,

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::merge_patch::merge_patch;
 
 /// State at one moment; `Z` is a zone.
+#[derive(Clone)]
 pub struct Document<Z> {
     state: Value,
     /// By name. They are compared as they are: of thousands of zones few change.

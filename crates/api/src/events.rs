@@ -28,18 +28,56 @@ pub struct Event<W = What> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum What {
-    ZoneOpened { device: usize, shard: usize, zone: u32, stream: Stream, sequence: u64 },
-    ZoneSealed { device: usize, shard: usize, zone: u32, records: u32, record_bytes: u64 },
-    ZoneReset { device: usize, shard: usize, zone: u32 },
-    ZoneRetired { device: usize, shard: usize, zone: u32 },
+    ZoneOpened {
+        device: usize,
+        shard: usize,
+        zone: u32,
+        stream: Stream,
+        sequence: u64,
+    },
+    ZoneSealed {
+        device: usize,
+        shard: usize,
+        zone: u32,
+        records: u32,
+        record_bytes: u64,
+    },
+    ZoneReset {
+        device: usize,
+        shard: usize,
+        zone: u32,
+    },
+    ZoneRetired {
+        device: usize,
+        shard: usize,
+        zone: u32,
+    },
     VictimChosen(VictimChosen),
     VictimRewritten(VictimRewritten),
-    DeviceIsolated { device: usize, why: String },
-    DeviceReadmitted { device: usize },
-    OriginUnhealthy { origin: String, why: String },
-    OriginHealthy { origin: String },
-    OriginSilent { origin: String },
-    OriginAnswers { origin: String },
+    DeviceIsolated {
+        device: usize,
+        why: String,
+    },
+    DeviceReadmitted {
+        device: usize,
+    },
+    OriginUnhealthy {
+        origin: String,
+        why: String,
+    },
+    OriginHealthy {
+        origin: String,
+    },
+    OriginSilent {
+        origin: String,
+    },
+    OriginAnswers {
+        origin: String,
+    },
+    /// Of a simulation: something that no engine tells, such as a crash.
+    Note {
+        text: String,
+    },
 }
 
 /// The policy chose a zone to empty next.
@@ -94,7 +132,8 @@ impl What {
             | Self::OriginUnhealthy { .. }
             | Self::OriginHealthy { .. }
             | Self::OriginSilent { .. }
-            | Self::OriginAnswers { .. } => None,
+            | Self::OriginAnswers { .. }
+            | Self::Note { .. } => None,
         }
     }
 }

@@ -19,6 +19,8 @@ pub struct State {
     /// Nanoseconds since 1970.
     pub at_ns: u64,
     pub started_at_ns: u64,
+    /// Of a simulation only: all times are its virtual time, multiplied by this.
+    pub slow_motion: Option<u64>,
     pub caching: CachingState,
     pub ready: bool,
     /// What is wrong; empty if all is well.

@@ -33,6 +33,8 @@ pub struct Drive {
 pub struct Served {
     /// Start of the process, in nanoseconds since 1970.
     pub started_at_ns: u64,
+    /// Of a simulation only: all times are its virtual time, multiplied by this.
+    pub slow_motion: Option<u64>,
     pub connections: Connections,
     /// In the order of the engine's exports.
     pub exports: Vec<Export>,
@@ -183,6 +185,7 @@ pub fn document(
         version: env!("CARGO_PKG_VERSION"),
         at_ns,
         started_at_ns: served.started_at_ns,
+        slow_motion: served.slow_motion,
         ready: unready(shaper).is_none(),
         trouble,
         connections,
@@ -393,7 +396,8 @@ impl What {
             Self::DeviceReadOnly { .. }
             | Self::DeviceWritable { .. }
             | Self::CompactionStopped { .. }
-            | Self::WritesFailed { .. } => None,
+            | Self::WritesFailed { .. }
+            | Self::Note { .. } => None,
         }
     }
 }

@@ -411,32 +411,15 @@ impl ShardLoop {
 
     fn stats(&self, cache: &Cache) -> ShardStats {
         ShardStats {
-            device: self.place.device,
-            shard: self.place.shard,
-            cache: cache.stats(),
-            log: cache.log().stats(),
-            zones: cache.log().zone_counts(),
-            kind: cache.log().geometry().kind,
-            zone_capacity: cache.log().geometry().zone_capacity.bytes(),
-            write_budget: cache.write_budget(),
-            backlog: cache.log().backlog(),
-            pinned: cache.pinned(),
-            pinned_max: cache.pinned_max(),
-            records: cache.record_count(),
-            index_memory: cache.index_memory(),
-            held_memory: cache.held_memory(),
-            unread: cache.unread(),
-            open_scans: cache.open_scans(),
             buffers_in_use: self.buffers.pool().in_use(),
-            is_gone: cache.log().is_gone(),
             is_isolated: self.device.is_isolated(),
-            scrub: cache.scrub_progress(),
             // The number is per device, so only its first shard reports it.
             isolations: if self.place.shard == 0 { self.standing.isolations() } else { 0 },
             reads_timed_out: self.device.device().map_or(0, |of| of.waits().reads_timed_out),
             removals_missed: self.pending_invalidations.count() as u64,
             commands: self.device.device().map(|device| device.latencies().clone()),
             queue: self.queue_latency.clone(),
+            ..ShardStats::of_cache((self.place.device, self.place.shard), cache)
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zonal_base::{Bytes, LatencyHistogram, ZoneId};
-use zonal_cache::{ZoneContents, ZoneDetails};
+use zonal_cache::{Cache, ZoneContents, ZoneDetails};
 use zonal_device::{CommandLatencies, DeviceKind};
 
 /// Contents of the zones of one shard.
@@ -87,4 +87,38 @@ pub struct ShardStats {
     pub commands: Option<Arc<CommandLatencies>>,
     /// Times that GETs waited in the shard's request queue.
     pub queue: Arc<LatencyHistogram>,
+}
+
+impl ShardStats {
+    /// What a cache tells of itself. The rest is as of a device that was never in trouble.
+    #[must_use]
+    pub fn of_cache((device, shard): (usize, usize), cache: &Cache) -> Self {
+        Self {
+            device,
+            shard,
+            cache: cache.stats(),
+            log: cache.log().stats(),
+            zones: cache.log().zone_counts(),
+            kind: cache.log().geometry().kind,
+            zone_capacity: cache.log().geometry().zone_capacity.bytes(),
+            write_budget: cache.write_budget(),
+            backlog: cache.log().backlog(),
+            pinned: cache.pinned(),
+            pinned_max: cache.pinned_max(),
+            records: cache.record_count(),
+            index_memory: cache.index_memory(),
+            held_memory: cache.held_memory(),
+            unread: cache.unread(),
+            open_scans: cache.open_scans(),
+            buffers_in_use: 0,
+            is_gone: cache.log().is_gone(),
+            is_isolated: false,
+            scrub: cache.scrub_progress(),
+            isolations: 0,
+            reads_timed_out: 0,
+            removals_missed: 0,
+            commands: None,
+            queue: Arc::default(),
+        }
+    }
 }

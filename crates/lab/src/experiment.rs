@@ -26,7 +26,7 @@ use zonal_emulator::Model;
 
 use crate::Workload;
 use crate::simulated::Habits;
-pub use campaign::{Campaign, CampaignError, Done, Run};
+pub use campaign::{Campaign, CampaignError, Done, Run, Subject, Watchable};
 pub use file::{Experiments, File, FileError};
 pub(crate) use outcome::GIB;
 pub use outcome::{DriveBytes, Outcome};

@@ -29,8 +29,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use zonal_base::{Blocks, Bytes, Nanos, Rng, index};
 use zonal_emulator::Model;
+use zonal_watch::Watched;
 
-use crate::experiment::{Drive, Run, text};
+use crate::experiment::{Drive, Run, Subject, Watchable, text};
 use crate::tagged::tagged;
 use draw::Places;
 use volume::{BUFFER_HAS_ZONES, IN_PLACE, NEEDS_BUFFER, ZONE_BLOCKS_MIN};
@@ -218,7 +219,35 @@ impl Run for Jobs {
     type Outcome = JobOutcome;
 
     fn run(&self, on_progress: &dyn Fn(f64)) -> Result<JobOutcome, String> {
+        self.run_watched(on_progress, &Watched::default())
+    }
+}
+
+impl Watchable for Jobs {
+    fn check_watchable(&self) -> Result<(), String> {
+        match self.buffer {
+            Buffer::Log(_) => Ok(()),
+            buffer => Err(format!("buffer: {buffer} has no zones to watch: name a drive")),
+        }
+    }
+
+    /// A smaller device is as much faster: in slow motion it takes the time of the whole one.
+    fn subject(&self) -> Subject {
+        Subject {
+            device: format!("{}, {} times smaller", self.drive, self.smaller),
+            buffer: Some(format!("{}, {} times smaller", self.buffer, self.smaller)),
+            policy: String::new(),
+            slow_motion: self.smaller,
+        }
+    }
+
+    fn run_watched(
+        &self,
+        on_progress: &dyn Fn(f64),
+        watched: &Watched,
+    ) -> Result<JobOutcome, String> {
         let mut running = Running::start(self)?;
+        running.on.show(watched);
         running.fill()?;
         running.round(running.size, Bytes(0))?;
         running.begin(self);
@@ -333,11 +362,12 @@ impl Running {
                     due = clock.now() + pause;
                     let unit = rng.borrow_mut().below(partition / blocks.0);
                     let at = task % jobs * partition + unit * blocks.0;
+                    let begun = clock.now();
                     if let Err(why) = volume.read(at, blocks).await {
                         tally.fail(why);
                         break;
                     }
-                    tally.read.set(tally.read.get() + read.0);
+                    tally.note_read(read.0, clock.now().since(begun));
                 }
                 tally.readers.set(tally.readers.get() - 1);
             });

@@ -27,6 +27,7 @@ use std::time::Duration;
 use zonal_base::{Bytes, Nanos};
 use zonal_cache::{Cache, Settings as CacheSettings, StartError};
 use zonal_device::ZonedDevice;
+use zonal_watch::Watched;
 use zonal_zonelog::{Identity, OpenMode};
 
 use crate::Draw;
@@ -126,7 +127,8 @@ impl<D: ZonedDevice> Simulated<D> {
         });
         world.run(|| started.borrow().is_some());
         let cache = started.take().expect("a start has an end")?;
-        let readers = Rc::new(Readers::new(settings, wanted));
+        let clock = world.ports.clock.clone();
+        let readers = Rc::new(Readers::new(settings, wanted, clock));
         Ok(Self { world, cache, readers })
     }
 
@@ -158,6 +160,14 @@ impl<D: ZonedDevice> Simulated<D> {
     /// Starts to record measures, in intervals of `stretch`.
     pub(crate) fn measure(&self, stretch: Nanos) {
         self.readers.measure(self.cache(), Measures::new(self.world.now, stretch));
+    }
+
+    /// Shows the cache and its answers to a watcher from now on.
+    pub(crate) fn show(&mut self, watched: &Watched) {
+        if watched.is_watched() {
+            self.world.show(&self.cache, watched);
+            self.readers.show(watched);
+        }
     }
 
     /// Returns the measures since [`Simulated::measure`].

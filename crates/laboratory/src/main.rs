@@ -3,9 +3,12 @@
 //! Uses: `lab` for experiments, `sim` for histories, `host` and `hostdev` for real devices, `cli`,
 //! which both programs share.
 //! Knows nothing of: clients, origins, configuration.
-//! Read in this order: `commands`, and below it a file for each command.
+//! Read in this order: `commands`, and below it a file for each command; `recording` and `page`, which
+//! record and show simulations.
 
 mod commands;
+mod page;
+mod recording;
 
 use std::process::ExitCode;
 

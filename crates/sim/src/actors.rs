@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use zonal_base::{Nanos, RangeSpec, mix64};
+use zonal_base::{Bytes, Nanos, RangeSpec, mix64};
 use zonal_cache::{
     Cache, Freshness, FreshnessPolicy, Head, HeadSource, InitialFetch, InvalidationTarget,
     LookupError, ObjectName, Opened, OpenedRead, PendingInvalidations, ReadError, ReadHints,
@@ -17,6 +17,7 @@ use zonal_cache::{
 };
 use zonal_policy::SampleRank;
 use zonal_runtime::{Clock, Spawner};
+use zonal_watch::Request;
 
 use crate::drive::Fault;
 use crate::history::{Actor, Change, Op, ReadStep, ScanStep, Step, WHOLE, WriteStep};
@@ -106,6 +107,16 @@ impl Stage {
         }
     }
 
+    /// Counts a read that was begun at `asked`, and shows it to the watcher.
+    fn note_read(&self, heard: &Heard, is_whole: bool, asked: Nanos) {
+        self.tally.borrow_mut().note_read(heard, is_whole);
+        if let (Some(first), Some(from)) = (heard.first_byte.get(), heard.from.get()) {
+            let request = Request::Get { from, is_hit: heard.all_cached.get() };
+            let size = Bytes(heard.bytes.borrow().len() as u64);
+            self.trace.watched.answered(request, size, first.since(asked));
+        }
+    }
+
     fn note(&self, actor: Actor, what: std::fmt::Arguments<'_>) {
         self.trace.note(self.clock.now(), actor, what);
     }
@@ -162,6 +173,7 @@ async fn perform_read(
         stale_while_revalidate: step.stale_while_revalidate,
         ..step.freshness.into()
     };
+    let asked = stage.clock.now();
     for _ in 0..OPENS_MAX {
         let opening = open(stage, name, (trust, &begun), &range_of);
         let opened = match step.head_patience {
@@ -201,7 +213,7 @@ async fn perform_read(
             oldest_allowed: oldest_allowed(&begun, trust),
         };
         let verdict = judge(&stage.objects.borrow()[name], &answered);
-        stage.tally.borrow_mut().note_read(&heard, is_whole);
+        stage.note_read(&heard, is_whole, asked);
         if let Err(wrong) = verdict {
             stage.accuse(wrong);
         }

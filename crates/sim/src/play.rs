@@ -9,6 +9,7 @@ use zonal_cache::{Cache, ObjectName, PendingInvalidations, StartError};
 use zonal_device::ram::Crash;
 use zonal_device::{DeadlineDevice, DeviceKind};
 use zonal_policy::{Policy, Rules};
+use zonal_watch::Watched;
 use zonal_zonelog::{Identity, OpenMode};
 
 use crate::actors::{HistoryCounts, Stage};
@@ -63,6 +64,14 @@ impl History {
         (trace.take(), verdict)
     }
 
+    /// Runs the history before a watcher.
+    ///
+    /// # Errors
+    /// As for [`History::run`].
+    pub fn run_watched(&self, watched: Watched) -> Result<Report, Violation> {
+        self.play(&Trace::watched(watched))
+    }
+
     fn play(&self, trace: &Trace) -> Result<Report, Violation> {
         let now = Rc::new(Cell::new(BEGINNING));
         let played = assertion::caught(|| Play::new(self, trace.clone(), now.clone()).run());
@@ -72,12 +81,7 @@ impl History {
             kind,
             what,
         });
-        match &verdict {
-            Ok(_) => trace.note(now.get(), "verdict", format_args!("no violation")),
-            Err(Violation { kind, what, .. }) => {
-                trace.note(now.get(), "verdict", format_args!("{kind}: {what}"));
-            }
-        }
+        trace.verdict(now.get(), verdict.as_ref().err());
         verdict
     }
 }
@@ -154,7 +158,7 @@ impl<'a> Play<'a> {
         let mut device = Drive::new(setting.model, setting.geometry, setting.device_seed);
         let mut kept = None;
         for (number, life) in (1..).zip(&self.history.lives) {
-            self.trace.note(self.now.get(), "life", format_args!("{number} begins"));
+            self.trace.tell(self.now.get(), "life", format_args!("{number} begins"));
             kept = match self.live(&mut device, life, kept)? {
                 Ok(kept) => kept,
                 Err(Over) => break,
@@ -202,7 +206,7 @@ impl<'a> Play<'a> {
         if !is_used_again {
             self.pending_invalidations = None;
         }
-        self.trace.note(self.now.get(), "life", format_args!("ends: {}", life.shutdown));
+        self.trace.tell(self.now.get(), "life", format_args!("ends: {}", life.shutdown));
         self.now.set(device.crash(self.now.get(), &mut rng, crash));
         // A power cut may take any unflushed blocks from the middle of a conventional device's
         // zones.
@@ -305,6 +309,14 @@ impl<'a> Play<'a> {
         Ok(Ok(kept))
     }
 
+    /// Shows a cache that has started to the watcher.
+    fn show(&self, world: &mut World, cache: &Cache) {
+        if self.trace.watched.is_watched() {
+            self.trace.watched.started(world.now, cache.into());
+            world.shown = Some(cache.clone());
+        }
+    }
+
     fn start(
         &self,
         world: &mut World,
@@ -339,7 +351,11 @@ impl<'a> Play<'a> {
         if !has_started {
             return Err(ViolationKind::Stuck.wrong("the cache does not come up".into()));
         }
-        Ok(started.take().expect("looked at just now"))
+        let started = started.take().expect("looked at just now");
+        if let Ok(cache) = &started {
+            self.show(world, cache);
+        }
+        Ok(started)
     }
 
     /// Applies the removals that the shard missed in the previous life.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use zonal_base::Nanos;
-use zonal_cache::{Consumer, Gone, Piece, ReadError};
+use zonal_cache::{Consumer, Gone, Piece, PieceSource, ReadError};
 use zonal_runtime::{Clock, Event, Sleep};
 
 use crate::history::ReadStep;
@@ -27,6 +27,10 @@ pub(crate) struct Heard {
     pub(crate) bytes: RefCell<Vec<u8>>,
     pub(crate) all_cached: Cell<bool>,
     pub(crate) all_on_flash: Cell<bool>,
+    /// Time of the first bytes.
+    pub(crate) first_byte: Cell<Option<Nanos>>,
+    /// The slowest source of the bytes.
+    pub(crate) from: Cell<Option<PieceSource>>,
     end: Cell<Option<End>>,
     ended: Event,
 }
@@ -90,7 +94,12 @@ impl Consumer for ReadClient {
                 self.heard.all_cached.set(all_cached);
                 self.heard.all_on_flash.set(all_on_flash);
             }
-            Piece::Data(bytes, _) => self.heard.bytes.borrow_mut().extend_from_slice(&bytes),
+            Piece::Data(bytes, from) => {
+                let first = self.heard.first_byte.get().unwrap_or_else(|| self.clock.now());
+                self.heard.first_byte.set(Some(first));
+                self.heard.from.set(Some(from));
+                self.heard.bytes.borrow_mut().extend_from_slice(&bytes);
+            }
             Piece::End => self.heard.set_end(End::Whole),
             Piece::Failed(error) => self.heard.set_end(End::Failed(error)),
         }

@@ -8,16 +8,25 @@ use std::rc::Rc;
 use zonal_base::{Lba, Nanos, Payload, Ticket};
 use zonal_cache::{Fetch, Fetched};
 use zonal_device::{Answer, Command, Completion, Geometry};
+use zonal_watch::Watched;
+
+use crate::violation::Violation;
 
 /// Sink of events; clones share it. The default discards events.
 #[derive(Clone, Default)]
 pub(crate) struct Trace {
     text: Option<Rc<RefCell<String>>>,
+    /// Sees the engine as well.
+    pub(crate) watched: Watched,
 }
 
 impl Trace {
     pub(crate) fn to_text() -> Self {
-        Self { text: Some(Rc::default()) }
+        Self { text: Some(Rc::default()), ..Self::default() }
+    }
+
+    pub(crate) fn watched(watched: Watched) -> Self {
+        Self { text: None, watched }
     }
 
     pub(crate) fn take(&self) -> String {
@@ -30,6 +39,21 @@ impl Trace {
         let who = who.to_string();
         writeln!(text.borrow_mut(), "{seconds}.{nanos:09} {who:<10} {what}")
             .expect("text takes everything");
+    }
+
+    /// Notes something that no engine tells: the watcher sees it as well.
+    pub(crate) fn tell(&self, now: Nanos, who: &str, what: fmt::Arguments<'_>) {
+        self.watched.note(now, format_args!("{who}: {what}"));
+        self.note(now, who, what);
+    }
+
+    pub(crate) fn verdict(&self, now: Nanos, violation: Option<&Violation>) {
+        match violation {
+            None => self.tell(now, "verdict", format_args!("no violation")),
+            Some(Violation { kind, what, .. }) => {
+                self.tell(now, "verdict", format_args!("{kind}: {what}"));
+            }
+        }
     }
 
     pub(crate) fn command(&self, now: Nanos, asked: (Ticket, &Command), geometry: &Geometry) {

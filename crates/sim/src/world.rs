@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use zonal_base::{Blocks, Nanos, PoolClass, Rng, Ticket, mix64};
-use zonal_cache::{Fetch, Fetched, Ports, PrefetchSlots};
+use zonal_cache::{Cache, Fetch, Fetched, Ports, PrefetchSlots};
 use zonal_device::ram::Crash;
 use zonal_device::{Command, Completion, DeadlineDevice, DeviceError, ZonedDevice};
 use zonal_runtime::{Buffers, Executor, Port};
@@ -37,6 +37,8 @@ pub(crate) struct World {
     /// Reads whose answer is still to come too late.
     late_reads: u32,
     is_gone: bool,
+    /// Engine that watchers see.
+    pub(crate) shown: Option<Cache>,
     /// The device is isolated. The shard's next life may use it again.
     pub(crate) is_isolated: Rc<Cell<bool>>,
     trace: Trace,
@@ -125,6 +127,7 @@ impl World {
             reads: BTreeSet::new(),
             late_reads: 0,
             is_gone: false,
+            shown: None,
             is_isolated: Rc::default(),
             trace,
         }
@@ -153,6 +156,7 @@ impl World {
                 continue;
             }
             turns = 0;
+            self.trace.watched.moment(self.now, self.shown.as_ref());
             let Some(next) = self.next_event(outside) else { return Ok(false) };
             self.now = self.now.max(next).min(until);
             self.shown_now.set(self.now);
@@ -236,7 +240,7 @@ impl World {
         }
         // Late answers lose nothing and weaken no check: the data are intact.
         if let Fault::LateReads(count) = fault {
-            self.trace.note(self.now, "fate", format_args!("{fault}"));
+            self.trace.tell(self.now, "fate", format_args!("{fault}"));
             self.late_reads = self.late_reads.max(count);
             return;
         }
@@ -246,7 +250,7 @@ impl World {
             self.faults.borrow_mut().push(fault);
             return;
         }
-        self.trace.note(self.now, "fate", format_args!("{fault}"));
+        self.trace.tell(self.now, "fate", format_args!("{fault}"));
         self.suffered.note(fault);
         if fault == Fault::Gone {
             self.lose_device(device);
@@ -264,7 +268,7 @@ impl World {
         if !device.device().has_lost {
             return Err(ViolationKind::Stuck.wrong("the device does not answer a command".into()));
         }
-        self.trace.note(self.now, "host", format_args!("resets the device: a command timed out"));
+        self.trace.tell(self.now, "host", format_args!("resets the device: a command timed out"));
         self.lose_device(device);
         Ok(true)
     }
@@ -277,7 +281,7 @@ impl World {
 
     /// Fails the commands for the engine only: the device still carries out those in flight.
     pub(crate) fn isolate(&mut self, device: &mut DeadlineDevice<&mut Drive>) {
-        self.trace.note(self.now, "host", format_args!("isolates the device"));
+        self.trace.tell(self.now, "host", format_args!("isolates the device"));
         self.is_isolated.set(true);
         self.go_on_without(device);
     }

@@ -1,6 +1,6 @@
 // A card for each tier, and one panel for the map, scrubbing and errors.
 import { h } from '../dom.js';
-import { bytes, count, dateTime, known, percent, plural } from '../format.js';
+import { bytes, count, dateTime, known, percent, plural, uptime } from '../format.js';
 import { FactLists } from '../panels.js';
 import { ratio } from '../rates.js';
 import { daily, paceFact, wearFacts } from '../wear.js';
@@ -16,7 +16,7 @@ export const tiers = {
 		const { tier, zones = {}, wear = {}, written_bytes: written, read_only: stopped } = facts;
 		const { live_bytes: live, written_bytes: used } = sums.of(tier);
 		const capacity = roomOf(facts);
-		const pace = daily(written, (doc.at_ns - doc.started_at_ns) / 1e9);
+		const pace = daily(written, uptime(doc));
 		return {
 			name: `${NAMES[tier]}: ${facts.device}`,
 			state: stopped ? 'read-only' : 'in-use',

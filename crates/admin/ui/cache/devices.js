@@ -1,5 +1,5 @@
 // A card for each device: its state, its flash and its reads.
-import { bytes, count, known, percent, perSecond, plural, three } from '../format.js';
+import { bytes, count, known, percent, perSecond, plural, three, uptime } from '../format.js';
 import { each, rateOf } from '../panels.js';
 import { ratio } from '../rates.js';
 import { daily, paceFact, wearFacts } from '../wear.js';
@@ -32,7 +32,7 @@ export const devices = {
 
 function flashFacts(doc, { flash = {}, wear = {} }, live, rate) {
 	const { used_bytes: used, capacity_bytes: capacity } = flash;
-	const pace = daily(flash.written_bytes, (doc.at_ns - doc.started_at_ns) / 1e9);
+	const pace = daily(flash.written_bytes, uptime(doc));
 	const budget = wear.budget_bytes_per_day;
 	return [
 		['Used', bytes(used), `of ${bytes(capacity)}, ${percent(share(used, capacity), 0)}`],

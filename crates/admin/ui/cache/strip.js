@@ -7,7 +7,6 @@ import {
 	latencyParts,
 	percent,
 	perSecond,
-	span,
 	three,
 } from '../format.js';
 import { ratio, summary } from '../rates.js';
@@ -22,10 +21,9 @@ export const tiles = {
 		name: 'Hit ratio',
 		line: point => ratio(point.hits, point.reads),
 		top: 1,
-		title: doc =>
+		title: () =>
 			`Reads served without bytes from an origin (hit, revalidated, stale, updating) by all reads, ` +
-			`${LAST}. By byte: 1 − bytes fetched / bytes served, without reads past the cache. ` +
-			`Up ${span((doc.at_ns - doc.started_at_ns) / 1e9)}.`,
+			`${LAST}. By byte: 1 − bytes fetched / bytes served, without reads past the cache.`,
 	},
 	served: { name: 'Served', line: point => point.served, title: () => `Bytes handed to readers, ${LAST}` },
 	origin: {
@@ -60,22 +58,22 @@ export function figures(doc, recent, rates) {
 		hits: hits(doc, node),
 		served: [
 			...withUnit(bytesParts(each(node?.served)), '/s'),
-			recent === null
-				? 'no rate yet'
-				: `${perSecond(each(node.reads))} reads, ${bytes(each(node.fetched))}/s fetched`,
+			recent
+				? `${perSecond(each(node.reads))} reads, ${bytes(each(node.fetched))}/s fetched`
+				: 'no rate yet',
 		],
 		origin: [
 			three(perThousand),
 			'per 1,000 reads',
-			recent === null ? '' : `${perSecond(each(node.origin))} to the origins`,
+			recent ? `${perSecond(each(node.origin))} to the origins` : '',
 		],
 		latency: [...withUnit(latencyParts(p99), ' p99'), `p50 ${latency(p50)}, of ${count(seen)} GETs`],
 		saved: [
-			money(cost, currency),
+			// A simulation has no prices.
+			money(currency && cost, currency),
 			'',
-			recent === null
-				? `${count(requests)} requests`
-				: `${money(each(node.cost) * 3600, currency)} an hour; ${count(requests)} requests`,
+			(recent && currency ? `${money(each(node.cost) * 3600, currency)} an hour; ` : '') +
+				`${count(requests)} requests`,
 		],
 	};
 }
@@ -84,6 +82,6 @@ function hits(doc, node) {
 	const [now, unit] = node?.reads > 0 ? [((node.hits / node.reads) * 100).toFixed(1), '%'] : ['—', ''];
 	const byByte = byteHitRatio(node?.served, node?.fetched);
 	const since = ratio(hitsOf(doc.answers), readsOf(doc.answers));
-	const none = node !== undefined && node.reads === 0 ? 'no reads; ' : `by byte ${percent(byByte)}; `;
+	const none = node?.reads === 0 ? 'no reads; ' : `by byte ${percent(byByte)}; `;
 	return [now, unit, `${none}since start ${percent(since)}`];
 }

@@ -1,6 +1,6 @@
 // Plays a recording to the same handlers as live.js: `GET /api/v1/recording`, or a file.
 import { byId, h, setHidden, setText } from '../dom.js';
-import { clock, count, dateTime, span } from '../format.js';
+import { clock, count, dateTime, span, times } from '../format.js';
 import { merge } from '../merge.js';
 import { placeOf } from '../zonebands.js';
 import { RecordedHistory } from './past.js';
@@ -11,12 +11,13 @@ const TICK_MS = 100;
 const WINDOW_NS = 61e9;
 // Above this speed pulses and arrows would be noise.
 const MOVING_SPEED = 60;
+const REAL = { ...times };
 const OWN_KEYS = 'input:not([type=range]), select, button, summary, a, #map';
 
 export class Player {
 	// `handlers`: as of live.js, and jump(events) after a seek.
 	constructor(api, handlers) {
-		Object.assign(this, { api, handlers, speed: 1 });
+		Object.assign(this, { api, handlers });
 		document.head.append(h('link', { rel: 'stylesheet', href: 'play/play.css' }));
 		this.play = button('Play', null, () => this.toggle());
 		this.time = h('b');
@@ -29,8 +30,13 @@ export class Player {
 		this.about = h('span', { class: 'quiet' });
 		const to = by => () => this.go(this.position + by);
 		const victim = by => () => this.go(this.victim(by));
-		const speeds = [1, 10, 60, 600].map(value => h('option', { value, text: `${value}×` }));
-		const speed = h('select', { onchange: () => (this.speed = Number(speed.value)) }, ...speeds);
+		// Of the page that plays at once, `?play=10`.
+		this.asked = Number(new URLSearchParams(location.search).get('play'));
+		const speeds = [1, 10, 60, 600].map(value =>
+			h('option', { value, text: `${value}×`, selected: value === this.asked }),
+		);
+		this.select = h('select', { onchange: () => (this.speed = Number(this.select.value)) }, ...speeds);
+		this.speed = Number(this.select.value);
 		const open = ([file]) => file && this.load(file.stream(), file.name.endsWith('.gz'));
 		const file = h('input', { type: 'file', onchange: () => open(file.files) });
 		const bar = h(
@@ -41,7 +47,7 @@ export class Player {
 			this.play,
 			button('▶', 'One sample on', to(1)),
 			button('victim ▶', 'Next victim', victim(1)),
-			h('label', {}, 'Speed ', speed),
+			h('label', {}, 'Speed ', this.select),
 			this.time,
 			this.slider,
 			this.about,
@@ -74,37 +80,48 @@ export class Player {
 		setHidden(byId('notice'), false);
 	}
 
+	// Shows a recording while it is read: it may still grow.
 	async load(stream, packed) {
 		this.pause();
 		const recording = new Recording();
+		this.reading = recording;
 		const bytes = packed ? stream.pipeThrough(new DecompressionStream('gzip')) : stream;
 		// One that is cut off is shown to its end.
 		await this.read(bytes.pipeThrough(new TextDecoderStream()), recording).catch(() => {});
-		if (!recording.doc) return this.say('This is not a recording. Choose another file.');
-		this.recording = recording;
-		this.handlers.state('recording');
-		this.seek(0);
+		if (this.reading !== recording) return;
+		this.reading = null;
+		if (recording.doc) this.show();
+		else this.say('This is not a recording. Choose another file.');
 	}
 
 	async read(text, recording) {
 		const { samples } = recording;
 		for await (const [event, data] of messagesOf(text)) {
+			if (this.reading !== recording) return;
 			if (!recording.add(event, data)) continue;
-			if (samples.length === 1) await this.begin(recording.doc.kind);
+			if (samples.length === 1) await this.views(recording.doc.kind);
 			if (event === 'document') this.past.begin();
 			this.past.collect(recording.doc, recording.counts);
+			if (samples.length === 1) this.begin(recording);
 			// The page draws.
 			if (samples.length % 100 > 0) continue;
-			this.say(`Reading the recording: ${count(samples.length)} samples.`);
+			this.show();
 			await new Promise(done => setTimeout(done));
 		}
 	}
 
-	async begin(kind) {
+	async views(kind) {
 		if (this.kind && this.kind !== kind) location.reload();
 		await this.handlers.kind(kind);
 		this.kind = kind;
 		this.past.clear();
+	}
+
+	begin(recording) {
+		this.recording = recording;
+		this.handlers.state('recording');
+		this.seek(0);
+		if (Number(this.select.value) === this.asked) this.toggle();
 	}
 
 	history(kind) {
@@ -126,6 +143,7 @@ export class Player {
 		const { start, at } = recording.samples[to];
 		let number = Math.max(start, recording.indexAt(at - WINDOW_NS));
 		Object.assign(this, { position: to, now: at, doc: recording.stateAt(number) });
+		this.slow();
 		handlers.document(this.doc, number < to);
 		while (number < to) this.apply((number += 1), number < to);
 		handlers.jump(recording.eventsAt(to));
@@ -137,12 +155,22 @@ export class Player {
 		const data = JSON.parse(text);
 		if (start === number) {
 			this.doc = data;
+			this.slow();
 			this.handlers.document(data, more);
 		} else {
 			this.handlers.before(this.doc, data);
 			this.doc = merge(this.doc, data);
 			this.handlers.patch(this.doc, data, more);
 		}
+	}
+
+	// A simulation shows its virtual times.
+	slow() {
+		const { slow_motion: slow } = this.doc;
+		const seconds = ns => ns / 1e9 / slow;
+		// An axis may begin before a simulation.
+		const text = (format, ns) => (ns < 0 ? '' : `${seconds(ns).toFixed(slow > 1 ? 3 : 1)} s`);
+		Object.assign(times, slow ? { seconds, text } : REAL);
 	}
 
 	advance(to) {
@@ -176,11 +204,13 @@ export class Player {
 
 	toggle() {
 		if (this.timer) return this.pause();
-		if (this.atEnd) this.seek(0);
+		if (this.atEnd && !this.reading) this.seek(0);
 		this.timer = setInterval(() => {
 			this.now += TICK_MS * 1e6 * this.speed;
 			this.advance(this.recording.indexAt(this.now));
-			if (this.atEnd) this.pause();
+			if (!this.atEnd) return;
+			this.now = this.recording.samples.at(-1).at;
+			if (!this.reading) this.pause();
 		}, TICK_MS);
 		this.show();
 	}
@@ -193,12 +223,20 @@ export class Player {
 	show() {
 		const { slider, position, recording } = this;
 		const [first, now, last] = [0, position, -1].map(n => recording.samples.at(n).at / 1e9);
-		const words = `${clock(now * 1e9)}, ${span(now - first)} of ${span(last - first)}`;
+		const { version, slow_motion: slow } = this.doc;
+		const words = slow
+			? `${clock(now * 1e9)} of ${clock(last * 1e9)}`
+			: `${clock(now * 1e9)}, ${span(now - first)} of ${span(last - first)}`;
 		Object.assign(slider, { max: Math.round(last - first), value: now - first });
 		slider.setAttribute('aria-valuetext', words);
 		setText(this.time, words);
 		setText(this.play, this.timer ? 'Pause' : 'Play');
-		setText(this.about, `Recorded by Zonal ${recording.doc.version} on ${dateTime(first * 1e9)}`);
+		const facts = [
+			`${slow ? 'Simulated' : 'Recorded'} by Zonal ${version}${slow ? '' : ` on ${dateTime(first * 1e9)}`}`,
+			slow > 1 && `slow motion: 1× is ${count(slow)} times slower`,
+			this.reading && `${count(recording.samples.length)} samples so far`,
+		];
+		setText(this.about, facts.filter(Boolean).join(', '));
 	}
 }
 

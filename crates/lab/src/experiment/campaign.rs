@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use zonal_watch::Watched;
 
-use super::{Experiment, Outcome, run};
+use super::run::run_watched;
+use super::{Engine, Experiment, Outcome, run};
 use crate::bench::Progress;
 
 /// An experiment that can run by itself. Equal experiments give equal outcomes.
@@ -24,11 +26,71 @@ pub trait Run: Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync {
     fn run(&self, on_progress: &dyn Fn(f64)) -> Result<Self::Outcome, String>;
 }
 
+/// What an experiment runs on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// Drive, or capacity drive of a block device.
+    pub device: String,
+    /// Buffer of a block device.
+    pub buffer: Option<String>,
+    /// Policy of a cache.
+    pub policy: String,
+    /// Times that a viewer should see it slower than it is.
+    pub slow_motion: u64,
+}
+
+/// An experiment with zones that a watcher can see.
+pub trait Watchable: Run {
+    /// Checks that there is something to see.
+    ///
+    /// # Errors
+    /// There is not. The text starts with the key to change.
+    fn check_watchable(&self) -> Result<(), String>;
+
+    /// What a watcher is told of it.
+    fn subject(&self) -> Subject;
+
+    /// Runs the experiment before a watcher.
+    ///
+    /// # Errors
+    /// As for [`Run::run`].
+    fn run_watched(
+        &self,
+        on_progress: &dyn Fn(f64),
+        watched: &Watched,
+    ) -> Result<Self::Outcome, String>;
+}
+
 impl Run for Experiment {
     type Outcome = Outcome;
 
     fn run(&self, on_progress: &dyn Fn(f64)) -> Result<Outcome, String> {
         run(self, on_progress)
+    }
+}
+
+impl Watchable for Experiment {
+    fn check_watchable(&self) -> Result<(), String> {
+        match self.cache {
+            Engine::Zonal => Ok(()),
+            Engine::Zncache | Engine::Znsccache => {
+                let name = self.cache.name();
+                Err(format!("cache: {name} cannot be watched: write zonal"))
+            }
+        }
+    }
+
+    fn subject(&self) -> Subject {
+        Subject {
+            device: format!("{} of {} zones", self.drive, self.zones),
+            buffer: None,
+            policy: self.policy.clone(),
+            slow_motion: 1,
+        }
+    }
+
+    fn run_watched(&self, on_progress: &dyn Fn(f64), watched: &Watched) -> Result<Outcome, String> {
+        run_watched(self, on_progress, watched)
     }
 }
 
@@ -137,6 +199,29 @@ impl<E: Run> Campaign<E> {
             return Err(why);
         }
         Ok(done.iter().filter_map(|one| locked(one).take()).collect())
+    }
+
+    /// Runs all experiments, one after the other, before a watcher. Stored results are not used.
+    ///
+    /// # Errors
+    /// When an experiment cannot run.
+    pub fn run_watched(
+        &self,
+        progress: &Progress,
+        mut watch: impl FnMut(&E) -> Watched,
+    ) -> Result<Vec<Done<E>>, CampaignError>
+    where
+        E: Watchable,
+    {
+        progress.begin("experiments");
+        let count = self.experiments.len() as f64;
+        let one = |(at, experiment): (usize, &E)| {
+            let on_progress = |part: f64| progress.show_share((at as f64 + part) / count);
+            let outcome = experiment.run_watched(&on_progress, &watch(experiment));
+            let outcome = outcome.map_err(CampaignError::Experiment)?;
+            Ok(Done { commit: self.commit.clone(), experiment: experiment.clone(), outcome })
+        };
+        self.experiments.iter().enumerate().map(one).collect()
     }
 
     fn one(&self, experiment: &E, on_progress: &dyn Fn(f64)) -> Result<Done<E>, CampaignError> {

@@ -3,6 +3,7 @@
 use zonal_base::{Bytes, Nanos};
 use zonal_device::{DeviceKind, ZonedDevice};
 use zonal_emulator::ftl::FtlCounters;
+use zonal_watch::Watched;
 
 use super::ground::Part;
 use super::outcome::{DriveBytes, STRETCH};
@@ -62,12 +63,21 @@ const ZONAL_CHUNK: Bytes = zonal_cache::Settings::CHUNK;
 /// # Errors
 /// When the experiment does not fit its drive, or a read returns wrong bytes.
 pub fn run(experiment: &Experiment, on_progress: &dyn Fn(f64)) -> Result<Outcome, String> {
+    run_watched(experiment, on_progress, &Watched::default())
+}
+
+/// As [`run`], before a watcher. It sees Zonal's cache, and none of the others.
+pub(super) fn run_watched(
+    experiment: &Experiment,
+    on_progress: &dyn Fn(f64),
+    watched: &Watched,
+) -> Result<Outcome, String> {
     experiment.check()?;
     let ground = Part::prepare(experiment)?;
     match experiment.cache {
         Engine::Zncache => zncache(experiment, ground, on_progress),
         Engine::Znsccache => znsccache(experiment, ground, on_progress),
-        Engine::Zonal => zonal(experiment, ground, on_progress),
+        Engine::Zonal => zonal(experiment, ground, (on_progress, watched)),
     }
 }
 
@@ -349,7 +359,7 @@ fn znsccache(
 fn zonal(
     experiment: &Experiment,
     ground: Ground<Part>,
-    on_progress: &dyn Fn(f64),
+    (on_progress, watched): (&dyn Fn(f64), &Watched),
 ) -> Result<Outcome, String> {
     let policy = experiment.policy.parse().map_err(|error| format!("policy: {error}"))?;
     let (chunk, origin) = match has_objects(experiment) {
@@ -371,6 +381,7 @@ fn zonal(
     let (before, begun) = (ground.drive.ftl(), ground.now);
     let started = Simulated::start(ground, &settings);
     let mut simulated = started.map_err(|error| error.to_string())?;
+    simulated.show(watched);
     simulated.measure(STRETCH);
     let came = simulated.run(load(experiment)?, on_progress)?;
     let took = simulated.now().since(begun);

@@ -7,6 +7,8 @@ use zonal_base::Nanos;
 use zonal_device::{Command, Completion, ZonedDevice};
 use zonal_emulator::{BlockCommand, ConventionalDrive};
 use zonal_runtime::{Executor, Port};
+use zonal_shaper::Shaper;
+use zonal_watch::Watched;
 
 /// Limit of tasks: those of the jobs, and of the device.
 const TASKS_MAX: usize = 4096;
@@ -18,6 +20,9 @@ pub(super) struct JobWorld {
     pub(super) executor: Executor,
     pub(super) now: Nanos,
     drives: Vec<Box<dyn Turned>>,
+    watched: Watched,
+    /// Block device that the watcher sees.
+    shown: Option<Shaper>,
 }
 
 /// A drive with its port.
@@ -35,7 +40,19 @@ struct InPlace(Rc<RefCell<ConventionalDrive>>, Port<BlockCommand, Completion>);
 
 impl JobWorld {
     pub(super) fn new() -> Self {
-        Self { executor: Executor::new(TASKS_MAX), now: Nanos(0), drives: Vec::new() }
+        Self {
+            executor: Executor::new(TASKS_MAX),
+            now: Nanos(0),
+            drives: Vec::new(),
+            watched: Watched::default(),
+            shown: None,
+        }
+    }
+
+    /// Shows a block device to a watcher from now on.
+    pub(super) fn show(&mut self, shaper: &Shaper, watched: &Watched) {
+        watched.started(self.now, shaper.into());
+        (self.watched, self.shown) = (watched.clone(), Some(shaper.clone()));
     }
 
     pub(super) fn add_zoned<D: ZonedDevice + 'static>(
@@ -67,6 +84,7 @@ impl JobWorld {
             if moved {
                 continue;
             }
+            self.watched.moment(self.now, self.shown.as_ref());
             let events = self.drives.iter().filter_map(|drive| drive.next_event());
             let Some(next) = events.chain(self.executor.next_deadline()).min() else { return };
             self.now = self.now.max(next);

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 use zonal_base::{Bytes, Nanos, Payload};
+use zonal_watch::{Request, Watched};
 
 use super::volume::{Given, Opened, Volume};
 use super::world::JobWorld;
@@ -29,6 +30,7 @@ pub(super) struct JobTally {
     pub(super) readers: Cell<u64>,
     measures: RefCell<Option<Measures>>,
     failure: RefCell<Option<String>>,
+    watched: RefCell<Watched>,
 }
 
 impl JobTally {
@@ -36,8 +38,14 @@ impl JobTally {
         self.failure.borrow_mut().get_or_insert(why);
     }
 
+    pub(super) fn note_read(&self, bytes: u64, took: Nanos) {
+        self.read.set(self.read.get() + bytes);
+        self.watched.borrow().answered(Request::Read(0), Bytes(bytes), took);
+    }
+
     fn note_written(&self, bytes: u64, took: Nanos) {
         self.written.set(self.written.get() + bytes);
+        self.watched.borrow().answered(Request::Write(0), Bytes(bytes), took);
         if let Some(measures) = &mut *self.measures.borrow_mut() {
             measures.time(Timed::Write, took);
         }
@@ -140,6 +148,14 @@ impl Writers {
     pub(super) fn new(opened: Opened) -> Self {
         let Opened { world, volume, given, .. } = opened;
         Self { world, volume, given, tally: Rc::default() }
+    }
+
+    /// Shows the block device and its answers to a watcher from now on; a drive alone is not shown.
+    pub(super) fn show(&mut self, watched: &Watched) {
+        if let Volume::Shaped(shaper, _) = &self.volume {
+            self.world.show(shaper, watched);
+            *self.tally.watched.borrow_mut() = watched.clone();
+        }
     }
 
     pub(super) fn so_far(&self) -> JobOutcome {

@@ -10,10 +10,11 @@ use bytes::Bytes;
 use zonal_base::{BLOCK_BYTES, Nanos, Rng, Tag, index, mix64};
 use zonal_cache::{
     Cache, Consumer, Freshness, Gone, HeadSource, InitialFetch, ObjectName, Opened, Piece,
-    ReadHints, RetentionClass, STRIPE,
+    PieceSource, ReadHints, RetentionClass, STRIPE,
 };
 use zonal_policy::SampleRank;
 use zonal_runtime::{Clock, Executor};
+use zonal_watch::{Request, Watched};
 
 use super::SimulationSettings;
 use super::feed::{Feed, Load, What};
@@ -26,10 +27,12 @@ pub(super) struct Readers {
     seeds: RefCell<Rng>,
     lots: RefCell<Rng>,
     wanted: Wanted,
+    clock: Clock,
     /// Names of the objects that hold keys, by number, created on first use.
     names: RefCell<Vec<ObjectName>>,
     tally: RefCell<Tally>,
     measures: RefCell<Option<Measures>>,
+    watched: RefCell<Watched>,
     /// Bytes that the cache had read from and written to the drive at the last answered get.
     of_drive: Cell<(u64, u64)>,
 }
@@ -64,28 +67,41 @@ struct Want {
     at: u64,
 }
 
-/// Bytes of a get, and whether it was a hit: no request went to the origin.
-type Came = (u64, bool);
+/// Answer to a get.
+#[derive(Clone, Copy, Debug)]
+struct Came {
+    bytes: u64,
+    /// No request went to the origin.
+    is_hit: bool,
+    /// Time of the first bytes; `None` if there were none.
+    first_byte: Option<Nanos>,
+    /// The slowest source of the bytes.
+    from: PieceSource,
+}
 
 /// State of a get.
 #[derive(Clone, Copy, Debug, Default)]
 struct GetOutcome {
     asked_origin: bool,
+    first_byte: Option<Nanos>,
+    from: Option<PieceSource>,
     /// Stripes that are complete.
     ended: u64,
 }
 
 impl Readers {
-    pub(super) fn new(settings: &SimulationSettings, wanted: Wanted) -> Self {
+    pub(super) fn new(settings: &SimulationSettings, wanted: Wanted, clock: Clock) -> Self {
         Self {
             get: settings.get.0,
             tasks: settings.tasks,
             seeds: RefCell::new(Rng::new(settings.seed)),
             lots: RefCell::new(Rng::new(mix64(settings.seed))),
             wanted,
+            clock,
             names: RefCell::default(),
             tally: RefCell::default(),
             measures: RefCell::default(),
+            watched: RefCell::default(),
             of_drive: Cell::default(),
         }
     }
@@ -93,6 +109,10 @@ impl Readers {
     pub(super) fn measure(&self, cache: &Cache, measures: Measures) {
         self.of_drive.set(of_drive(cache));
         *self.measures.borrow_mut() = Some(measures);
+    }
+
+    pub(super) fn show(&self, watched: &Watched) {
+        *self.watched.borrow_mut() = watched.clone();
     }
 
     pub(super) fn take_measures(&self) -> Option<Measures> {
@@ -107,12 +127,11 @@ impl Readers {
         load: Load,
     ) -> Rc<Entered> {
         let entered = Rc::new(Entered { feed: Feed::new(load), running: Cell::new(self.tasks) });
-        let entered_at = executor.clock().now();
+        let entered_at = self.clock.now();
         for _ in 0..self.tasks {
             let mut rng = Rng::new(self.seeds.borrow_mut().next_u64());
             let (readers, cache) = (self.clone(), cache.clone());
-            let clock = executor.clock().clone();
-            let entered = entered.clone();
+            let (clock, entered) = (self.clock.clone(), entered.clone());
             executor.spawner().spawn(async move {
                 while let Some(ask) = entered.feed.next(&mut rng) {
                     let due = ask.due.map(|due| entered_at + due);
@@ -124,7 +143,7 @@ impl Readers {
                     }
                     // A late request has waited since it was due: no reader was free to send it.
                     let begun = due.unwrap_or_else(|| clock.now());
-                    readers.answer(&cache, ask.what, (&clock, begun)).await;
+                    readers.answer(&cache, ask.what, begun).await;
                 }
                 entered.running.set(entered.running.get() - 1);
             });
@@ -138,7 +157,7 @@ impl Readers {
         wrong.map_or(Ok((gets, hits, bytes)), Err)
     }
 
-    async fn answer(self: &Rc<Self>, cache: &Cache, what: What, (clock, begun): (&Clock, Nanos)) {
+    async fn answer(self: &Rc<Self>, cache: &Cache, what: What, begun: Nanos) {
         let came = match what {
             What::Key(key) => {
                 let per_object = OBJECT.0 / self.get;
@@ -160,7 +179,7 @@ impl Readers {
             }
         };
         if let Some(came) = came {
-            self.count(cache, came, (begun, clock.now()));
+            self.count(cache, came, begun);
         }
     }
 
@@ -173,8 +192,9 @@ impl Readers {
             opened = self.open(cache, &name, Freshness::Revalidate).await?;
         }
         let range = 0..opened.head.size;
-        let (bytes, all_cached) = self.read(cache, object, (&name, &opened), range).await?;
-        Some((bytes, all_cached && opened.found == HeadSource::Hit))
+        let mut came = self.read(cache, object, (&name, &opened), range).await?;
+        came.is_hit &= opened.found == HeadSource::Hit;
+        Some(came)
     }
 
     /// Reads a range of an object that holds keys.
@@ -219,10 +239,20 @@ impl Readers {
             (rest.start, stripes) = (end, stripes + 1);
         }
         let seen = seen.get();
-        (seen.ended == stripes).then_some((range.end - range.start, !seen.asked_origin))
+        (seen.ended == stripes).then_some(Came {
+            bytes: range.end - range.start,
+            is_hit: !seen.asked_origin,
+            first_byte: seen.first_byte,
+            from: seen.from.unwrap_or(PieceSource::Memory),
+        })
     }
 
-    fn count(&self, cache: &Cache, (bytes, is_hit): Came, (begun, now): (Nanos, Nanos)) {
+    fn count(&self, cache: &Cache, came: Came, begun: Nanos) {
+        let (Came { bytes, is_hit, first_byte, from }, now) = (came, self.clock.now());
+        let first_byte = first_byte.unwrap_or(now);
+        let request = Request::Get { from, is_hit };
+        let size = zonal_base::Bytes(bytes);
+        self.watched.borrow().answered(request, size, first_byte.since(begun));
         let mut tally = self.tally.borrow_mut();
         tally.gets += 1;
         tally.hits += u64::from(is_hit);
@@ -284,7 +314,11 @@ impl Consumer for Want {
         let mut seen = self.seen.get();
         match piece {
             Piece::Start { all_cached, .. } => seen.asked_origin |= !all_cached,
-            Piece::Data(bytes, _) => self.look_at(&bytes),
+            Piece::Data(bytes, from) => {
+                seen.from = seen.from.max(Some(from));
+                seen.first_byte.get_or_insert_with(|| self.readers.clock.now());
+                self.look_at(&bytes);
+            }
             Piece::End => seen.ended += 1,
             Piece::Failed(error) => {
                 self.readers.note(&format!("{}: {error:?}", self.object.name()));

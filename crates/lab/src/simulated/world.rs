@@ -2,9 +2,10 @@
 //! time.
 
 use zonal_base::{Bytes, Checksum, Contents, Nanos, PoolClass};
-use zonal_cache::{Ports, PrefetchSlots};
+use zonal_cache::{Cache, Ports, PrefetchSlots};
 use zonal_device::{Geometry, ZonedDevice};
 use zonal_runtime::{Buffers, Executor, Port};
+use zonal_watch::Watched;
 use zonal_zonelog::Generations;
 
 use super::OriginTimes;
@@ -33,6 +34,9 @@ pub(super) struct World<D> {
     pub(super) now: Nanos,
     drive: D,
     origin: SimulatedOrigin,
+    watched: Watched,
+    /// Engine that the watcher sees.
+    shown: Option<Cache>,
 }
 
 /// The real checksum. It covers headers, and the tags of payloads.
@@ -74,7 +78,14 @@ impl<D: ZonedDevice> World<D> {
             generations: Generations::default(),
             prefetch_slots: PrefetchSlots::new(usize::MAX),
         };
-        Self { executor, ports, now, drive, origin: SimulatedOrigin::new(origin, wanted) }
+        let origin = SimulatedOrigin::new(origin, wanted);
+        Self { executor, ports, now, drive, origin, watched: Watched::default(), shown: None }
+    }
+
+    /// Shows the cache to a watcher from now on.
+    pub(super) fn show(&mut self, cache: &Cache, watched: &Watched) {
+        watched.started(self.now, cache.into());
+        (self.watched, self.shown) = (watched.clone(), Some(cache.clone()));
     }
 
     pub(super) fn geometry(&self) -> &Geometry {
@@ -129,6 +140,7 @@ impl<D: ZonedDevice> World<D> {
 
     /// Advances the clock to the next event. False when there is none.
     fn wait(&mut self) -> bool {
+        self.watched.moment(self.now, self.shown.as_ref());
         let of_tasks = self.executor.next_deadline();
         let of_ports = sooner(self.drive.next_event(), self.origin.next_event());
         let Some(next) = sooner(of_tasks, of_ports) else { return false };

@@ -2,11 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use zonal_cache::Cache;
 use zonal_cli::{COMMIT, Failure, print};
 use zonal_lab::bench::Progress;
-use zonal_lab::experiment::{Campaign, CampaignError, Experiments, File, Results, Shown};
+use zonal_lab::experiment::{
+    Campaign, CampaignError, Done, Experiments, File, Results, Shown, Watchable,
+};
+use zonal_shaper::Shaper;
 
 use super::at_once;
+use crate::page::{Destination, Page, RecordingArgs};
+use crate::recording::{Recorded, Recorder};
 
 /// Run experiments from a file in virtual time: a cache on a drive model, or jobs on a block device
 #[derive(Debug, clap::Args)]
@@ -38,9 +44,16 @@ pub(crate) struct Args {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    recording: RecordingArgs,
 }
 
+const ONE_AT_A_TIME: &str = "--record and --ui show one experiment after the other: omit --jobs";
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if args.jobs.is_some() && args.recording.is_asked() {
+        return Err(Failure::request(ONE_AT_A_TIME));
+    }
     let name = args.file.display();
     let text = std::fs::read_to_string(&args.file);
     let text = text.map_err(|error| Failure::request(format!("{name}: {error}")))?;
@@ -49,27 +62,60 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let folder = args.file.parent().unwrap_or(Path::new(""));
     file.find_traces(folder).map_err(Failure::request)?;
     match file.experiments {
-        Experiments::Caches(experiments) => run_all(args, file.title, experiments),
-        Experiments::Jobs(experiments) => run_all(args, file.title, experiments),
+        Experiments::Caches(experiments) => run_all::<_, Cache>(args, file.title, experiments),
+        Experiments::Jobs(experiments) => run_all::<_, Shaper>(args, file.title, experiments),
     }
 }
 
-fn run_all<E: Shown>(args: &Args, title: String, experiments: Vec<E>) -> Result<(), Failure> {
+fn run_all<E: Shown + Watchable, R: Recorded>(
+    args: &Args,
+    title: String,
+    experiments: Vec<E>,
+) -> Result<(), Failure> {
+    let destination = args.recording.destination()?;
     let campaign = Campaign {
         experiments,
         at_once: at_once(args.jobs),
         kept: args.out.as_ref().map(|folder| folder.join("runs")),
         commit: COMMIT.into(),
     };
-    let done = campaign.run(&Progress::on_terminal()).map_err(|error| match error {
-        // Includes a trace that breaks off, which shows only while it is read.
-        CampaignError::Experiment(why) => Failure::Request(why),
-        CampaignError::Kept(why) => Failure::Work(why),
-    })?;
+    let (done, page) = match destination {
+        Some(to) => run_recorded::<E, R>(&campaign, to)?,
+        None => (campaign.run(&Progress::on_terminal()).map_err(failure)?, None),
+    };
     let results = Results { title, done };
     if let Some(folder) = &args.out {
         results.write(folder).map_err(Failure::work)?;
         eprintln!("zonal-lab: the report is {}", folder.join("report.html").display());
     }
-    if args.json { print::json(&results) } else { print::text(&results.to_string()) }
+    if args.json { print::json(&results) } else { print::text(&results.to_string()) }?;
+    page.map_or(Ok(()), Page::wait)
+}
+
+/// Speed of the page at first: a minute of virtual time takes 6 s.
+const SPEED: u32 = 10;
+
+/// Runs the experiments one after the other, and records and shows them.
+fn run_recorded<E: Shown + Watchable, R: Recorded>(
+    campaign: &Campaign<E>,
+    to: Destination,
+) -> Result<(Vec<Done<E>>, Option<Page>), Failure> {
+    for experiment in &campaign.experiments {
+        let recorded = experiment.check_watchable();
+        recorded.map_err(|why| Failure::request(format!("--record and --ui: {why}")))?;
+    }
+    let recorder = Recorder::<R>::open(to.path())?;
+    let page = to.show(recorder.growth(), SPEED)?;
+    let watch = |experiment: &E| recorder.watch(experiment.subject());
+    let done = campaign.run_watched(&Progress::on_terminal(), watch);
+    recorder.finish(done.as_ref().err().map(ToString::to_string))?;
+    Ok((done.map_err(failure)?, page))
+}
+
+fn failure(error: CampaignError) -> Failure {
+    match error {
+        // Includes a trace that breaks off, which shows only while it is read.
+        CampaignError::Experiment(why) => Failure::Request(why),
+        CampaignError::Kept(why) => Failure::Work(why),
+    }
 }

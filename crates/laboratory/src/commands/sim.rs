@@ -13,10 +13,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zonal_cli::{Failure, print};
+use zonal_lab::experiment::Subject;
 use zonal_policy::Spec;
 use zonal_sim::{History, Options, Violation, block};
 
 use super::on_device;
+use crate::page::{Destination, RecordingArgs};
+use crate::recording::Recorder;
 use kind::Kind;
 use summary::Summary;
 use wrong::FailedSeed;
@@ -24,7 +27,8 @@ use wrong::FailedSeed;
 /// Simulate the engine in virtual time, with crashes and faults
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Examples: zonal-lab sim --seed 42 --trace, zonal-lab sim --seeds 1..100000 --minutes 5 --json, zonal-lab sim --block --seeds 1..5000
+Examples: zonal-lab sim --seed 42 --trace, zonal-lab sim --seeds 1..100000 --minutes 5 --json, zonal-lab sim --block --seeds 1..5000,
+zonal-lab sim --seed 42 --ui
 
 A violation ends the simulation with exit code 1. It prints the seed, the commit, and a reduced history that still fails.")]
 pub(crate) struct Args {
@@ -50,9 +54,19 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    recording: RecordingArgs,
 }
 
+/// Histories last a few seconds: a millisecond of one is a second of its recording.
+const SLOW_MOTION: u64 = 1000;
+
+/// Speed of the page at first: a second of virtual time takes 17 s.
+const SPEED: u32 = 60;
+
 const NOT_NAMED: &str = "name --seed N for one history, or --seeds A..B for many (see --help)";
+
+const ONE_RECORDED: &str = "--record and --ui show one history: name its --seed N, without --trace";
 
 /// Range of seeds, `A..B`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +91,9 @@ fn minutes(text: &str) -> Result<Duration, &'static str> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if args.recording.is_asked() && (args.seed.is_none() || args.trace) {
+        return Err(Failure::request(ONE_RECORDED));
+    }
     let seeds = match (args.seed, &args.seeds) {
         (Some(seed), _) => seed..seed.saturating_add(1),
         (None, Some(Seeds(range))) => range.clone(),
@@ -89,10 +106,22 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn run_kind<H: Kind>(args: &Args, seeds: Range<u64>, options: &H::Options) -> Result<(), Failure> {
+    if let Some(to) = args.recording.destination()? {
+        return run_recorded::<H>(args, seeds.start, (options, to));
+    }
     let outcome = match args.trace {
         true => run_traced::<H>(seeds.start, options)?,
         false => run_all::<H>(seeds.clone(), options, args.minutes),
     };
+    tell::<H>(args, (seeds, options), outcome)
+}
+
+/// Prints the outcome.
+fn tell<H: Kind>(
+    args: &Args,
+    (seeds, options): (Range<u64>, &H::Options),
+    outcome: Result<Vec<H::Report>, Violation>,
+) -> Result<(), Failure> {
     match outcome {
         Ok(reports) => {
             let summary = Summary::of(seeds, &reports);
@@ -117,6 +146,33 @@ fn run_traced<H: Kind>(
     let (log, outcome) = H::of_seed(seed, options).play_traced();
     print::text(&log)?;
     Ok(outcome.map(|report| vec![report]))
+}
+
+/// Runs one history, and records and shows it.
+fn run_recorded<H: Kind>(
+    args: &Args,
+    seed: u64,
+    (options, to): (&H::Options, Destination),
+) -> Result<(), Failure> {
+    let recorder = Recorder::<H::Engine>::open(to.path())?;
+    let page = to.show(recorder.growth(), SPEED)?;
+    let subject = Subject {
+        device: format!("simulated, seed {seed}"),
+        buffer: None,
+        policy: args.policy.as_ref().map_or("chosen by the seed".into(), ToString::to_string),
+        slow_motion: SLOW_MOTION,
+    };
+    let outcome = H::of_seed(seed, options).play_watched(recorder.watch(subject));
+    let violation = outcome.as_ref().err().map(ToString::to_string);
+    recorder.finish(violation)?;
+    let outcome = outcome.map(|report| vec![report]);
+    let told = tell::<H>(args, (seed..seed.saturating_add(1), options), outcome);
+    let Some(page) = page else { return told };
+    if let Err(failure) = &told {
+        eprintln!("zonal-lab: {failure}");
+    }
+    page.wait()?;
+    told
 }
 
 /// Each thread takes the next seed. The first violation ends all threads.

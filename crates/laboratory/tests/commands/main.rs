@@ -6,4 +6,5 @@ mod characterize;
 mod devices;
 mod harness;
 mod lab;
+mod recordings;
 mod sim;

@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use zonal_base::{BLOCK_BYTES, Payload, index};
-use zonal_runtime::Buffers;
+use zonal_base::{BLOCK_BYTES, Bytes, Payload, index};
+use zonal_runtime::{Buffers, Clock};
 use zonal_shaper::{Durability, ExportId, Extent, Piece, Shaper};
+use zonal_watch::{Request, Watched};
 
 use super::history::{Fault, Op};
 use super::oracle::Oracle;
@@ -16,11 +17,29 @@ pub(super) struct Actor {
     pub(super) shaper: Shaper,
     pub(super) oracle: Rc<RefCell<Oracle>>,
     pub(super) buffers: Buffers,
+    pub(super) clock: Clock,
+    pub(super) watched: Watched,
     pub(super) faults: Rc<RefCell<Vec<(usize, Fault)>>>,
 }
 
 impl Actor {
     pub(super) async fn act(&self, deed: Op) {
+        let asked = self.clock.now();
+        self.carry_out(deed).await;
+        let (request, extent) = match deed {
+            Op::Read(extent) => (Request::Read as fn(usize) -> Request, Some(extent)),
+            Op::Write(extent, _) => (Request::Write as _, Some(extent)),
+            Op::Trim(extent, _) => (Request::Trim as _, Some(extent)),
+            // Of all exports.
+            Op::Flush => (Request::Flush as _, None),
+            Op::Scrub(_) | Op::Fault(..) => return,
+        };
+        let export = extent.map_or(0, |extent| usize::from(extent.export.0));
+        let size = extent.map_or(Bytes(0), |extent| extent.blocks.bytes());
+        self.watched.answered(request(export), size, self.clock.now().since(asked));
+    }
+
+    async fn carry_out(&self, deed: Op) {
         match deed {
             Op::Read(extent) => read(&self.shaper, &self.oracle, extent).await,
             Op::Write(extent, durability) => self.write(extent, durability).await,

@@ -12,6 +12,7 @@ use zonal_base::{Blocks, Lba, Nanos, Rng};
 use zonal_device::ram::{Crash, Image, RamDevice};
 use zonal_device::{DeadlineDevice, ZonedDevice};
 use zonal_shaper::{ExportId, Extent, Identity, OpenError, OpenMode, Opening, Shaper};
+use zonal_watch::Watched;
 
 use super::actor::{Actor, read};
 use super::history::{BlockHistory, Life, Rot, Shutdown, Step};
@@ -71,15 +72,25 @@ impl BlockHistory {
         (trace.take(), verdict)
     }
 
+    /// Runs the history before a watcher.
+    ///
+    /// # Errors
+    /// As for [`BlockHistory::run`].
+    pub fn run_watched(&self, watched: Watched) -> Result<BlockReport, Violation> {
+        self.play(&Trace::watched(watched))
+    }
+
     fn play(&self, trace: &Trace) -> Result<BlockReport, Violation> {
         let now = Rc::new(Cell::new(BEGINNING));
         let played = assertion::caught(|| Play::new(self, trace.clone(), now.clone()).run());
-        played.unwrap_or_else(Err).map_err(|Wrong { kind, what }| Violation {
+        let verdict = played.unwrap_or_else(Err).map_err(|Wrong { kind, what }| Violation {
             seed: self.seed,
             at: now.get().0,
             kind,
             what,
-        })
+        });
+        trace.verdict(now.get(), verdict.as_ref().err());
+        verdict
     }
 }
 
@@ -113,7 +124,7 @@ impl<'a> Play<'a> {
             .map(|(n, (model, geometry))| Drive::new(*model, *geometry, setting.device_seed ^ n))
             .collect();
         for (number, life) in (1..).zip(&self.history.lives) {
-            self.trace.note(self.now.get(), "life", format_args!("{number} begins"));
+            self.trace.tell(self.now.get(), "life", format_args!("{number} begins"));
             if let Err(Over) = self.live(&mut drives, life)? {
                 break;
             }
@@ -150,7 +161,7 @@ impl<'a> Play<'a> {
                 crashes
             }
         };
-        self.trace.note(self.now.get(), "life", format_args!("ends: {:?}", life.shutdown));
+        self.trace.tell(self.now.get(), "life", format_args!("ends: {:?}", life.shutdown));
         // Writes in flight to a device that was gone are as after a power cut.
         let crashes = if self.suffered.gone { [Crash::Power; 2] } else { crashes };
         for (drive, crash) in drives.iter_mut().zip(crashes) {
@@ -210,7 +221,7 @@ impl<'a> Play<'a> {
             Ok(shaper) => shaper,
             Err(error) if self.suffered.damaged => {
                 self.report.refusals += 1;
-                self.trace.note(self.now.get(), "life", format_args!("is refused: {error}"));
+                self.trace.tell(self.now.get(), "life", format_args!("is refused: {error}"));
                 return Ok(Err(Over));
             }
             Err(OpenError::Unreadable(_) | OpenError::Damaged(..))
@@ -226,6 +237,10 @@ impl<'a> Play<'a> {
                 return Err(ViolationKind::Unreadable.wrong(format!("it did not open: {error}")));
             }
         };
+        if self.trace.watched.is_watched() {
+            self.trace.watched.started(self.now.get(), (&shaper).into());
+            world.shown = Some(shaper.clone());
+        }
         // Nothing repeats the last header of a tier, nor says that its segment was flushed.
         if (unreadable || 0 < flips) && 0 < shaper.recovery().headers_lost {
             self.oracle.borrow_mut().forget();
@@ -340,6 +355,8 @@ impl<'a> Play<'a> {
                 oracle: self.oracle.clone(),
                 buffers: world.ports.buffers.clone(),
                 faults: world.faults.clone(),
+                clock: world.ports.clock.clone(),
+                watched: self.trace.watched.clone(),
             };
             let (clock, acting) = (world.ports.clock.clone(), acting.clone());
             let steps: Vec<Step> = steps.to_vec();

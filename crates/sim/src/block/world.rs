@@ -8,7 +8,7 @@ use zonal_device::{
     Command, Completion, DeadlineDevice, DeviceError, DeviceFault, Geometry, ZonedDevice,
 };
 use zonal_runtime::{Buffers, Executor, Port};
-use zonal_shaper::Ports;
+use zonal_shaper::{Ports, Shaper};
 
 use super::history::Fault;
 use crate::CHECKSUM;
@@ -22,6 +22,8 @@ pub(super) struct World {
     pub(super) ports: Ports,
     devices: Vec<Port<Command, Completion>>,
     is_gone: [bool; 2],
+    /// Engine that watchers see.
+    pub(super) shown: Option<Shaper>,
     pub(super) now: Rc<Cell<Nanos>>,
     pub(super) faults: Rc<RefCell<Vec<(usize, Fault)>>>,
     pub(super) suffered: Suffered,
@@ -98,6 +100,7 @@ impl World {
             faults: Rc::default(),
             suffered: Suffered::default(),
             is_gone: [false; 2],
+            shown: None,
             history,
             trace,
         }
@@ -126,6 +129,7 @@ impl World {
                 continue;
             }
             turns = 0;
+            self.trace.watched.moment(self.now.get(), self.shown.as_ref());
             let events = devices.iter().filter_map(ZonedDevice::next_event);
             let Some(next) = events.chain(self.executor.next_deadline()).min() else {
                 return Ok(false);
@@ -191,7 +195,7 @@ impl World {
         if !device.device().has_lost {
             return Err(ViolationKind::Unreadable.wrong("a healthy device was given up".into()));
         }
-        self.trace.note(self.now.get(), "host", format_args!("does without device {number}"));
+        self.trace.tell(self.now.get(), "host", format_args!("does without device {number}"));
         self.lose(number, device);
         Ok(true)
     }
@@ -206,7 +210,7 @@ impl World {
         if self.is_gone[number] {
             return;
         }
-        self.trace.note(self.now.get(), "fate", format_args!("device {number}: {fault:?}"));
+        self.trace.tell(self.now.get(), "fate", format_args!("device {number}: {fault:?}"));
         let geometry = *device.geometry();
         let drive = device.device_mut();
         match fault {

@@ -58,6 +58,7 @@ impl Admin {
             version: env!("CARGO_PKG_VERSION"),
             at_ns: RealClock::start().now().0,
             started_at_ns: self.started_at.0,
+            slow_motion: None,
             caching: summary::caching_state(gateway.caching()),
             ready: readiness.ready,
             trouble: readiness.trouble(),

@@ -44,7 +44,7 @@ async fn serve(args: &Args, player: Player) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let address = Address::take(args.listen, "--listen")?;
     let listener = address.listen().and_then(TcpListener::from_std).map_err(Failure::work)?;
-    let shown = Player::url(address.socket_address()) + "\n";
+    let shown = player.url(address.socket_address()) + "\n";
     io::stdout().write_all(shown.as_bytes()).map_err(Failure::work)?;
     tokio::select! {
         () = player.serve(listener) => Ok(()),

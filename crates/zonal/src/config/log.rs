@@ -6,10 +6,12 @@ use super::check::{Checked, path, text};
 use super::{AccessTo, ConfigError, Log, LogFormat};
 
 /// Crates for which a level can be set: Zonal's own, and dependencies that log.
-const CRATES: [&str; 22] = [
+const CRATES: [&str; 24] = [
     "hyper_util",
     "object_store",
     "zonal",
+    "zonal_admin",
+    "zonal_api",
     "zonal_base",
     "zonal_block",
     "zonal_cache",
@@ -86,7 +88,7 @@ mod tests {
 
     #[test]
     fn every_crate_of_ours_is_known() {
-        const OF_EXPERIMENTS: [&str; 5] = ["bench", "lab", "laboratory", "sim", "slots"];
+        const OF_EXPERIMENTS: [&str; 6] = ["bench", "lab", "laboratory", "sim", "slots", "watch"];
         let crates = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).unwrap();
         let names = crates.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         for name in names.filter(|name| !OF_EXPERIMENTS.contains(&&**name)) {

@@ -3,13 +3,21 @@
 use std::fmt::Display;
 
 use serde::Serialize;
+use zonal_cache::Cache;
+use zonal_shaper::Shaper;
 use zonal_sim::{History, Options, Report, Shrink, Violation, block};
+use zonal_watch::Watched;
+
+use crate::recording::Recorded;
 
 /// Histories of one kind.
 pub(super) trait Kind: Shrink + Display {
     /// Options of a history besides its seed.
     type Options: Sync;
     type Report: HistorySummary + Send;
+
+    /// Engine that runs.
+    type Engine: Recorded;
 
     /// Command-line switch of this kind.
     const SWITCH: &str;
@@ -20,6 +28,9 @@ pub(super) trait Kind: Shrink + Display {
 
     /// Runs the history with a trace of its events, one per line.
     fn play_traced(&self) -> (String, Result<Self::Report, Violation>);
+
+    /// Runs the history before a watcher.
+    fn play_watched(&self, watched: Watched) -> Result<Self::Report, Violation>;
 }
 
 /// Report of a history without a violation.
@@ -44,6 +55,7 @@ pub(super) trait HistorySummary {
 impl Kind for History {
     type Options = Options;
     type Report = Report;
+    type Engine = Cache;
 
     const SWITCH: &str = "";
 
@@ -58,11 +70,16 @@ impl Kind for History {
     fn play_traced(&self) -> (String, Result<Report, Violation>) {
         self.run_traced()
     }
+
+    fn play_watched(&self, watched: Watched) -> Result<Report, Violation> {
+        self.run_watched(watched)
+    }
 }
 
 impl Kind for block::BlockHistory {
     type Options = block::BlockOptions;
     type Report = block::BlockReport;
+    type Engine = Shaper;
 
     const SWITCH: &str = "--block ";
 
@@ -76,6 +93,10 @@ impl Kind for block::BlockHistory {
 
     fn play_traced(&self) -> (String, Result<block::BlockReport, Violation>) {
         self.run_traced()
+    }
+
+    fn play_watched(&self, watched: Watched) -> Result<block::BlockReport, Violation> {
+        self.run_watched(watched)
     }
 }
 

@@ -18,6 +18,7 @@ impl Admin {
         let (capacity, buffer) = &*self.drives;
         Served {
             started_at_ns: self.started_at.0,
+            slow_motion: None,
             connections: self.connections(),
             exports: self.exports(),
             scrub: self.scrubber.stats(),

@@ -1,0 +1,123 @@
+//! Page of a simulation: shows its recording in a browser while it is written.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use zonal_admin::Player;
+use zonal_cli::Failure;
+
+/// Flags of commands that simulate.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct RecordingArgs {
+    /// Record the zones and what happens to them, in virtual time, for zonal play: a file to append to
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+    /// Show it in a browser while it runs, until Ctrl-C
+    #[arg(long)]
+    ui: bool,
+    /// Listen address of the page
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9092", requires = "ui")]
+    listen: SocketAddr,
+}
+
+/// Where a simulation is recorded, and whether it is shown.
+pub(crate) struct Destination {
+    path: PathBuf,
+    /// Without `--record` the file is temporary.
+    _temporary: Option<tempfile::TempDir>,
+    listener: Option<TcpListener>,
+}
+
+/// A page that is being served.
+pub(crate) struct Page {
+    /// The file that it shows.
+    _shown: Destination,
+}
+
+impl RecordingArgs {
+    /// True if the simulation is recorded or shown.
+    pub(crate) const fn is_asked(&self) -> bool {
+        self.ui || self.record.is_some()
+    }
+
+    /// `None`: the simulation is neither recorded nor shown. The address is taken before anything
+    /// runs.
+    pub(crate) fn destination(&self) -> Result<Option<Destination>, Failure> {
+        let listener = self.ui.then(|| listen(self.listen)).transpose()?;
+        let temporary = (self.ui && self.record.is_none()).then(tempfile::tempdir);
+        let temporary = temporary.transpose().map_err(Failure::work)?;
+        let path = self.record.clone();
+        let path =
+            path.or_else(|| temporary.as_ref().map(|folder| folder.path().join("recording")));
+        Ok(path.map(|path| Destination { path, _temporary: temporary, listener }))
+    }
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    let listener = TcpListener::bind(address).map_err(|error| {
+        let why = format!("cannot listen on {address}: {error}: name another with --listen");
+        match error.kind() {
+            io::ErrorKind::AddrInUse => Failure::work(why),
+            _ => Failure::request(why),
+        }
+    })?;
+    listener.set_nonblocking(true).map_err(Failure::work)?;
+    Ok(listener)
+}
+
+impl Destination {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Serves the page, if it was asked for, until the process ends. `growth` changes when the
+    /// recording has grown; the page begins with `speed` seconds of it in one.
+    pub(crate) fn show(
+        mut self,
+        growth: watch::Receiver<()>,
+        speed: u32,
+    ) -> Result<Option<Page>, Failure> {
+        let Some(listener) = self.listener.take() else { return Ok(None) };
+        let address = listener.local_addr().map_err(Failure::work)?;
+        let player = Player::of_growing(&self.path, growth, speed);
+        let url = player.url(address);
+        let runtime = runtime()?;
+        let serve = move || {
+            runtime.block_on(async {
+                let listener = tokio::net::TcpListener::from_std(listener)?;
+                player.serve(listener).await;
+                io::Result::Ok(())
+            })
+        };
+        thread::Builder::new().name("page".to_owned()).spawn(serve).map_err(Failure::work)?;
+        // Not to standard output, which has the results.
+        let _ = writeln!(io::stderr(), "zonal-lab: the page is {url}");
+        Ok(Some(Page { _shown: self }))
+    }
+}
+
+impl Page {
+    /// Waits for Ctrl-C or SIGTERM. Before this call both end the process at once.
+    pub(crate) fn wait(self) -> Result<(), Failure> {
+        let stopped = async {
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let mut terminate = signal(SignalKind::terminate())?;
+            let _ = writeln!(io::stderr(), "zonal-lab: Ctrl-C ends the page");
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            io::Result::Ok(())
+        };
+        runtime()?.block_on(stopped).map_err(Failure::work)
+    }
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    Builder::new_current_thread().enable_all().build().map_err(Failure::work)
+}
