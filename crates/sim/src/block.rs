@@ -2,7 +2,7 @@
 //! that knows the allowed content of each block.
 //!
 //! Read in this order: `history` (the events, as data), `generate`, `oracle`, `world` (the host's
-//! loop over two ports), `actor`, `play`.
+//! loop over two ports), `actor`, `play`. `text` prints histories.
 //!
 //! | fault | must survive | may be lost |
 //! | --- | --- | --- |
@@ -19,6 +19,7 @@ mod generate;
 mod history;
 mod oracle;
 mod play;
+mod text;
 mod world;
 
 pub use generate::BlockOptions;

@@ -61,11 +61,9 @@ pub(super) fn ui(root: &Path) -> Outcome {
     }
     let tests = ["--test", "--test-concurrency=1", "--test-reporter=spec"];
     let mut command = Command::new("node");
-    command.args(tests).args(UI_TESTS).current_dir(root.join("tests/ui"));
+    command.args(tests).current_dir(root.join("tests/ui"));
     follow(command.env("ZONAL", cargo::binary(root)))
 }
-
-const UI_TESTS: [&str; 4] = ["unit.test.mjs", "ui.test.mjs", "access.test.mjs", "real.test.mjs"];
 
 /// Commands of the pages that users meet first.
 pub(super) fn docs(root: &Path) -> Outcome {

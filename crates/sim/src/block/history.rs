@@ -1,7 +1,5 @@
 //! History of a block device, as data.
 
-use std::fmt;
-
 use zonal_base::{Bytes, Nanos, ZoneId};
 use zonal_device::Geometry;
 use zonal_device::ram::Crash;
@@ -123,25 +121,4 @@ impl Lived for BlockHistory {
 
     /// Extents and times are as simple as possible already.
     fn plainer(_: &mut Shrunk<Self>) {}
-}
-
-impl fmt::Display for BlockHistory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, (model, geometry)) in self.setting.devices.iter().enumerate() {
-            writeln!(f, "device {number}: {model:?}, {geometry:?}")?;
-        }
-        for export in &self.setting.exports {
-            writeln!(f, "{export:?}")?;
-        }
-        for (number, life) in (1..).zip(&self.lives) {
-            writeln!(f, "life {number}")?;
-            let mut steps: Vec<&Step> = life.steps.iter().collect();
-            steps.sort_by_key(|step| step.at);
-            for Step { actor, at, deed } in steps {
-                writeln!(f, "  {:>9} us  actor {actor}  {deed:?}", at.0 / 1000)?;
-            }
-            writeln!(f, "  {:?}", life.shutdown)?;
-        }
-        Ok(())
-    }
 }

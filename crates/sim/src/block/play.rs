@@ -161,7 +161,7 @@ impl<'a> Play<'a> {
                 crashes
             }
         };
-        self.trace.tell(self.now.get(), "life", format_args!("ends: {:?}", life.shutdown));
+        self.trace.tell(self.now.get(), "life", format_args!("ends: {}", life.shutdown));
         // Writes in flight to a device that was gone are as after a power cut.
         let crashes = if self.suffered.gone { [Crash::Power; 2] } else { crashes };
         for (drive, crash) in drives.iter_mut().zip(crashes) {

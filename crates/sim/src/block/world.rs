@@ -210,7 +210,7 @@ impl World {
         if self.is_gone[number] {
             return;
         }
-        self.trace.tell(self.now.get(), "fate", format_args!("device {number}: {fault:?}"));
+        self.trace.tell(self.now.get(), "fate", format_args!("device {number}: {fault}"));
         let geometry = *device.geometry();
         let drive = device.device_mut();
         match fault {
