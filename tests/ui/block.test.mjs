@@ -230,7 +230,7 @@ test('events: filter by what empties zones', steered, async () => {
 		'Compaction',
 		'Collection',
 		'Device',
-		'This page',
+		'Other',
 	]);
 });
 

@@ -110,7 +110,7 @@ test('history: at any moment the points until then, each of its interval', async
 	past.clear();
 	for (const [event, data] of await messages(text)) {
 		if (!recording.add(event, data)) continue;
-		if (event === 'document') past.begin();
+		if (event === 'document') past.cut();
 		past.collect(recording.doc, recording.counts);
 	}
 	const told = [];

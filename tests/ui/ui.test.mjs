@@ -63,7 +63,7 @@ test('fixed seed: exact numbers in the strip', steered, async () => {
 	const hits = answers.hit + answers.revalidated;
 	assert.ok(strip.includes(`since start ${format.percent(hits / (hits + answers.miss))}`), strip);
 	assert.equal(strip, EXPECTED_STRIP);
-	assert.match(await text(page, '#event-list li:first-child'), /Zone 124 was reset and is empty\./);
+	await until(page, '#event-list li:first-child', /Zone 124 was reset and is empty\./);
 });
 
 test('fixed seed: the same cells twice, and other cells after patches', steered, async () => {

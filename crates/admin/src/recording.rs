@@ -61,10 +61,17 @@ impl Recording {
         }
     }
 
-    /// Path of the file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// As [`open`](Self::open), of a file that holds nothing yet.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open), and when the file holds a recording.
+    pub fn open_new(path: &Path) -> Result<Self, String> {
+        let recording = Self::open(path)?;
+        match recording.file.metadata() {
+            Ok(found) if found.len() == 0 => Ok(recording),
+            Ok(_) => Err(format!("{} holds another recording: name a new file", path.display())),
+            Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
+        }
     }
 
     /// Records until the process ends.
@@ -84,19 +91,13 @@ impl Recording {
         &self.file
     }
 
-    /// The file, where the next message begins.
-    pub(crate) fn at_next_message(&self) -> io::Result<&File> {
+    /// Records until the file takes no more.
+    fn record(&self, viewers: &Viewers) -> io::Result<Infallible> {
         let mut file = &self.file;
         // A process that was killed may have left a part of a message.
         if self.file.metadata()?.len() != 0 {
             file.write_all(b"\n\n")?;
         }
-        Ok(file)
-    }
-
-    /// Records until the file takes no more.
-    fn record(&self, viewers: &Viewers) -> io::Result<Infallible> {
-        let mut file = self.at_next_message()?;
         loop {
             let cut = Arc::new(Notify::new());
             let mut messages = viewers.subscribe(&cut, None);

@@ -14,16 +14,21 @@ pub struct RecordingWriter<Z> {
     recording: Recording,
     /// The last document.
     last: Document<Z>,
-    has_begun: bool,
     grown: watch::Sender<()>,
 }
 
 impl<Z: Clone + PartialEq + Serialize> RecordingWriter<Z> {
-    /// Writes to this recording, behind what it has.
+    /// Writes to this recording, which is new.
     #[must_use]
     pub fn new(recording: Recording) -> Self {
         let (grown, _) = watch::channel(());
-        Self { recording, last: Document::default(), has_begun: false, grown }
+        Self { recording, last: Document::default(), grown }
+    }
+
+    /// Ends the recording. Nobody else writes to it while it exists.
+    #[must_use]
+    pub fn into_recording(self) -> Recording {
+        self.recording
     }
 
     /// Changes when the recording has grown, and closes with the writer.
@@ -54,12 +59,7 @@ impl<Z: Clone + PartialEq + Serialize> RecordingWriter<Z> {
         if !events.is_empty() {
             messages.extend_from_slice(&message("events", &events));
         }
-        let mut file = match self.has_begun {
-            true => self.recording.file(),
-            false => self.recording.at_next_message()?,
-        };
-        self.has_begun = true;
-        file.write_all(&messages)?;
+        self.recording.file().write_all(&messages)?;
         self.last = document;
         self.grown.send_replace(());
         Ok(())
@@ -75,8 +75,7 @@ mod tests {
     fn a_document_is_whole_at_each_begin_and_a_patch_between() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("recording");
-        std::fs::write(&path, "event: document\ndata: {}\n\nevent: pa").unwrap();
-        let mut writer = RecordingWriter::<u8>::new(Recording::open(&path).unwrap());
+        let mut writer = RecordingWriter::<u8>::new(Recording::open_new(&path).unwrap());
         let growth = writer.growth();
         let document = |at: u8| Document::new(json!({ "at_ns": at, "kind": "cache" }), Vec::new());
         for at in 1..=2 {
@@ -85,10 +84,13 @@ mod tests {
         assert!(growth.has_changed().unwrap());
         writer.begin();
         writer.tell(document(3), &["crashed"]).unwrap();
-        drop(writer);
+        let recording = writer.into_recording();
         assert!(growth.has_changed().is_err());
+        assert!(Recording::open(&path).is_err(), "it is in use");
+        drop(recording);
+        let refused = Recording::open_new(&path).err().unwrap();
+        assert!(refused.contains("holds another recording"), "{refused}");
         let written = std::fs::read_to_string(&path).unwrap();
-        let (_, mine) = written.split_once("event: pa\n\n").unwrap();
         let whole = |at| format!("{{\"at_ns\":{at},\"kind\":\"cache\",\"zones\":{{}}}}");
         let expected = format!(
             "event: document\ndata: {}\n\nevent: patch\ndata: {{\"at_ns\":2}}\n\n\
@@ -96,6 +98,6 @@ mod tests {
             whole(1),
             whole(3)
         );
-        assert_eq!(mine, expected);
+        assert_eq!(written, expected);
     }
 }

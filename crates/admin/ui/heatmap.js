@@ -107,6 +107,8 @@ export class Heat {
 
 	paint(points) {
 		this.frame = 0;
+		// The layout has changed since.
+		if (this.plot.width !== this.width - LEFT) return this.schedule();
 		const context = fit(this.canvas, this.width, HEIGHT);
 		context.imageSmoothingEnabled = false;
 		context.fillStyle = color('heat-none');
@@ -114,7 +116,7 @@ export class Heat {
 		context.drawImage(this.pixels, LEFT, 0, this.plot.width, this.plot.height);
 		this.axes(context);
 		if (this.facts.lined.includes(this.path)) this.percentiles(context, points);
-		this.say(points);
+		return this.say(points);
 	}
 
 	count(points) {

@@ -248,6 +248,7 @@ impl Watchable for Jobs {
     ) -> Result<JobOutcome, String> {
         let mut running = Running::start(self)?;
         running.on.show(watched);
+        running.on.world.note("the device is filled");
         running.fill()?;
         running.round(running.size, Bytes(0))?;
         running.begin(self);
@@ -263,9 +264,13 @@ impl Watchable for Jobs {
                 running.round(running.size / ROUNDS, self.read_rate)?;
             }
         };
+        running.on.world.note("the warm-up begins");
         at(&mut running, (0.2, 0.5), &WARM)?;
         running.on.measure();
-        at(&mut running, (0.7, 0.3), &MEASURED)
+        running.on.world.note("the measurement begins");
+        let outcome = at(&mut running, (0.7, 0.3), &MEASURED);
+        running.on.world.show_end();
+        outcome
     }
 }
 

@@ -211,6 +211,7 @@ impl<D: ZonedDevice> Simulated<D> {
             }
             entered.running.get() == 0
         });
+        self.world.show_end();
         if let Some(why) = entered.feed.failure() {
             return Err(why);
         }

@@ -14,7 +14,7 @@ use zonal_cli::Failure;
 /// Flags of commands that simulate.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct RecordingArgs {
-    /// Record the zones and what happens to them, in virtual time, for zonal play: a file to append to
+    /// Record the zones and what happens to them, in virtual time, for zonal play: a new file
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
     /// Show it in a browser while it runs, until Ctrl-C
@@ -101,9 +101,19 @@ impl Destination {
     }
 }
 
+/// Shows the outcome, and then waits until the page, if there is one, is no longer wanted.
+pub(crate) fn end(page: Option<Page>, outcome: Result<(), Failure>) -> Result<(), Failure> {
+    let Some(page) = page else { return outcome };
+    if let Err(failure) = &outcome {
+        let _ = writeln!(io::stderr(), "zonal-lab: {failure}");
+    }
+    page.wait()?;
+    outcome
+}
+
 impl Page {
     /// Waits for Ctrl-C or SIGTERM. Before this call both end the process at once.
-    pub(crate) fn wait(self) -> Result<(), Failure> {
+    fn wait(self) -> Result<(), Failure> {
         let stopped = async {
             let mut interrupt = signal(SignalKind::interrupt())?;
             let mut terminate = signal(SignalKind::terminate())?;

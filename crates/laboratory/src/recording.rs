@@ -69,7 +69,8 @@ pub(crate) struct Recorder<E: Recorded>(Rc<RefCell<Writing<E>>>);
 
 struct Writing<E: Recorded> {
     path: PathBuf,
-    writer: RecordingWriter<E::Zone>,
+    /// `None` at the end.
+    writer: Option<RecordingWriter<E::Zone>>,
     subject: Subject,
     /// Time of the recording when virtual time is 0.
     begin_ns: u64,
@@ -91,11 +92,11 @@ impl<E: Recorded> Recorder<E> {
     /// # Errors
     /// The file cannot be written, or holds something else.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let recording =
-            Recording::open(path).map_err(|why| Failure::request(format!("--record: {why}")))?;
+        let recording = Recording::open_new(path)
+            .map_err(|why| Failure::request(format!("--record: {why}")))?;
         Ok(Self(Rc::new(RefCell::new(Writing {
             path: path.to_owned(),
-            writer: RecordingWriter::new(recording),
+            writer: Some(RecordingWriter::new(recording)),
             subject: Subject::default(),
             begin_ns: 0,
             now_ns: 0,
@@ -117,21 +118,22 @@ impl<E: Recorded> Recorder<E> {
         Watched::by(self.0.clone())
     }
 
-    /// Changes when the recording has grown, and closes with the recorder.
+    /// Changes when the recording has grown, and closes at its end.
     pub(crate) fn growth(&self) -> watch::Receiver<()> {
-        self.0.borrow().writer.growth()
+        self.0.borrow().writer.as_ref().expect("it has not ended").growth()
     }
 
-    /// Ends the recording, with what was wrong at the end.
+    /// Ends the recording, with what was wrong at the end. The file is in use as long as the
+    /// recording exists.
     ///
-    /// # Errors
-    /// The file took no more.
-    pub(crate) fn finish(self, trouble: Option<String>) -> Result<(), Failure> {
+    /// The result is an error if the file took no more.
+    pub(crate) fn finish(self, trouble: Option<String>) -> (Recording, Result<(), Failure>) {
         let mut writing = self.0.borrow_mut();
         writing.write_end(trouble);
+        let writer = writing.writer.take().expect("it has not ended");
         let path = writing.path.display();
         let why = writing.failure.as_ref().map(|error| format!("--record: {path}: {error}"));
-        why.map_or(Ok(()), |why| Err(Failure::work(why)))
+        (writer.into_recording(), why.map_or(Ok(()), |why| Err(Failure::work(why))))
     }
 }
 
@@ -156,7 +158,7 @@ impl<E: Recorded> Writing<E> {
     }
 
     fn write_end(&mut self, trouble: Option<String>) {
-        let last = self.writer.last();
+        let Some(last) = self.writer.as_ref().map(RecordingWriter::last) else { return };
         if last.is_empty() {
             return;
         }
@@ -172,8 +174,8 @@ impl<E: Recorded> Writing<E> {
 
     /// After a failure nothing is written: a gap would look like rest.
     fn write(&mut self, document: Document<E::Zone>, events: &[Event<E::What>]) {
-        if self.failure.is_none() {
-            self.failure = self.writer.tell(document, events).err();
+        if let (Some(writer), None) = (&mut self.writer, &self.failure) {
+            self.failure = writer.tell(document, events).err();
         }
     }
 
@@ -189,8 +191,17 @@ impl<E: Recorded> Watcher for Writing<E> {
         self.started_at_ns = self.now_ns;
         self.requests.clear();
         self.next_event = 0;
-        self.writer.begin();
+        if let Some(writer) = &mut self.writer {
+            writer.begin();
+        }
         self.sample(engine);
+    }
+
+    fn ended(&mut self, now: Nanos, engine: Engine<'_>) {
+        self.advance(now);
+        if let Some(engine) = E::of(engine) {
+            self.sample(engine);
+        }
     }
 
     fn moment(&mut self, now: Nanos, engine: Engine<'_>) {
@@ -213,5 +224,48 @@ impl<E: Recorded> Watcher for Writing<E> {
         let id = format!("note/{}", self.noted);
         self.noted += 1;
         self.notes.push(Event { id, at_ns: self.now_ns, what: E::note(what.to_string()) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use zonal_cache::Cache;
+    use zonal_sim::{History, Options};
+
+    use super::*;
+
+    #[test]
+    fn a_violation_is_the_last_thing_in_a_recording() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("recording");
+        let recorder = Recorder::<Cache>::open(&path).unwrap();
+        let subject = Subject { slow_motion: 1000, ..Subject::default() };
+        let history = History::of_seed(1, &Options::default());
+        history.run_watched(recorder.watch(subject)).unwrap();
+        let growth = recorder.growth();
+        let (_, result) = recorder.finish(Some("stuck: it waits".into()));
+        assert_eq!((result, growth.has_changed().is_err()), (Ok(()), true));
+        let recorded = std::fs::read_to_string(path).unwrap();
+        let patches = recorded.split("event: patch\ndata: ");
+        let last: Value =
+            serde_json::from_str(patches.last().unwrap().lines().next().unwrap()).unwrap();
+        assert_eq!(last["trouble"][0]["text"], "stuck: it waits");
+        assert_eq!(last["ready"], false);
+    }
+
+    /// A result is not thrown away because the disk is full.
+    #[test]
+    fn a_file_that_takes_no_more_is_told_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("recording");
+        let recorder = Recorder::<Cache>::open(&path).unwrap();
+        recorder.0.borrow_mut().failure = Some(io::ErrorKind::StorageFull.into());
+        let subject = Subject { slow_motion: 1000, ..Subject::default() };
+        let history = History::of_seed(1, &Options::default());
+        history.run_watched(recorder.watch(subject)).unwrap();
+        let (_, result) = recorder.finish(None);
+        assert!(result.unwrap_err().to_string().starts_with("--record: "));
+        assert_eq!(std::fs::read(path).unwrap(), b"");
     }
 }

@@ -185,6 +185,9 @@ impl<'a> Play<'a> {
         let mut outside =
             Outside { device: DeadlineDevice::new(&mut *device), origin: &mut origin };
         let lived = self.live_in(&mut world, &mut outside, (life, kept));
+        if lived.is_ok() {
+            self.trace.watched.ended(world.now, world.shown.as_ref());
+        }
         self.report.history = world.history;
         let is_isolated = world.is_isolated.get();
         drop((outside, world));

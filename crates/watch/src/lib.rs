@@ -54,6 +54,9 @@ pub trait Watcher {
     /// Everything that could happen by now has happened, and virtual time moves on.
     fn moment(&mut self, now: Nanos, engine: Engine<'_>);
 
+    /// The engine ends. It was well until now.
+    fn ended(&mut self, now: Nanos, engine: Engine<'_>);
+
     /// A request of so many bytes was answered, after this time. Gets: until the first bytes.
     fn answered(&mut self, request: Request, bytes: Bytes, took: Nanos);
 
@@ -88,6 +91,13 @@ impl Watched {
     pub fn moment<'a>(&self, now: Nanos, engine: Option<impl Into<Engine<'a>>>) {
         if let (Some(watcher), Some(engine)) = (&self.0, engine) {
             watcher.borrow_mut().moment(now, engine.into());
+        }
+    }
+
+    /// Shows the engine, if there is one, for the last time.
+    pub fn ended<'a>(&self, now: Nanos, engine: Option<impl Into<Engine<'a>>>) {
+        if let (Some(watcher), Some(engine)) = (&self.0, engine) {
+            watcher.borrow_mut().ended(now, engine.into());
         }
     }
 

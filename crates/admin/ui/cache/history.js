@@ -1,10 +1,10 @@
 // History of the cache: points, rows of the heat map, and charts.
 import { ratio } from '../rates.js';
-import { count, perSecond } from '../format.js';
+import { perSecond } from '../format.js';
 import { BYTES, DASH, each, SHARES } from '../series.js';
 import { byteHitRatio } from './totals.js';
 
-const COUNTS = { units: [1], tick: value => `${value < 1 ? value : count(value)}/s`, show: perSecond };
+const COUNTS = { units: [1], tick: perSecond, show: perSecond };
 
 export const history = {
 	point: value => ({

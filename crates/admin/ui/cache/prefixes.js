@@ -93,7 +93,6 @@ export function prefixes() {
 	}).observe(node);
 	return {
 		node,
-		// Once a second, with every other panel.
 		update() {
 			if (!seen || document.hidden || Date.now() < next) return;
 			next = Date.now() + ASK_MS;

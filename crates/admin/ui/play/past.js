@@ -12,21 +12,21 @@ export class RecordedHistory extends History {
 
 	clear() {
 		this.all = { fine: [], coarse: [] };
-		this.begin();
+		const { paths, bounds } = this;
+		// Points are shown while later ones are made.
+		this.made = Object.assign(new History(null, this.facts), { paths, bounds });
+		this.made.listen((points, name) => this.all[name].push(points.at(-1)));
 	}
 
+	begin() {}
+
 	// No point goes over two documents.
-	begin() {
-		for (const span of Object.values(this.spans)) span.pending = null;
+	cut() {
+		for (const span of Object.values(this.made.spans)) span.pending = null;
 	}
 
 	collect(doc, counts) {
-		super.note({ at: doc.at_ns, ...this.totals(doc) }, counts);
-	}
-
-	// Of `collect`.
-	tell(name) {
-		this.all[name].push(this.spans[name].points.at(-1));
+		this.made.note({ at: doc.at_ns, ...this.totals(doc) }, counts);
 	}
 
 	note({ at }) {
@@ -35,7 +35,7 @@ export class RecordedHistory extends History {
 			const span = this.spans[name];
 			if (span.points.at(-1) === all[end - 1]) continue;
 			span.points = all.slice(0, end).slice(-KEEP[name]);
-			super.tell(name);
+			this.tell(name);
 		}
 	}
 }

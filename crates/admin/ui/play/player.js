@@ -100,7 +100,7 @@ export class Player {
 			if (this.reading !== recording) return;
 			if (!recording.add(event, data)) continue;
 			if (samples.length === 1) await this.views(recording.doc.kind);
-			if (event === 'document') this.past.begin();
+			if (event === 'document') this.past.cut();
 			this.past.collect(recording.doc, recording.counts);
 			if (samples.length === 1) this.begin(recording);
 			// The page draws.
@@ -168,8 +168,9 @@ export class Player {
 	slow() {
 		const { slow_motion: slow } = this.doc;
 		const seconds = ns => ns / 1e9 / slow;
-		// An axis may begin before a simulation.
-		const text = (format, ns) => (ns < 0 ? '' : `${seconds(ns).toFixed(slow > 1 ? 3 : 1)} s`);
+		// An axis may begin before a simulation, and an empty one ends today.
+		const isVirtual = ns => ns >= 0 && ns <= this.recording.samples.at(-1).at;
+		const text = (format, ns) => (isVirtual(ns) ? `${seconds(ns).toFixed(slow > 1 ? 3 : 1)} s` : '');
 		Object.assign(times, slow ? { seconds, text } : REAL);
 	}
 

@@ -39,6 +39,19 @@ pub struct Subject {
     pub slow_motion: u64,
 }
 
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.device)?;
+        if let Some(buffer) = &self.buffer {
+            write!(f, ", buffer {buffer}")?;
+        }
+        if !self.policy.is_empty() {
+            write!(f, ", policy {}", self.policy)?;
+        }
+        Ok(())
+    }
+}
+
 /// An experiment with zones that a watcher can see.
 pub trait Watchable: Run {
     /// Checks that there is something to see.

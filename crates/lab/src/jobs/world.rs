@@ -71,6 +71,16 @@ impl JobWorld {
         self.drives.push(Box::new(InPlace(drive.clone(), port)));
     }
 
+    /// Shows the block device for the last time.
+    pub(super) fn show_end(&self) {
+        self.watched.ended(self.now, self.shown.as_ref());
+    }
+
+    /// Tells the watcher what begins.
+    pub(super) fn note(&self, what: &str) {
+        self.watched.note(self.now, format_args!("{what}"));
+    }
+
     /// Runs iterations until `done`, or until no event is left.
     pub(super) fn run(&mut self, done: impl Fn() -> bool) {
         loop {

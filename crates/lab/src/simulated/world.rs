@@ -88,6 +88,11 @@ impl<D: ZonedDevice> World<D> {
         (self.watched, self.shown) = (watched.clone(), Some(cache.clone()));
     }
 
+    /// Shows the cache for the last time.
+    pub(super) fn show_end(&self) {
+        self.watched.ended(self.now, self.shown.as_ref());
+    }
+
     pub(super) fn geometry(&self) -> &Geometry {
         self.drive.geometry()
     }

@@ -2,16 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use zonal_base::Nanos;
 use zonal_cache::Cache;
 use zonal_cli::{COMMIT, Failure, print};
 use zonal_lab::bench::Progress;
 use zonal_lab::experiment::{
-    Campaign, CampaignError, Done, Experiments, File, Results, Shown, Watchable,
+    Campaign, CampaignError, Experiments, File, Results, Shown, Watchable,
 };
 use zonal_shaper::Shaper;
 
 use super::at_once;
-use crate::page::{Destination, Page, RecordingArgs};
+use crate::page::{self, Destination, RecordingArgs};
 use crate::recording::{Recorded, Recorder};
 
 /// Run experiments from a file in virtual time: a cache on a drive model, or jobs on a block device
@@ -79,17 +80,19 @@ fn run_all<E: Shown + Watchable, R: Recorded>(
         kept: args.out.as_ref().map(|folder| folder.join("runs")),
         commit: COMMIT.into(),
     };
-    let (done, page) = match destination {
-        Some(to) => run_recorded::<E, R>(&campaign, to)?,
-        None => (campaign.run(&Progress::on_terminal()).map_err(failure)?, None),
-    };
-    let results = Results { title, done };
+    if let Some(to) = destination {
+        return run_recorded::<E, R>(args, title, (&campaign, to));
+    }
+    let done = campaign.run(&Progress::on_terminal()).map_err(failure)?;
+    tell(args, &Results { title, done })
+}
+
+fn tell<E: Shown>(args: &Args, results: &Results<E>) -> Result<(), Failure> {
     if let Some(folder) = &args.out {
         results.write(folder).map_err(Failure::work)?;
         eprintln!("zonal-lab: the report is {}", folder.join("report.html").display());
     }
-    if args.json { print::json(&results) } else { print::text(&results.to_string()) }?;
-    page.map_or(Ok(()), Page::wait)
+    if args.json { print::json(results) } else { print::text(&results.to_string()) }
 }
 
 /// Speed of the page at first: a minute of virtual time takes 6 s.
@@ -97,19 +100,29 @@ const SPEED: u32 = 10;
 
 /// Runs the experiments one after the other, and records and shows them.
 fn run_recorded<E: Shown + Watchable, R: Recorded>(
-    campaign: &Campaign<E>,
-    to: Destination,
-) -> Result<(Vec<Done<E>>, Option<Page>), Failure> {
+    args: &Args,
+    title: String,
+    (campaign, to): (&Campaign<E>, Destination),
+) -> Result<(), Failure> {
     for experiment in &campaign.experiments {
         let recorded = experiment.check_watchable();
         recorded.map_err(|why| Failure::request(format!("--record and --ui: {why}")))?;
     }
     let recorder = Recorder::<R>::open(to.path())?;
     let page = to.show(recorder.growth(), SPEED)?;
-    let watch = |experiment: &E| recorder.watch(experiment.subject());
+    let (mut number, count) = (0, campaign.experiments.len());
+    let watch = |experiment: &E| {
+        let subject = experiment.subject();
+        let what = format!("{title}, experiment {} of {count}: {subject}", number + 1);
+        number += 1;
+        let watched = recorder.watch(subject);
+        watched.note(Nanos(0), format_args!("{what}"));
+        watched
+    };
     let done = campaign.run_watched(&Progress::on_terminal(), watch);
-    recorder.finish(done.as_ref().err().map(ToString::to_string))?;
-    Ok((done.map_err(failure)?, page))
+    let (_in_use, recorded) = recorder.finish(done.as_ref().err().map(ToString::to_string));
+    let told = done.map_err(failure).and_then(|done| tell(args, &Results { title, done }));
+    page::end(page, told.and(recorded))
 }
 
 fn failure(error: CampaignError) -> Failure {

@@ -18,7 +18,7 @@ use zonal_policy::Spec;
 use zonal_sim::{History, Options, Violation, block};
 
 use super::on_device;
-use crate::page::{Destination, RecordingArgs};
+use crate::page::{self, Destination, RecordingArgs};
 use crate::recording::Recorder;
 use kind::Kind;
 use summary::Summary;
@@ -164,15 +164,10 @@ fn run_recorded<H: Kind>(
     };
     let outcome = H::of_seed(seed, options).play_watched(recorder.watch(subject));
     let violation = outcome.as_ref().err().map(ToString::to_string);
-    recorder.finish(violation)?;
+    let (_in_use, recorded) = recorder.finish(violation);
     let outcome = outcome.map(|report| vec![report]);
-    let told = tell::<H>(args, (seed..seed.saturating_add(1), options), outcome);
-    let Some(page) = page else { return told };
-    if let Err(failure) = &told {
-        eprintln!("zonal-lab: {failure}");
-    }
-    page.wait()?;
-    told
+    let told = tell::<H>(args, (seed..seed.saturating_add(1), options), outcome).and(recorded);
+    page::end(page, told)
 }
 
 /// Each thread takes the next seed. The first violation ends all threads.

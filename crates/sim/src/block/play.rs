@@ -147,6 +147,9 @@ impl<'a> Play<'a> {
         let mut devices: Vec<HostedDevice<'_>> =
             drives.iter_mut().map(DeadlineDevice::new).collect();
         let lived = self.live_in(&mut world, &mut devices, life);
+        if lived.is_ok() {
+            self.trace.watched.ended(self.now.get(), world.shown.as_ref());
+        }
         drop(devices);
         self.report.history = world.history;
         self.suffered = world.suffered;
