@@ -7,23 +7,14 @@ use serde::Serialize;
 use crate::block_stats::{Connections, Export, ScrubStats, Tenant, Zones as ZoneCounts};
 use crate::events::{self, Scored};
 use crate::latency::Histogram;
-use crate::live::{Times, Trouble};
+use crate::live::{Header, Times};
 use crate::stats::{DeviceKind, Wear};
 
 /// `GET /api/v1/live`: the state without the zones, which are compared one by one.
 #[derive(Debug, Serialize)]
 pub struct State {
-    pub kind: &'static str,
-    pub version: &'static str,
-    /// Nanoseconds since 1970.
-    pub at_ns: u64,
-    pub started_at_ns: u64,
-    /// Of a simulation only: all times are its virtual time, multiplied by this.
-    pub slow_motion: Option<u64>,
-    /// True while writes are served.
-    pub ready: bool,
-    /// What is wrong; empty if all is well.
-    pub trouble: Vec<Trouble>,
+    #[serde(flatten)]
+    pub header: Header,
     pub connections: Connections,
     /// True if both tiers are zones of one device.
     pub single_device: bool,

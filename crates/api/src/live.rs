@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use zonal_base::LatencySnapshot;
+use zonal_base::{LatencySnapshot, Nanos};
+use zonal_host::RealClock;
 
 use crate::stats::{Answers, Connections, DeviceStats, OriginStats, Savings};
 use crate::switching::CachingState;
@@ -14,17 +15,9 @@ pub const PATH: &str = "/api/v1/live";
 /// State without the zones, which are compared one by one.
 #[derive(Debug, Serialize)]
 pub struct State {
-    pub kind: &'static str,
-    pub version: &'static str,
-    /// Nanoseconds since 1970.
-    pub at_ns: u64,
-    pub started_at_ns: u64,
-    /// Of a simulation only: all times are its virtual time, multiplied by this.
-    pub slow_motion: Option<u64>,
+    #[serde(flatten)]
+    pub header: Header,
     pub caching: CachingState,
-    pub ready: bool,
-    /// What is wrong; empty if all is well.
-    pub trouble: Vec<Trouble>,
     pub answers: Answers,
     pub savings: Savings,
     pub connections: Connections,
@@ -32,6 +25,38 @@ pub struct State {
     pub origins: BTreeMap<String, OriginStats>,
     /// By operation and path, such as `GetObject flash`.
     pub requests: BTreeMap<String, Requests>,
+}
+
+/// What the documents of a cache and of a block device have in common.
+#[derive(Debug, Serialize)]
+pub struct Header {
+    pub kind: &'static str,
+    pub version: &'static str,
+    #[serde(flatten)]
+    pub times: SampleTimes,
+    /// A cache: as `/readyz` says. A block device: true while writes are served.
+    pub ready: bool,
+    /// What is wrong; empty if all is well.
+    pub trouble: Vec<Trouble>,
+}
+
+/// When a sample was taken.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SampleTimes {
+    /// Nanoseconds since 1970.
+    pub at_ns: u64,
+    /// Start of the process: when it changes, all counters began again.
+    pub started_at_ns: u64,
+    /// Of a simulation only: all times are its virtual time, multiplied by this.
+    pub slow_motion: Option<u64>,
+}
+
+impl SampleTimes {
+    /// Of a process that has run since `started_at`.
+    pub fn now(started_at: Nanos) -> Self {
+        let at_ns = RealClock::start().now().0;
+        Self { at_ns, started_at_ns: started_at.0, slow_motion: None }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

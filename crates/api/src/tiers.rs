@@ -16,7 +16,7 @@ use crate::block_stats::{
     ScrubStats, Tenant, Zones as ZoneCounts,
 };
 use crate::events::Scored;
-use crate::live::Trouble;
+use crate::live::{Header, SampleTimes, Trouble};
 use crate::stats::{DeviceKind, Wear};
 use crate::{Document, ZoneGroup, without_nulls};
 
@@ -31,10 +31,7 @@ pub struct Drive {
 /// What the engine does not know: who serves it, and on what.
 #[derive(Debug)]
 pub struct Served {
-    /// Start of the process, in nanoseconds since 1970.
-    pub started_at_ns: u64,
-    /// Of a simulation only: all times are its virtual time, multiplied by this.
-    pub slow_motion: Option<u64>,
+    pub times: SampleTimes,
     pub connections: Connections,
     /// In the order of the engine's exports.
     pub exports: Vec<Export>,
@@ -173,7 +170,7 @@ const fn zone_counts([empty, open, full, emptying, retired, unreadable]: [u32; 6
 /// The live view. `requests` are the times of the requests to the exports.
 pub fn document(
     shaper: &Shaper,
-    (at_ns, served): (u64, &Served),
+    served: &Served,
     requests: impl IntoIterator<Item = Requests>,
 ) -> Document<Zone> {
     let stats = stats(shaper, served);
@@ -181,13 +178,13 @@ pub fn document(
     let trouble = trouble(shaper, &stats);
     let BlockStats { devices, now, connections, exports, tenants, scrub, .. } = stats;
     let state = State {
-        kind: "block",
-        version: env!("CARGO_PKG_VERSION"),
-        at_ns,
-        started_at_ns: served.started_at_ns,
-        slow_motion: served.slow_motion,
-        ready: unready(shaper).is_none(),
-        trouble,
+        header: Header {
+            kind: "block",
+            version: env!("CARGO_PKG_VERSION"),
+            times: served.times,
+            ready: unready(shaper).is_none(),
+            trouble,
+        },
         connections,
         single_device: shaper.layout().is_one_device,
         queued_bytes: now.queued_bytes,

@@ -16,7 +16,7 @@ use zonal_cli::Failure;
 pub(crate) struct RecordingArgs {
     /// Record the zones and what happens to them, in virtual time, for zonal play: a new file
     #[arg(long, value_name = "FILE")]
-    pub(crate) record: Option<PathBuf>,
+    record: Option<PathBuf>,
     /// Show it in a browser while it runs, until Ctrl-C
     #[arg(long)]
     ui: bool,

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use zonal_admin::{Recording, RecordingWriter};
 use zonal_api::Document;
 use zonal_api::events::Event;
-use zonal_api::live::Trouble;
+use zonal_api::live::{SampleTimes, Trouble};
 use zonal_base::{Bytes, LatencySnapshot, Nanos};
 use zonal_cli::Failure;
 use zonal_lab::experiment::Subject;
@@ -50,8 +50,7 @@ pub(crate) trait Recorded: Sized + 'static {
 
 /// What a document has besides the state of the engine.
 pub(crate) struct Scene<'a> {
-    at_ns: u64,
-    started_at_ns: u64,
+    times: SampleTimes,
     subject: &'a Subject,
     /// Answered requests since the start of the engine.
     requests: &'a BTreeMap<Request, Answered>,
@@ -141,8 +140,11 @@ impl<E: Recorded> Writing<E> {
     fn sample(&mut self, engine: &E) {
         self.due_ns = self.now_ns + EVERY_NS;
         let scene = Scene {
-            at_ns: self.now_ns,
-            started_at_ns: self.started_at_ns,
+            times: SampleTimes {
+                at_ns: self.now_ns,
+                started_at_ns: self.started_at_ns,
+                slow_motion: Some(self.subject.slow_motion),
+            },
             subject: &self.subject,
             requests: &self.requests,
         };

@@ -24,15 +24,14 @@ impl Recorded for Shaper {
     fn document(&self, scene: &Scene<'_>) -> Document<Zone> {
         let drive = |spec: &String| Drive { spec: spec.clone(), wear: Wear::default() };
         let served = Served {
-            started_at_ns: scene.started_at_ns,
-            slow_motion: Some(scene.subject.slow_motion),
+            times: scene.times,
             connections: Connections::default(),
             exports: exports(self, scene),
             scrub: ScrubStats::default(),
             capacity: drive(&scene.subject.device),
             buffer: scene.subject.buffer.as_ref().map(drive),
         };
-        tiers::document(self, (scene.at_ns, &served), requests(self, scene))
+        tiers::document(self, &served, requests(self, scene))
     }
 
     fn events(&self, first: u64) -> (Vec<BlockEvent>, u64) {

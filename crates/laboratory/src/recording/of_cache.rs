@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use zonal_api::events::{Event, What};
-use zonal_api::live::{Requests, State};
+use zonal_api::live::{Header, Requests, State};
 use zonal_api::stats::{Answers, Connections, DeviceStats, OriginStats, Savings};
 use zonal_api::switching::CachingState;
 use zonal_api::zones::Zone;
@@ -44,14 +44,14 @@ impl Recorded for Cache {
             ..OriginStats::default()
         };
         let state = State {
-            kind: "cache",
-            version: env!("CARGO_PKG_VERSION"),
-            at_ns: scene.at_ns,
-            started_at_ns: scene.started_at_ns,
-            slow_motion: Some(scene.subject.slow_motion),
+            header: Header {
+                kind: "cache",
+                version: env!("CARGO_PKG_VERSION"),
+                times: scene.times,
+                ready: true,
+                trouble: Vec::new(),
+            },
             caching: CachingState::On,
-            ready: true,
-            trouble: Vec::new(),
             savings: Savings {
                 requests: difference(answers.reads(), answers.origin_requests),
                 bytes: difference(stats.served_bytes, stats.fetched_bytes),

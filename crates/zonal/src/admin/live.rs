@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use zonal_api::live::{Requests, State};
+use zonal_api::live::{Header, Requests, SampleTimes, State};
 use zonal_api::zones::Zone;
 use zonal_api::{Document, shards as documents, without_nulls};
 use zonal_gateway::Gateway;
-use zonal_host::RealClock;
 
 use super::events::Reader;
 use super::savings::savings;
@@ -54,14 +53,14 @@ impl Admin {
         let devices = summary::devices(&node.devices, shards);
         let origins = node.origins.iter().map(summary::origin);
         let state = State {
-            kind: "cache",
-            version: env!("CARGO_PKG_VERSION"),
-            at_ns: RealClock::start().now().0,
-            started_at_ns: self.started_at.0,
-            slow_motion: None,
+            header: Header {
+                kind: "cache",
+                version: env!("CARGO_PKG_VERSION"),
+                times: SampleTimes::now(self.started_at),
+                ready: readiness.ready,
+                trouble: readiness.trouble(),
+            },
             caching: summary::caching_state(gateway.caching()),
-            ready: readiness.ready,
-            trouble: readiness.trouble(),
             savings: savings(&answers, shards, &self.prices.load()),
             answers,
             connections: summary::connections(gateway),

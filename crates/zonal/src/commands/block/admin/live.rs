@@ -2,7 +2,6 @@
 
 use zonal_api::block::{Event, Requests};
 use zonal_api::tiers;
-use zonal_host::RealClock;
 
 use super::Admin;
 use crate::commands::block::metrics::by_operation;
@@ -18,8 +17,7 @@ impl Admin {
             let new = shaper.events(next);
             next = new.last().map_or(next, |last| last.number + 1);
             let new: Vec<Event> = new.iter().map(tiers::event).collect();
-            let now = RealClock::start().now().0;
-            audience.tell(tiers::document(shaper, (now, &self.served()), self.requests()), &new);
+            audience.tell(tiers::document(shaper, &self.served(), self.requests()), &new);
         }
     }
 

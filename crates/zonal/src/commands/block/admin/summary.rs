@@ -1,6 +1,7 @@
 //! State of the block device for `/stats`, the metrics and the live view.
 
 use zonal_api::block_stats::{BlockStats, Connections, Export};
+use zonal_api::live::SampleTimes;
 use zonal_api::tiers::{self, Drive, Served};
 
 use super::Admin;
@@ -17,8 +18,7 @@ impl Admin {
             |drive: &WatchedDrive| Drive { spec: drive.spec().to_string(), wear: drive.wear() };
         let (capacity, buffer) = &*self.drives;
         Served {
-            started_at_ns: self.started_at.0,
-            slow_motion: None,
+            times: SampleTimes::now(self.started_at),
             connections: self.connections(),
             exports: self.exports(),
             scrub: self.scrubber.stats(),
