@@ -213,10 +213,17 @@ export class BlockSim extends BlockLog {
 				{
 					tier: key,
 					zone_bytes: zoneBytes,
+					next: this.next(this.tiers[key]),
 					zones: Object.fromEntries([...zones].map(([zone, facts]) => [zone, { zone, ...facts }])),
 				},
 			]),
 		);
+	}
+
+	next(tier) {
+		return this.ranking(tier)
+			.slice(0, 1)
+			.map(next => ({ ...next, scored_by: tier.scoredBy }))[0];
 	}
 
 	allShards() {

@@ -96,9 +96,13 @@ export class Mock {
 				const facts = { ...this.sentZones[key].zones[zone], ...shard.zones.get(zone) };
 				const change = difference(this.sentZones[key].zones[zone], facts);
 				this.sentZones[key].zones[zone] = facts;
-				if (change !== null) (patch[key] ??= { zones: {} }).zones[zone] = change;
+				if (change !== null) ((patch[key] ??= {}).zones ??= {})[zone] = change;
 			}
 			shard.dirty.clear();
+			const next = this.sim.next(shard);
+			if (JSON.stringify(next) === JSON.stringify(this.sentZones[key].next)) continue;
+			(patch[key] ??= {}).next = next ?? null;
+			this.sentZones[key].next = next;
 		}
 		return Object.keys(patch).length > 0 ? patch : null;
 	}

@@ -70,6 +70,17 @@ test('zones: the page, /metrics and the API have the same numbers', async () => 
 	await readAll();
 	await until(page, '#event-list', /was chosen: last promotion/);
 	await until(page, '#event-list', /was reset and is empty/);
+	// The next victim is the one whose story says so.
+	await zonal.settle();
+	await same(
+		page,
+		async () => /next victim: zone (\d+), last promotion/.exec(await text(page, '.band-note'))?.[1],
+		async () => {
+			const { zones } = (await zonal.json('/api/v1/zones')).shards[0];
+			const stories = await Promise.all(zones.map(({ zone }) => zonal.json(`/api/v1/zones/${zone}`)));
+			return String(stories.find(({ rank }) => rank === 1)?.zone);
+		},
+	);
 	await same(page, legend, async () => {
 		const uses = ['empty', 'open', 'sealed', 'reclaiming', 'retired'];
 		const counts = uses.map(async use => [use, await zonal.metric(`zonal_device_zones{.*use="${use}"}`)]);

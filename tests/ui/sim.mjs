@@ -317,10 +317,17 @@ export class Sim extends ZoneLog {
 				device: shard.device,
 				shard: shard.shard,
 				zone_bytes: ZONE_BYTES,
+				next: this.next(shard),
 				zones: Object.fromEntries([...shard.zones].map(([zone, facts]) => [zone, { ...facts }])),
 			};
 		}
 		return all;
+	}
+
+	next(shard) {
+		return this.ranking(shard)
+			.slice(0, 1)
+			.map(next => ({ ...next, scored_by: ['read and pinned bytes', 'sequence'] }))[0];
 	}
 
 	allShards() {

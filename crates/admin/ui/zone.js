@@ -26,7 +26,7 @@ export class ZoneStory {
 		show([], []);
 		setHidden(this.panel, false);
 		this.handlers.opened(place, zone);
-		byId('story-title').focus({ preventScroll: false });
+		byId('story-title').focus();
 		return this.ask();
 	}
 

@@ -1,6 +1,7 @@
 // The zone map: a cell per zone, a band per shard or tier. Draws changed cells only, a few ms per frame.
 import { fit } from './canvas.js';
 import { byId, h, setText, setHidden } from './dom.js';
+import { figureWords } from './eventwords.js';
 import { count, plural } from './format.js';
 import { bandHeight, cellAt, cellRect, layout } from './zonelayout.js';
 import { bandsOf, changesShape, factsAt, idsAt, measureAges, shapeOf } from './zonebands.js';
@@ -178,7 +179,6 @@ export class ZoneMap {
 				if (performance.now() > end) return this.schedule();
 			}
 		}
-		return undefined;
 	}
 
 	drawOne(band, position) {
@@ -290,7 +290,6 @@ export class ZoneMap {
 		const before = this.cells(this.cursor.band);
 		this.node.setAttribute('aria-valuenow', before + this.cursor.position);
 		this.node.setAttribute('aria-valuetext', describe(band, this.cursor.position));
-		return undefined;
 	}
 
 	cells(end) {
@@ -310,7 +309,9 @@ export class ZoneMap {
 		for (const band of this.bands) {
 			const { empty = 0 } = band.counts;
 			const many = band.per > 1 ? `, ${band.per} to a cell` : '';
-			setText(band.note, `${plural(band.ids.length, 'zone')}${many}, ${count(empty)} empty`);
+			const { zone, score, scored_by: by } = band.shardFacts.next ?? {};
+			const next = by ? `; next victim: zone ${zone}, ${by[0]} ${figureWords(score[0], by[0])}` : '';
+			setText(band.note, `${plural(band.ids.length, 'zone')}${many}, ${count(empty)} empty${next}`);
 			for (const [use, zones] of Object.entries(band.counts)) all[use] = (all[use] ?? 0) + zones;
 		}
 		this.handlers.uses(all);

@@ -50,7 +50,6 @@ export function drawCell(context, { x, y, width, height }, look, colors) {
 	else if (look.hue === 'retired') cross(context, x, y, width, height, colors);
 	else if (look.hue === 'unreadable') cross(context, x, y, width, height, colors, 1);
 	if (look.pinned) ring(context, x, y, width, height, colors);
-	return undefined;
 }
 
 function drawEmpty(context, x, y, width, height, colors) {

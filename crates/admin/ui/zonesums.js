@@ -38,6 +38,5 @@ export class ZoneSums {
 
 function more(zone, change, field) {
 	const before = zone?.[field] ?? 0;
-	if (change === null) return -before;
-	return change[field] === undefined ? 0 : (change[field] ?? 0) - before;
+	return (change === null ? 0 : (change[field] ?? before)) - before;
 }

@@ -18,7 +18,6 @@ export class Tip {
 		this.node.replaceChildren(title, h('dl', {}, ...rows));
 		setHidden(this.node, false);
 		this.place(band, cellRect(band.grid, position));
-		return undefined;
 	}
 
 	// Beside the cell, and inside the map.

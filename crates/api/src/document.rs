@@ -22,7 +22,19 @@ pub struct ZoneGroup<Z> {
     #[serde(flatten)]
     pub owner: Value,
     pub zone_bytes: u64,
+    /// The zone that would be emptied next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<NextVictim>,
     pub zones: BTreeMap<u32, Z>,
+}
+
+/// A victim to be, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NextVictim {
+    pub zone: u32,
+    /// Its figures, and their names.
+    pub score: Vec<u64>,
+    pub scored_by: &'static [&'static str],
 }
 
 impl<Z> Default for Document<Z> {
@@ -92,7 +104,7 @@ pub fn without_nulls(document: Value) -> Value {
     }
 }
 
-/// The zones that differ, whole; `None` if all are equal.
+/// The zones that differ, whole, and the next victim if it is another; `None` if all are equal.
 fn changed_zones<Z: PartialEq + Serialize>(
     was: &ZoneGroup<Z>,
     now: &ZoneGroup<Z>,
@@ -102,7 +114,14 @@ fn changed_zones<Z: PartialEq + Serialize>(
         gone.map(|zone| (zone.to_string(), Value::Null)).collect();
     let changed = now.zones.iter().filter(|(number, zone)| was.zones.get(*number) != Some(zone));
     changes.extend(changed.map(|(number, zone)| (number.to_string(), json!(zone))));
-    (!changes.is_empty()).then(|| json!({ "zones": changes }))
+    let mut patch = Map::new();
+    if !changes.is_empty() {
+        patch.insert("zones".to_owned(), changes.into());
+    }
+    if was.next != now.next {
+        patch.insert("next".to_owned(), json!(now.next));
+    }
+    (!patch.is_empty()).then_some(patch.into())
 }
 
 #[cfg(test)]
@@ -111,7 +130,7 @@ mod tests {
 
     fn document(at_ns: u64, zones: &[(u32, u64)]) -> Document<u64> {
         let zones = zones.iter().copied().collect();
-        let group = ZoneGroup { owner: json!({ "shard": 1 }), zone_bytes: 4096, zones };
+        let group = ZoneGroup { owner: json!({ "shard": 1 }), zone_bytes: 4096, next: None, zones };
         Document::new(json!({ "at_ns": at_ns }), [("0/1".to_owned(), group)])
     }
 
@@ -123,6 +142,22 @@ mod tests {
         assert_eq!(patch, json!({ "at_ns": 2, "zones": { "0/1": { "zones": { "5": 4096 } } } }));
         let same = document(3, &[(4, 0), (5, 4096), (6, 0)]).patch_from(&after);
         assert_eq!(same, json!({ "at_ns": 3 }));
+    }
+
+    #[test]
+    fn the_next_victim_is_in_the_patch_when_it_is_another() {
+        let at = |zone: Option<u32>| {
+            let zones = [(4, 0)].into();
+            let next = zone.map(|zone| NextVictim { zone, score: vec![7], scored_by: &["age"] });
+            let group = ZoneGroup { owner: json!({}), zone_bytes: 4096, next, zones };
+            Document::new(json!({}), [("0/1".to_owned(), group)])
+        };
+        let next = json!({ "zone": 4, "score": [7], "scored_by": ["age"] });
+        assert_eq!(at(Some(4)).whole()["zones"]["0/1"]["next"], next);
+        let patch = |zone: Option<u32>, before| at(zone).patch_from(&at(before));
+        assert_eq!(patch(Some(4), None), json!({ "zones": { "0/1": { "next": next } } }));
+        assert_eq!(patch(None, Some(4)), json!({ "zones": { "0/1": { "next": null } } }));
+        assert_eq!(patch(Some(4), Some(4)), json!({}));
     }
 
     #[test]

@@ -30,4 +30,4 @@ pub mod switching;
 pub mod tiers;
 pub mod zones;
 
-pub use document::{Document, ZoneGroup, without_nulls};
+pub use document::{Document, NextVictim, ZoneGroup, without_nulls};

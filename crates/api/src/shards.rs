@@ -10,10 +10,10 @@ use zonal_host::{
 use zonal_policy::Ranked;
 use zonal_zonelog::{Stream as LogStream, ZoneChange, ZoneStatus, ZoneUse};
 
-use crate::ZoneGroup;
 use crate::events::{Event, Scored, VictimChosen, VictimRewritten, What};
 use crate::stats::{DeviceKind, DeviceState, DeviceStats, Flash, Reads, Zones as ZoneCounts};
 use crate::zones::{Shard, Stream, Tally, Use, Zone, ZoneContents as Contents, ZoneStory, Zones};
+use crate::{NextVictim, ZoneGroup};
 
 pub fn zones(shards: &[ShardZones]) -> Zones {
     let mut shards: Vec<Shard> = shards.iter().map(shard).collect();
@@ -93,16 +93,21 @@ fn zone(number: u32, contents: &ZoneContents) -> Zone {
     }
 }
 
-/// Zones of all shards, for the live view.
+/// Zones of all shards for the live view, by the name of the shard.
 pub fn zone_groups(shards: &[ShardZones]) -> impl Iterator<Item = (String, ZoneGroup<Zone>)> {
-    zones(shards).shards.into_iter().map(by_number)
+    shards.iter().map(zone_group)
 }
 
-/// Zones of a shard for the live view, with its name there.
-fn by_number(Shard { device, shard, zone_bytes, zones }: Shard) -> (String, ZoneGroup<Zone>) {
+fn zone_group(of: &ShardZones) -> (String, ZoneGroup<Zone>) {
+    let Shard { device, shard, zone_bytes, zones } = shard(of);
+    let next = of.next_victim.map(|next| NextVictim {
+        zone: of.first_zone.0 + next.zone.0,
+        score: next.score[..next.scored_by.len()].to_vec(),
+        scored_by: next.scored_by,
+    });
     let zones = zones.into_iter().map(|zone| (zone.zone, zone)).collect();
     let owner = json!({ "device": device, "shard": shard });
-    (format!("{device}/{shard}"), ZoneGroup { owner, zone_bytes, zones })
+    (format!("{device}/{shard}"), ZoneGroup { owner, zone_bytes, next, zones })
 }
 
 /// Events of a shard, and of its device.

@@ -18,7 +18,7 @@ use crate::block_stats::{
 use crate::events::Scored;
 use crate::live::{Header, SampleTimes, Trouble};
 use crate::stats::{DeviceKind, Wear};
-use crate::{Document, ZoneGroup, without_nulls};
+use crate::{Document, NextVictim, ZoneGroup, without_nulls};
 
 /// The device of a tier, as its host knows it.
 #[derive(Clone, Debug)]
@@ -210,7 +210,7 @@ pub fn document(
         tenants: tenants.into_iter().map(|tenant| (tenant.name.clone(), tenant)).collect(),
         requests: requests.into_iter().map(by_name).collect(),
     };
-    let zones = Tier::ALL.map(|tier| by_number(of_tier(shaper, tier)));
+    let zones = Tier::ALL.map(|tier| zone_group(shaper, tier));
     Document::new(without_nulls(json!(state)), zones)
 }
 
@@ -251,9 +251,17 @@ fn by_name(of: Requests) -> (String, Requests) {
     (format!("{} {}", of.operation, of.export), of)
 }
 
-fn by_number(TierZones { tier, zone_bytes, zones }: TierZones) -> (String, ZoneGroup<Zone>) {
+/// Zones of a tier for the live view, with its name there.
+fn zone_group(shaper: &Shaper, tier: Tier) -> (String, ZoneGroup<Zone>) {
+    let TierZones { tier: name, zone_bytes, zones } = of_tier(shaper, tier);
+    let ranking = shaper.ranking(tier);
+    let next = ranking.zones.first().map(|next| NextVictim {
+        zone: next.zone.0,
+        score: next.score[..ranking.scored_by.len()].to_vec(),
+        scored_by: ranking.scored_by,
+    });
     let zones = zones.into_iter().map(|zone| (zone.zone, zone)).collect();
-    (tier.to_owned(), ZoneGroup { owner: json!({ "tier": tier }), zone_bytes, zones })
+    (name.to_owned(), ZoneGroup { owner: json!({ "tier": name }), zone_bytes, next, zones })
 }
 
 pub fn zones(shaper: &Shaper) -> Zones {

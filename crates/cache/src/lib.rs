@@ -95,4 +95,4 @@ pub use roster::{ROSTER_BYTES_MAX, RosterLost};
 pub use sample::{SampleSize, SampledObject};
 pub use scrub::Scrub;
 pub use stats::CacheStats;
-pub use zones::{Tally, ZoneContents, ZoneDetails, ZoneRank, ZoneTally};
+pub use zones::{NextVictim, Tally, ZoneContents, ZoneDetails, ZoneRank, ZoneTally};

@@ -60,6 +60,17 @@ pub struct ZoneRank {
     pub score: Score,
 }
 
+/// The zone that reclaim would empty next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextVictim {
+    /// The zone.
+    pub zone: ZoneId,
+    /// Its figures.
+    pub score: Score,
+    /// Names of the figures in use.
+    pub scored_by: &'static [&'static str],
+}
+
 /// What a shard knows of one zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneDetails {
@@ -92,6 +103,15 @@ impl Cache {
             candidates: low_u32(candidates.len()),
             scored_by: holdings.policy().scored_by(),
         })
+    }
+
+    /// The zone that reclaim would empty next, if it had to now. `None`: no zone is full. Ranks all
+    /// full zones.
+    #[must_use]
+    pub fn next_victim(&self) -> Option<NextVictim> {
+        let policy = self.inner.holdings.policy();
+        let next = *policy.ranking(&self.inner.candidates()).first()?;
+        Some(NextVictim { zone: next.zone, score: next.score, scored_by: policy.scored_by() })
     }
 
     /// Contents of each zone of the shard, in the order of their numbers. Visits no record: log, index

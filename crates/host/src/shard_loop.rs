@@ -364,13 +364,7 @@ impl ShardLoop {
     }
 
     fn zones(&self, cache: &Cache) -> ShardZones {
-        ShardZones {
-            device: self.place.device,
-            shard: self.place.shard,
-            first_zone: self.first_zone,
-            zone_capacity: cache.log().geometry().zone_capacity.bytes(),
-            zones: cache.zones(),
-        }
+        ShardZones::of_cache((self.place.device, self.place.shard), self.first_zone, cache)
     }
 
     fn zone(&self, cache: &Cache, (device, zone): (usize, ZoneId)) -> Option<ZoneInspection> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zonal_base::{Bytes, LatencyHistogram, ZoneId};
-use zonal_cache::{Cache, ZoneContents, ZoneDetails};
+use zonal_cache::{Cache, NextVictim, ZoneContents, ZoneDetails};
 use zonal_device::{CommandLatencies, DeviceKind};
 
 /// Contents of the zones of one shard.
@@ -19,6 +19,23 @@ pub struct ShardZones {
     pub zone_capacity: Bytes,
     /// Contents of each zone, in the order of the device.
     pub zones: Vec<ZoneContents>,
+    /// The zone that reclaim would empty next; its number counts from `first_zone`.
+    pub next_victim: Option<NextVictim>,
+}
+
+impl ShardZones {
+    /// Zones of a cache, from this zone of its device on.
+    #[must_use]
+    pub fn of_cache((device, shard): (usize, usize), first_zone: ZoneId, cache: &Cache) -> Self {
+        Self {
+            device,
+            shard,
+            first_zone,
+            zone_capacity: cache.log().geometry().zone_capacity.bytes(),
+            zones: cache.zones(),
+            next_victim: cache.next_victim(),
+        }
+    }
 }
 
 /// What is known of one zone.

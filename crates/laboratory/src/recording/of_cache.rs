@@ -63,13 +63,7 @@ impl Recorded for Cache {
             origins: [(ORIGIN.to_owned(), origin)].into(),
             requests: requests(scene),
         };
-        let zones = ShardZones {
-            device: ONLY,
-            shard: ONLY,
-            first_zone: ZoneId(0),
-            zone_capacity: self.log().geometry().zone_capacity.bytes(),
-            zones: self.zones(),
-        };
+        let zones = ShardZones::of_cache((ONLY, ONLY), ZoneId(0), self);
         Document::new(without_nulls(json!(state)), shards::zone_groups(&[zones]))
     }
 
