@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { createInterface } from 'node:readline';
-import { launch, openPage, text, until } from './browser.mjs';
+import { launch, openPage, pageModules, text, until } from './browser.mjs';
 import { PROGRAM } from './zonal.mjs';
 
 const LAB = join(dirname(PROGRAM), 'zonal-lab');
@@ -32,18 +32,12 @@ async function simulation(...words) {
 // Use and number of the zones of the last document, from the stream of the recording.
 async function uses(address) {
 	const recording = await (await fetch(`${address}/api/v1/recording`)).text();
-	const all = {};
-	const apply = (into, patch) => {
-		for (const [key, value] of Object.entries(patch))
-			if (value !== null && typeof value === 'object' && !Array.isArray(value))
-				into[key] = apply(into[key] ?? {}, value);
-			else into[key] = value;
-		return into;
-	};
+	const { merge } = (await pageModules('merge')).merge;
+	let all = {};
 	for (const message of recording.split('\n\n').filter(Boolean)) {
 		const [event, data] = message.split('\n').map(line => line.replace(/^\w+: /, ''));
-		if (event === 'document') Object.keys(all).forEach(key => delete all[key]);
-		if (event !== 'events') apply(all, JSON.parse(data));
+		if (event === 'document') all = JSON.parse(data);
+		if (event === 'patch') all = merge(all, JSON.parse(data));
 	}
 	const counts = {};
 	for (const { zones } of Object.values(all.zones))

@@ -17,12 +17,12 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::recording::{MAGIC, beginning, is_special};
 use crate::{
-    ACCEPT_PAUSE, AccessLevel, AdminAccess, Body, HEAD_PATIENCE, PLAIN, answer, file, not_allowed,
-    streamed, turned_away,
+    ACCEPT_PAUSE, AccessLevel, AdminAccess, Body, CONNECTIONS_MAX, HEAD_PATIENCE, PLAIN, answer,
+    file, is_of_another_site, not_allowed, of_another_site, streamed, turned_away,
 };
 
 /// Path of the recording, for the page.
@@ -110,13 +110,16 @@ impl Player {
 
     /// Serves until the future is dropped.
     pub async fn serve(self, listener: TcpListener) {
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {
+            let Ok(place) = places.clone().acquire_owned().await else { return };
             let Ok((stream, peer)) = listener.accept().await else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
             let player = self.clone();
             tokio::spawn(async move {
+                let _place = place;
                 let service = service_fn(|request| {
                     let answer = player.respond(&request, peer);
                     async move { Ok::<_, Infallible>(answer) }
@@ -140,6 +143,7 @@ impl Player {
             return not_allowed("GET, HEAD");
         }
         match request.uri().path() {
+            RECORDING if is_of_another_site(request) => of_another_site(),
             "/" => {
                 let mut moved =
                     answer(StatusCode::TEMPORARY_REDIRECT, PLAIN, "the page is at ui/\n");
@@ -236,6 +240,21 @@ mod tests {
         }
         drop(grown);
         assert!(next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn pages_of_other_sites_get_no_recording() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("recording");
+        std::fs::write(&path, MAGIC).unwrap();
+        let player = Player::new(&path).unwrap();
+        let status = |site: &str| {
+            let request = Request::get(RECORDING).header("host", "localhost");
+            let request = request.header("sec-fetch-site", site).body(()).unwrap();
+            player.respond(&request, ([127, 0, 0, 1], 1).into()).status()
+        };
+        assert_eq!(status("cross-site"), StatusCode::FORBIDDEN);
+        assert_eq!(status("same-origin"), StatusCode::OK);
     }
 
     #[test]

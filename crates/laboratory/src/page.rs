@@ -1,7 +1,9 @@
 //! Page of a simulation: shows its recording in a browser while it is written.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -28,8 +30,8 @@ pub(crate) struct RecordingArgs {
 /// Where a simulation is recorded, and whether it is shown.
 pub(crate) struct Destination {
     path: PathBuf,
-    /// Without `--record` the file is temporary.
-    _temporary: Option<tempfile::TempDir>,
+    /// Without `--record` the file has no name: it goes with the process, however that ends.
+    _nameless: Option<File>,
     listener: Option<TcpListener>,
 }
 
@@ -49,12 +51,11 @@ impl RecordingArgs {
     /// runs.
     pub(crate) fn destination(&self) -> Result<Option<Destination>, Failure> {
         let listener = self.ui.then(|| listen(self.listen)).transpose()?;
-        let temporary = (self.ui && self.record.is_none()).then(tempfile::tempdir);
-        let temporary = temporary.transpose().map_err(Failure::work)?;
-        let path = self.record.clone();
-        let path =
-            path.or_else(|| temporary.as_ref().map(|folder| folder.path().join("recording")));
-        Ok(path.map(|path| Destination { path, _temporary: temporary, listener }))
+        let nameless = (self.ui && self.record.is_none()).then(tempfile::tempfile);
+        let nameless = nameless.transpose().map_err(Failure::work)?;
+        let by_descriptor = |file: &File| format!("/proc/self/fd/{}", file.as_raw_fd()).into();
+        let path = self.record.clone().or_else(|| nameless.as_ref().map(by_descriptor));
+        Ok(path.map(|path| Destination { path, _nameless: nameless, listener }))
     }
 }
 

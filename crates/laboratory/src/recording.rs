@@ -131,7 +131,9 @@ impl<E: Recorded> Recorder<E> {
         writing.write_end(trouble);
         let writer = writing.writer.take().expect("it has not ended");
         let path = writing.path.display();
-        let why = writing.failure.as_ref().map(|error| format!("--record: {path}: {error}"));
+        let why = writing.failure.as_ref().map(|error| {
+            format!("the recording {path} is not whole: {error}: free space, or name another file")
+        });
         (writer.into_recording(), why.map_or(Ok(()), |why| Err(Failure::work(why))))
     }
 }
@@ -267,7 +269,8 @@ mod tests {
         let history = History::of_seed(1, &Options::default());
         history.run_watched(recorder.watch(subject)).unwrap();
         let (_, result) = recorder.finish(None);
-        assert!(result.unwrap_err().to_string().starts_with("--record: "));
+        let why = result.unwrap_err().to_string();
+        assert!(why.contains(" is not whole: ") && why.contains("name another file"), "{why}");
         assert_eq!(std::fs::read(path).unwrap(), b"");
     }
 }

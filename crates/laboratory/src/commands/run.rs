@@ -31,7 +31,8 @@ files again, except for the date in the report. Earlier results of the same prog
 
 Examples: zonal-lab run lab/experiments/held-zone.toml
           zonal-lab run lab/experiments/held-zone.toml --out held-zone
-          zonal-lab run my.toml --json > my.json")]
+          zonal-lab run my.toml --json > my.json
+          zonal-lab run my.toml --ui")]
 pub(crate) struct Args {
     /// Experiment file (TOML)
     #[arg(value_name = "FILE")]

@@ -20,21 +20,6 @@ fn messages(recording: &str) -> Vec<(String, Value)> {
     recording.split_terminator("\n\n").map(message).collect()
 }
 
-/// Applies a merge patch, as RFC 7396 says.
-fn apply(document: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else { return *document = patch.clone() };
-    if !document.is_object() {
-        *document = json!({});
-    }
-    let fields = document.as_object_mut().unwrap();
-    for (name, change) in patch {
-        match change {
-            Value::Null => drop(fields.remove(name)),
-            change => apply(fields.entry(name.clone()).or_insert(Value::Null), change),
-        }
-    }
-}
-
 /// Documents of a recording, one for each sample, and its events.
 fn played(recording: &str) -> (Vec<Value>, Vec<Value>) {
     let (mut documents, mut events): (Vec<Value>, _) = (Vec::new(), Vec::new());
@@ -43,7 +28,7 @@ fn played(recording: &str) -> (Vec<Value>, Vec<Value>) {
             "document" => documents.push(data),
             "patch" => {
                 let mut document = documents.last().unwrap().clone();
-                apply(&mut document, &data);
+                json_patch::merge(&mut document, &data);
                 documents.push(document);
             }
             "events" => events.extend(data.as_array().unwrap().iter().cloned()),
@@ -123,6 +108,18 @@ fn a_history_of_the_block_device_is_recorded() {
     let exports = last["exports"].as_object().unwrap();
     assert!(0 < sum(exports.values(), "written_bytes"));
     assert!(events.iter().any(|event| event["event"] == "victim-moved"));
+}
+
+#[test]
+fn who_watches_changes_no_history() {
+    let folder = folder();
+    for seed in (1..=12).map(|seed: u32| seed.to_string()) {
+        for kind in [&["sim", "--seed", &seed][..], &["sim", "--block", "--seed", &seed]] {
+            let name = format!("{}-{seed}", kind.len());
+            let (watched, _) = record(folder.path(), kind, &name);
+            assert_eq!(watched, json(folder.path(), &[kind, &["--json"]].concat()), "{kind:?}");
+        }
+    }
 }
 
 const EXPERIMENTS: &str = r#"

@@ -10,7 +10,6 @@ use crate::block::{Block, TestFolder as BlockFolder};
 use crate::harness::{PATIENCE, Process, TestFolder, check_failure, noise};
 use crate::http;
 use crate::nbd::Command;
-use crate::viewer::apply;
 
 /// The last state of a recording, and its events.
 fn played(recording: &str) -> (Value, Vec<Value>) {
@@ -22,7 +21,7 @@ fn played(recording: &str) -> (Value, Vec<Value>) {
         let data: Value = serde_json::from_str(data).unwrap();
         match event {
             "event: document" => document = data,
-            "event: patch" => apply(&mut document, &data),
+            "event: patch" => json_patch::merge(&mut document, &data),
             "event: events" => events.extend(data.as_array().unwrap().iter().cloned()),
             _ => panic!("{event}"),
         }

@@ -37,7 +37,7 @@ impl Viewer {
             let Some(data) = line.strip_prefix("data: ") else { continue };
             let data = serde_json::from_str(data).unwrap();
             if event == "patch" {
-                apply(&mut self.document, &data);
+                json_patch::merge(&mut self.document, &data);
             }
             if event == name {
                 return data;
@@ -58,15 +58,4 @@ impl Viewer {
 /// The live document leaves such fields out.
 pub(crate) fn without_nulls(document: &mut Value) {
     document.as_object_mut().unwrap().retain(|_, value| !value.is_null());
-}
-
-/// Applies a merge patch (RFC 7396).
-pub(crate) fn apply(document: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else { return *document = patch.clone() };
-    for (name, change) in patch {
-        match document.as_object_mut() {
-            Some(fields) if change.is_null() => drop(fields.remove(name)),
-            _ => apply(&mut document[name], change),
-        }
-    }
 }
