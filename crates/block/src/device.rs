@@ -196,9 +196,17 @@ impl BlockDevice {
 impl OpenedDevices {
     /// Opens and checks both devices before it changes either.
     fn open(settings: &BlockSettings) -> Result<Self, StartError> {
-        let (capacity, is_blank) = judged(&settings.capacity, settings.mode)?;
+        let Self { capacity, buffer, layout, exports } = Self::checked(settings, Drive::open)?.0;
+        let (capacity, buffer) = (capacity.claim()?, buffer.map(Drive::claim).transpose()?);
+        Ok(Self { capacity, buffer, layout, exports })
+    }
+
+    /// Opens both devices with `open`, and checks them. Returns also whether a start would format
+    /// the capacity device.
+    fn checked(settings: &BlockSettings, open: OpenDrive) -> Result<(Self, bool), StartError> {
+        let (capacity, is_blank) = judged(&settings.capacity, settings.mode, open)?;
         let buffer =
-            settings.buffer.as_ref().map(|spec| judged(spec, settings.mode)).transpose()?;
+            settings.buffer.as_ref().map(|spec| judged(spec, settings.mode, open)).transpose()?;
         let buffer = buffer.map(|(drive, _)| drive);
         let layout = match &buffer {
             Some(buffer) => Layout::two_devices(*buffer.geometry(), *capacity.geometry()),
@@ -210,8 +218,7 @@ impl OpenedDevices {
             false => settings.exports.clone(),
         };
         engine.check(&layout, &exports).map_err(StartError::Unfit)?;
-        let (capacity, buffer) = (capacity.claim()?, buffer.map(Drive::claim).transpose()?);
-        Ok(Self { capacity, buffer, layout, exports })
+        Ok((Self { capacity, buffer, layout, exports }, is_blank))
     }
 
     /// Keeps the files that were created for the devices. Without this call they are removed again.
@@ -223,10 +230,22 @@ impl OpenedDevices {
     }
 }
 
+/// How a drive is opened: for a start, or read-only.
+type OpenDrive = fn(&DeviceSpec) -> Result<Drive, zonal_hostdev::OpenError>;
+
+/// Checks existing devices as a start does, without changing them, even while another process uses
+/// them. Returns whether a start would format the capacity device.
+///
+/// # Errors
+/// The error with which a start would refuse the devices.
+pub fn check_devices(settings: &BlockSettings) -> Result<bool, StartError> {
+    OpenedDevices::checked(settings, Drive::open_read_only).map(|(_, is_blank)| is_blank)
+}
+
 /// Opens a device and refuses foreign data. The flag is true if the device is blank or will be
 /// formatted.
-fn judged(spec: &DeviceSpec, mode: OpenMode) -> Result<(Drive, bool), StartError> {
-    let drive = Drive::open(spec)?;
+fn judged(spec: &DeviceSpec, mode: OpenMode, open: OpenDrive) -> Result<(Drive, bool), StartError> {
+    let drive = open(spec)?;
     let foreign = |what| StartError::Foreign { spec: spec.clone(), what };
     if mode == OpenMode::Format {
         // Formatting overwrites the contents on purpose.

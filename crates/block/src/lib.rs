@@ -11,7 +11,7 @@ mod event_loop;
 mod nbd;
 mod volume;
 
-pub use device::{BlockDevice, BlockSettings, MEMORY, MEMORY_MIN};
+pub use device::{BlockDevice, BlockSettings, MEMORY, MEMORY_MIN, check_devices};
 pub use error::StartError;
 pub use nbd::exports;
 pub use volume::BlockVolume;

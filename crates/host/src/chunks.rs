@@ -5,8 +5,6 @@ use std::fmt;
 use zonal_base::Bytes;
 use zonal_cache::{Chunk, ChunkRules};
 
-use crate::node::{DeviceSettings, NodeDevice};
-
 /// The largest piece that a shard's buffers must hold. `own`: chunk size of the shard's device.
 pub(crate) fn piece_max(own: Bytes, rules: &ChunkRules) -> Bytes {
     pieces(own, rules).fold(piece(own), Bytes::max)
@@ -31,16 +29,17 @@ pub(crate) struct ChunkLimits {
 }
 
 impl ChunkLimits {
-    /// Limits of a node that starts with these rules. Refuses rules that exceed them.
-    pub(crate) fn of(devices: &[NodeDevice], rules: &ChunkRules) -> Result<Self, ChunkRefused> {
-        let zone = |device: &NodeDevice| device.drive.geometry().zone_capacity.bytes();
-        let piece = |NodeDevice { settings: DeviceSettings { chunk, .. }, .. }: &NodeDevice| {
-            piece_max(*chunk, rules)
-        };
-        let limits = Self {
-            zone: devices.iter().map(zone).min().unwrap_or(Chunk::MAX),
-            piece: devices.iter().map(piece).min().unwrap_or(Chunk::MAX),
-        };
+    /// Limits of a node that starts with these rules. Refuses rules that exceed them. `devices`:
+    /// zone capacity and chunk size of each.
+    pub(crate) fn of(
+        devices: impl IntoIterator<Item = (Bytes, Bytes)>,
+        rules: &ChunkRules,
+    ) -> Result<Self, ChunkRefused> {
+        let widest = Self { zone: Chunk::MAX, piece: Chunk::MAX };
+        let limits = devices.into_iter().fold(widest, |limits, (zone, chunk)| Self {
+            zone: limits.zone.min(zone),
+            piece: limits.piece.min(piece_max(chunk, rules)),
+        });
         limits.check(rules).map(|()| limits)
     }
 

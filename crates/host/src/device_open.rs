@@ -1,8 +1,11 @@
 //! Device open: opens a device and checks its contents and division, before anything is changed.
 
+use zonal_base::Bytes;
+use zonal_cache::ChunkRules;
 use zonal_hostdev::{Drive, OpenError};
 use zonal_zonelog::OpenMode;
 
+use crate::chunks::ChunkLimits;
 use crate::node::{DeviceSettings, StartError};
 use crate::{DeviceContents, Formatted};
 
@@ -22,7 +25,10 @@ pub(crate) struct Opened {
 impl Opened {
     /// Opens a device. Refuses foreign data, and a division that differs from the requested one.
     pub(crate) fn open(of: &DeviceSettings, mode: OpenMode) -> Result<Self, StartError> {
-        let mut drive = Drive::open(&of.spec)?;
+        Self::of(Drive::open(&of.spec)?, of, mode)
+    }
+
+    fn of(mut drive: Drive, of: &DeviceSettings, mode: OpenMode) -> Result<Self, StartError> {
         let formatted = match mode {
             OpenMode::Recover => log_on(&drive, of)?,
             // The caller asked for its data to be lost.
@@ -44,6 +50,51 @@ impl Opened {
         })?;
         check_share(of, &drive, shard_count)?;
         Ok(Self { drive, shard_count, log })
+    }
+}
+
+/// What a start would find on a device that it accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckedDevice {
+    /// True if a start would format the device.
+    pub is_blank: bool,
+    /// Number of shards of the cache.
+    pub shards: u16,
+    /// Number of zones of the device.
+    pub zones: u32,
+    /// Capacity of a zone.
+    pub zone: Bytes,
+}
+
+impl CheckedDevice {
+    /// Checks an existing device as a start does, without changing it, even while another process
+    /// uses it.
+    ///
+    /// # Errors
+    /// The error with which a start would refuse the device.
+    pub fn of(settings: &DeviceSettings) -> Result<Self, StartError> {
+        let drive = Drive::open_read_only(&settings.spec)?;
+        let Opened { drive, shard_count, log } = Opened::of(drive, settings, OpenMode::Recover)?;
+        let geometry = drive.geometry();
+        Ok(Self {
+            is_blank: log.is_none(),
+            shards: shard_count,
+            zones: geometry.zone_count,
+            zone: geometry.zone_capacity.bytes(),
+        })
+    }
+
+    /// Checks the chunk size rules of a node with these devices.
+    ///
+    /// # Errors
+    /// The error with which a start would refuse the rules.
+    pub fn check_chunks<'a>(
+        devices: impl IntoIterator<Item = (&'a DeviceSettings, Self)>,
+        rules: &ChunkRules,
+    ) -> Result<(), StartError> {
+        let sizes = devices.into_iter().map(|(settings, device)| (device.zone, settings.chunk));
+        ChunkLimits::of(sizes, rules)?;
+        Ok(())
     }
 }
 

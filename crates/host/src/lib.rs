@@ -49,6 +49,7 @@ pub use clock::{RealClock, monotonic};
 pub use containment::{contained, essential, in_contained_task};
 pub use device_contents::{DeviceContents, Formatted, GeometryMismatch, bears_block_device};
 pub use device_driver::DeviceDriver;
+pub use device_open::CheckedDevice;
 pub use device_supervisor::{PROBE_WINDOW, READ_TIMEOUT};
 pub use events::{EventCursor, HealthEvent, ShardEvents};
 pub use listing::{Listing, PlacedRange};

@@ -235,6 +235,13 @@ pub(crate) struct NodeDevice {
     pub(crate) standing: Arc<DeviceHealth>,
 }
 
+impl NodeDevice {
+    /// Capacity of a zone, and the chunk size.
+    fn zone_and_chunk(&self) -> (Bytes, Bytes) {
+        (self.drive.geometry().zone_capacity.bytes(), self.settings.chunk)
+    }
+}
+
 struct Starting {
     started: oneshot::Receiver<Result<ShardStarted, StartError>>,
     go: oneshot::Sender<Client>,
@@ -252,7 +259,8 @@ impl Node {
     ) -> Result<Self, StartError> {
         let begin = Instant::now();
         let devices = open_all(settings.clone()).await?;
-        let chunk_limits = ChunkLimits::of(&devices, &settings.chunks)?;
+        let sizes = devices.iter().map(NodeDevice::zone_and_chunk);
+        let chunk_limits = ChunkLimits::of(sizes, &settings.chunks)?;
         let (mut threads, mut starting, mut spawned) = (Vec::new(), Vec::new(), Ok(()));
         let shards = shards_of(&devices)?;
         let generations: Vec<Generations> = Generations::of_node(shards.len()).collect();

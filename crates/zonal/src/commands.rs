@@ -2,6 +2,7 @@
 
 mod block;
 pub(crate) mod cache;
+mod config;
 mod device;
 mod env;
 mod inspect;
@@ -18,6 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 use zonal_admin::Recording;
 use zonal_cli::Failure;
 
+use crate::config::Flags;
 use moved::MovedCommand;
 
 #[derive(Debug, Subcommand)]
@@ -25,6 +27,7 @@ pub(crate) enum Command {
     Serve(Box<serve::Args>),
     Block(Box<block::Args>),
     Cache(cache::Args),
+    Config(config::Args<Flags>),
     Origin(origin::Args),
     Device(device::Args),
     Env(Box<env::Args>),
@@ -40,6 +43,7 @@ impl Command {
             Self::Serve(args) => serve::run(&args),
             Self::Block(args) => block::run(&args),
             Self::Cache(args) => cache::run(&args),
+            Self::Config(args) => config::run(&args),
             Self::Origin(args) => origin::run(&args),
             Self::Device(args) => device::run(&args),
             Self::Env(args) => env::run(&args),

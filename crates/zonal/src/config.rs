@@ -12,6 +12,7 @@ mod check;
 mod chunk;
 mod client;
 mod credentials;
+mod effective;
 mod error_position;
 mod freshness;
 mod keep;
@@ -23,6 +24,7 @@ mod origins;
 mod prefix;
 mod price;
 mod raw;
+mod sample;
 mod scrub;
 mod stores;
 #[cfg(test)]
@@ -46,14 +48,17 @@ use zonal_hostdev::DeviceSpec;
 use zonal_origin::AccountUnit;
 use zonal_s3::sigv4::Credentials;
 
+pub(crate) use self::keys::KeyEntry;
 pub(crate) use accounts::name_of as account_unit_name;
 pub(crate) use admin_security::AdminSecurity;
-pub(crate) use block::{BlockConfig, BlockFlags, Devices};
+pub(crate) use block::{BlockConfig, BlockFlags, DEFAULTS as BLOCK_SAMPLE, Devices};
 pub(crate) use client::{ClientConfig, ClientFlags, ClientKeys};
-pub(crate) use keys::KeyEntry;
+pub(crate) use effective::{Effective, Setting, Source};
+pub(crate) use layers::DEFAULTS as CACHE_SAMPLE;
 pub(crate) use origin_spec::{OriginSpec, StoreSpec};
 pub(crate) use price::Prices;
 pub(crate) use raw::{Flags, OriginsOnly};
+pub(crate) use sample::{Entry, Key, assignment, entries, keys, schema};
 pub(crate) use scrub::ScrubSettings;
 
 /// Validated configuration of `zonal serve`.

@@ -10,10 +10,13 @@ mod scrubber;
 mod serve;
 mod stats;
 
+pub(super) use serve::settings;
+
 use clap::Subcommand;
 use zonal_block::{OpenError, OpenMode, StartError};
 use zonal_cli::Failure;
 
+use super::config;
 use crate::config::BlockFlags;
 
 /// Serve a block device over NBD; its drives are written sequentially
@@ -35,6 +38,7 @@ enum Action {
     Stats(stats::Args),
     Scrub(scrub::Args),
     Format(Box<format::Args>),
+    Config(config::Args<BlockFlags>),
 }
 
 const EXAMPLES: &str = "\
@@ -52,11 +56,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(Action::Stats(args)) => stats::run(args),
         Some(Action::Scrub(args)) => scrub::run(args),
         Some(Action::Format(args)) => format::run(args),
+        Some(Action::Config(args)) => config::run(args),
     }
 }
 
 /// Failure of a start, with advice. The error decides whether a retry may succeed.
-fn failed_start(error: StartError) -> Failure {
+pub(super) fn failed_start(error: StartError) -> Failure {
     let why = match &error {
         StartError::Foreign { .. } => {
             format!("{error}: name another device, or erase this one with zonal block format")

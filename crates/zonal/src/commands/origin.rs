@@ -4,6 +4,9 @@ mod check;
 mod report;
 
 use clap::Subcommand;
+
+pub(super) use check::check_all;
+pub(super) use report::{OriginReport, Outcome, failed_checks, line as report_line};
 use zonal_cli::Failure;
 
 /// Check the configured origins

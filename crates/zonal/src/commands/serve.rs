@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use zonal_cli::Failure;
 use zonal_gateway::{AccessLog, Authorization, OriginBackend};
 use zonal_host::{ChunkRules, Client, DeviceSettings, Node, NodeSettings};
+use zonal_hostdev::DeviceSpec;
 use zonal_origin::Origins;
 use zonal_zonelog::OpenMode;
 
@@ -29,7 +30,7 @@ use crate::access_log::Writer;
 use crate::admin::{Admin, Observed, ObservedDevice, Phase};
 use crate::banner::{self, Banner};
 use crate::config::{
-    AccessTo, Config, Device, Flags, KeyPair, Log, LogFormat, OriginKeys, OriginSpec,
+    AccessTo, Config, Device, Flags, KeyPair, Log, LogFormat, OriginKeys, OriginSpec, Retention,
 };
 use crate::data_dir::{DataDir, samples};
 use crate::descriptors;
@@ -242,25 +243,11 @@ impl Provisioned {
         };
         let mut devices = Vec::with_capacity(config.devices.len());
         for device in &config.devices {
-            let Device { spec, shards, policy, chunk, dram, buffers, prefetch, patience, rejoin } =
-                device;
-            let spec = match spec {
+            let spec = match &device.spec {
                 Some(spec) => spec.clone(),
                 None => needed(&mut home).flash()?,
             };
-            devices.push(DeviceSettings {
-                spec,
-                shards: *shards,
-                policy: policy.clone(),
-                chunk: *chunk,
-                dram: *dram,
-                pinned_percent: config.keep.pinned_percent,
-                forgets_pins: config.keep.pins_nothing(),
-                buffers: *buffers,
-                prefetch: *prefetch,
-                patience: *patience,
-                rejoin: *rejoin,
-            });
+            devices.push(device_settings(device, spec, &config.keep));
         }
         let mut own_keys = None;
         let configured = config.keys.as_ref();
@@ -297,6 +284,28 @@ impl Provisioned {
             Some(spec) => origins::open(spec, of).map(Some),
         });
         opened.collect()
+    }
+}
+
+/// Settings of a device for the node.
+pub(super) fn device_settings(
+    device: &Device,
+    spec: DeviceSpec,
+    keep: &Retention,
+) -> DeviceSettings {
+    let Device { shards, chunk, dram, buffers, prefetch, patience, rejoin, .. } = *device;
+    DeviceSettings {
+        spec,
+        shards,
+        policy: device.policy.clone(),
+        chunk,
+        dram,
+        pinned_percent: keep.pinned_percent,
+        forgets_pins: keep.pins_nothing(),
+        buffers,
+        prefetch,
+        patience,
+        rejoin,
     }
 }
 

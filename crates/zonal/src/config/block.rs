@@ -1,7 +1,7 @@
 //! Configuration of `zonal block`: the same layers as `zonal serve`, with its own file.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use super::scrub::{self, ScrubSettings};
 use super::{ConfigError, Log, log, variables};
 
 /// Configuration file with every key and its default.
-const DEFAULTS: &str = include_str!("../../../../config/block.toml");
+pub(crate) const DEFAULTS: &str = include_str!("../../../../config/block.toml");
 
 /// Validated configuration of `zonal block`.
 #[derive(Debug)]
@@ -195,19 +195,32 @@ struct BlockLog {
     record: Option<String>,
 }
 
+impl BlockFlags {
+    /// The configuration file.
+    pub(crate) fn config(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+}
+
+/// Merges flags, file and defaults into one unvalidated configuration.
+pub(super) fn gather(flags: &BlockFlags) -> Result<File, ConfigError> {
+    let sections = [
+        ("block", table(&flags.block)?),
+        ("nbd", table(&flags.nbd)?),
+        ("admin", table(&flags.admin)?),
+        ("log", table(&flags.log)?),
+    ];
+    let mut file: File = gathered(DEFAULTS, flags.config.as_deref(), sections)?;
+    file.data_dir = flags.data_dir.clone().or(file.data_dir);
+    Ok(file)
+}
+
 impl BlockConfig {
     /// Merges the layers and validates the result. An unknown `ZONAL_*` environment variable is
     /// refused.
     pub(crate) fn load(flags: &BlockFlags) -> Result<Self, ConfigError> {
         variables::refuse_unknown(std::env::vars_os())?;
-        let sections = [
-            ("block", table(&flags.block)?),
-            ("nbd", table(&flags.nbd)?),
-            ("admin", table(&flags.admin)?),
-            ("log", table(&flags.log)?),
-        ];
-        let mut file: File = gathered(DEFAULTS, flags.config.as_deref(), sections)?;
-        file.data_dir = flags.data_dir.clone().or(file.data_dir);
+        let file = gather(flags)?;
         check(&file).map_err(|error| match gathered(DEFAULTS, flags.config.as_deref(), []) {
             Ok(alone) => placed(error, flags.config.as_deref(), (&file, &alone)),
             Err(_) => error,

@@ -49,16 +49,38 @@ fn found<'a>(table: &'a Table, error: &ConfigError) -> Option<&'a Value> {
 fn start_of(text: &str, error: &ConfigError) -> Option<usize> {
     let whole = DeTable::parse(text).ok()?;
     let mut names = error.key.split('.');
-    let (section, value) = entry(whole.get_ref(), names.next()?)?;
-    let (start, table) = match value.get_ref() {
-        DeValue::Array(several) if error.key.contains('.') => {
-            let one = several.get(error.nth)?;
+    let (section, name) = (names.next()?, names.next());
+    let nth = name.map(|_| error.nth);
+    let (start, table) = section_start(whole.get_ref(), section, nth)?;
+    let key = name.and_then(|name| entry(table?, name));
+    Some(key.map_or(start, |(start, _)| start))
+}
+
+/// Byte offset of a key in the section with index `nth` of those with this name; the empty name is
+/// the top of the file.
+pub(super) fn key_start(text: &str, (section, nth): (&str, usize), key: &str) -> Option<usize> {
+    let whole = DeTable::parse(text).ok()?;
+    let table = match section {
+        "" => whole.get_ref(),
+        section => section_start(whole.get_ref(), section, Some(nth))?.1?,
+    };
+    entry(table, key).map(|(start, _)| start)
+}
+
+/// Byte offset and table of a section; of a repeated one, `nth` selects one.
+fn section_start<'a, 'i>(
+    whole: &'a DeTable<'i>,
+    name: &str,
+    nth: Option<usize>,
+) -> Option<(usize, Option<&'a DeTable<'i>>)> {
+    let (start, value) = entry(whole, name)?;
+    Some(match (value.get_ref(), nth) {
+        (DeValue::Array(several), Some(nth)) => {
+            let one = several.get(nth)?;
             (one.span().start, table(one))
         }
-        _ => (section, table(value)),
-    };
-    let key = names.next().and_then(|name| entry(table?, name));
-    Some(key.map_or(start, |(start, _)| start))
+        _ => (start, table(value)),
+    })
 }
 
 type Entry<'a, 'i> = (usize, &'a Spanned<DeValue<'i>>);

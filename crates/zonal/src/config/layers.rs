@@ -18,7 +18,7 @@ use super::raw::{
 use super::{ConfigError, chunk, freshness, keep, keys};
 
 /// Configuration file with every key and its default.
-pub(super) const DEFAULTS: &str = include_str!("../../../../config/zonal.toml");
+pub(crate) const DEFAULTS: &str = include_str!("../../../../config/zonal.toml");
 
 /// Merges flags, file and defaults into one unvalidated configuration.
 pub(super) fn gather(flags: &Flags) -> Result<File, ConfigError> {

@@ -8,6 +8,7 @@ mod api;
 mod block;
 mod chunks;
 mod cloud;
+mod config;
 mod crash;
 mod credentials;
 mod defaults;

@@ -184,7 +184,7 @@ impl Sockets {
 }
 
 /// Settings of the block device; default devices are created in the data directory.
-fn settings(
+pub(in crate::commands) fn settings(
     config: &BlockConfig,
     home: Option<&mut DataDir>,
     mode: OpenMode,

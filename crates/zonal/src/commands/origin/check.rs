@@ -60,13 +60,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let why = "--bucket and --key belong to one origin: name it";
         return Err(Failure::request(format!("{why} ({})", names(&all))));
     }
-    let report = crate::commands::runtime()?.block_on(async {
-        let mut reports = Vec::with_capacity(origins.len());
-        for origin in origins {
-            reports.push(check(origin, args).await?);
-        }
-        Ok::<_, Failure>(Report { origins: reports })
-    })?;
+    let scopes = origins.into_iter().map(|origin| {
+        let buckets = buckets_of(origin, args)?;
+        Ok((origin, Scope { buckets, key: args.key.as_deref() }))
+    });
+    let scopes: Vec<_> = scopes.collect::<Result<_, Failure>>()?;
+    let report = Report { origins: check_each(scopes)? };
     if args.json {
         print::json(&report)?;
     } else {
@@ -99,20 +98,45 @@ fn names(all: &[config::Origin]) -> String {
     all.iter().map(|origin| origin.name.clone()).collect::<Vec<_>>().join(", ")
 }
 
-/// Checks one origin.
+/// What is checked of an origin.
+struct Scope<'a> {
+    /// Empty: the first bucket that the origin lists.
+    buckets: Vec<String>,
+    /// Key to read; `None`: the first of the bucket.
+    key: Option<&'a str>,
+}
+
+/// Checks these origins with all their buckets.
 ///
-/// # Errors
-/// The configuration cannot be used, so no check was made.
-async fn check(config: &config::Origin, args: &Args) -> Result<OriginReport, Failure> {
+/// Requires: each has a spec.
+pub(in crate::commands) fn check_all<'a>(
+    origins: impl Iterator<Item = &'a config::Origin>,
+) -> Result<Vec<OriginReport>, Failure> {
+    check_each(origins.map(|of| (of, Scope { buckets: of.buckets.clone(), key: None })))
+}
+
+fn check_each<'a>(
+    scopes: impl IntoIterator<Item = (&'a config::Origin, Scope<'a>)>,
+) -> Result<Vec<OriginReport>, Failure> {
+    crate::commands::runtime()?.block_on(async {
+        let mut reports = Vec::new();
+        for (origin, scope) in scopes {
+            reports.push(check(origin, &scope).await);
+        }
+        Ok(reports)
+    })
+}
+
+/// Checks one origin.
+async fn check(config: &config::Origin, scope: &Scope<'_>) -> OriginReport {
     let spec = config.spec.as_ref().expect("an origin without a spec is not chosen");
-    let buckets = buckets_of(config, args)?;
     let region = match spec {
         OriginSpec::S3 { region, .. } => Some(region.clone()),
         _ => None,
     };
     let mut checks = Vec::new();
     match origins::open(spec, config) {
-        Ok(opened) => check_opened(&mut checks, opened, (config, spec), (&buckets, args)).await,
+        Ok(opened) => check_opened(&mut checks, opened, (config, spec), scope).await,
         // The other origins are checked all the same.
         Err(failure) => {
             let (error, advice) = (failure.to_string(), "mend origin.spec, or what it names");
@@ -120,14 +144,14 @@ async fn check(config: &config::Origin, args: &Args) -> Result<OriginReport, Fai
             add(&mut checks, (Kind::Connection, None), failed);
         }
     }
-    Ok(OriginReport { name: config.name.clone(), place: spec.to_string(), region, checks })
+    OriginReport { name: config.name.clone(), place: spec.to_string(), region, checks }
 }
 
 async fn check_opened(
     checks: &mut Vec<Check>,
     (origin, renewer): OpenedOrigin,
     (config, spec): (&config::Origin, &OriginSpec),
-    (buckets, args): (&[String], &Args),
+    Scope { buckets, key: named_key }: &Scope<'_>,
 ) {
     let (credentials, others) = match &renewer {
         Some(renewer) => find_credentials(renewer, &origin).await,
@@ -155,7 +179,7 @@ async fn check_opened(
                 |outcome| (outcome, Err("no key is known: name a key with --key".to_owned()));
             let (listed, key) = within_limit(list(&origin, bucket, config), unlisted).await;
             add(checks, (Kind::List, Some(bucket)), listed);
-            let read = match args.key.clone().map(Ok).unwrap_or(key) {
+            let read = match named_key.map(|key| Ok(key.to_owned())).unwrap_or(key) {
                 Ok(key) => {
                     let object = ObjectName::new(bucket, &key);
                     within_limit(read(&origin, &object, config), |outcome| outcome).await

@@ -13,7 +13,7 @@ pub(super) struct Report {
 
 /// The checks of one origin, in their order. A failed check of the origin as a whole is the last.
 #[derive(Debug, Serialize)]
-pub(super) struct OriginReport {
+pub(in crate::commands) struct OriginReport {
     pub(super) name: String,
     /// Endpoint, folder or container.
     pub(super) place: String,
@@ -51,7 +51,7 @@ pub(super) enum Kind {
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "result", rename_all = "lowercase")]
-pub(super) enum Outcome {
+pub(in crate::commands) enum Outcome {
     Ok {
         detail: String,
     },
@@ -81,11 +81,11 @@ impl From<Tried> for Without {
 }
 
 impl Outcome {
-    pub(super) fn ok(detail: impl Into<String>) -> Self {
+    pub(in crate::commands) fn ok(detail: impl Into<String>) -> Self {
         Self::Ok { detail: detail.into() }
     }
 
-    pub(super) fn skipped(reason: impl Into<String>) -> Self {
+    pub(in crate::commands) fn skipped(reason: impl Into<String>) -> Self {
         Self::Skipped { reason: reason.into() }
     }
 
@@ -100,60 +100,69 @@ impl Outcome {
         };
         Self::Failed { error: error.to_string(), advice: advice.into(), may_pass }
     }
+
+    /// Adds the line of a check. `subject` begins the text.
+    pub(in crate::commands) fn add_to(&self, text: &mut String, check: &str, subject: &str) {
+        match self {
+            Self::Ok { detail } => line(text, check, &format!("ok       {subject}{detail}")),
+            Self::Skipped { reason } => line(text, check, &format!("skipped  {subject}{reason}")),
+            Self::Failed { error, advice, .. } => {
+                line(text, check, &format!("FAILED   {subject}{error}"));
+                if !advice.is_empty() {
+                    line(text, "", &format!("         {advice}"));
+                }
+            }
+        }
+    }
 }
 
 impl OriginReport {
-    fn failures(&self) -> impl Iterator<Item = (&Check, bool)> {
+    /// The failed checks, each with the name of the origin. True if a repetition may succeed.
+    pub(in crate::commands) fn named_failures(&self) -> impl Iterator<Item = (String, bool)> {
         self.checks.iter().filter_map(|check| match check.result {
-            Outcome::Failed { may_pass, .. } => Some((check, may_pass)),
+            Outcome::Failed { may_pass, .. } => Some((format!("{} {check}", self.name), may_pass)),
             _ => None,
         })
     }
+
+    /// Adds the lines of the origin.
+    pub(in crate::commands) fn add_to(&self, text: &mut String) {
+        let region = self.region.iter().map(|region| format!(", region {region}"));
+        let place = format!("{}{}", self.place, region.collect::<String>());
+        // An origin without a name is called by its spec.
+        let shown = match self.name.contains(&self.place) {
+            true => place,
+            false => format!("{} ({place})", self.name),
+        };
+        line(text, "origin", &shown);
+        for check in &self.checks {
+            let of_bucket = check.bucket.iter().map(|bucket| format!("{bucket}: "));
+            check.result.add_to(text, &check.check.to_string(), &of_bucket.collect::<String>());
+            for Without { provider, why } in &check.without {
+                line(text, "", &format!("         not {provider}: {why}"));
+            }
+        }
+    }
+}
+
+/// Failed checks in one line; `None` if there are none. True if a repetition may succeed.
+pub(in crate::commands) fn failed_checks(
+    failures: impl Iterator<Item = (String, bool)>,
+) -> Option<(String, bool)> {
+    let (failed, may_pass): (Vec<_>, Vec<_>) = failures.unzip();
+    let line = || format!("failed checks: {}", failed.join(", "));
+    (!failed.is_empty()).then(|| (line(), may_pass.into_iter().all(|may_pass| may_pass)))
 }
 
 impl Report {
     /// The failed checks in one line; `None` if there are none. True if a repetition may succeed.
     pub(super) fn failed(&self) -> Option<(String, bool)> {
-        let failures = self.origins.iter().flat_map(|of| {
-            of.failures().map(move |(check, may_pass)| (format!("{} {check}", of.name), may_pass))
-        });
-        let (failed, may_pass): (Vec<_>, Vec<_>) = failures.unzip();
-        let line = || format!("failed checks: {}", failed.join(", "));
-        (!failed.is_empty()).then(|| (line(), may_pass.into_iter().all(|may_pass| may_pass)))
+        failed_checks(self.origins.iter().flat_map(OriginReport::named_failures))
     }
 
     pub(super) fn to_text(&self) -> String {
         let mut text = String::new();
-        for origin in &self.origins {
-            let region = origin.region.iter().map(|region| format!(", region {region}"));
-            let place = format!("{}{}", origin.place, region.collect::<String>());
-            // An origin without a name is called by its spec.
-            let shown = match origin.name.contains(&origin.place) {
-                true => place,
-                false => format!("{} ({place})", origin.name),
-            };
-            line(&mut text, "origin", &shown);
-            for check in &origin.checks {
-                let name = check.check.to_string();
-                let of_bucket = check.bucket.iter().map(|bucket| format!("{bucket}: "));
-                let of_bucket: String = of_bucket.collect();
-                match &check.result {
-                    Outcome::Ok { detail } => {
-                        line(&mut text, &name, &format!("ok       {of_bucket}{detail}"));
-                    }
-                    Outcome::Skipped { reason } => {
-                        line(&mut text, &name, &format!("skipped  {of_bucket}{reason}"));
-                    }
-                    Outcome::Failed { error, advice, .. } => {
-                        line(&mut text, &name, &format!("FAILED   {of_bucket}{error}"));
-                        line(&mut text, "", &format!("         {advice}"));
-                    }
-                }
-                for Without { provider, why } in &check.without {
-                    line(&mut text, "", &format!("         not {provider}: {why}"));
-                }
-            }
-        }
+        self.origins.iter().for_each(|origin| origin.add_to(&mut text));
         text
     }
 }
@@ -162,7 +171,7 @@ impl Report {
 const VALUE_CHARS_MAX: usize = 600;
 
 /// Adds a line. Texts of the origin must not control the terminal.
-fn line(text: &mut String, name: &str, value: &str) {
+pub(in crate::commands) fn line(text: &mut String, name: &str, value: &str) {
     let value = value.replace(char::is_control, " ");
     let value = match value.char_indices().nth(VALUE_CHARS_MAX) {
         Some((end, _)) => format!("{}...", &value[..end]),
