@@ -11,7 +11,7 @@ KEEPING := $(if $(KEEP_TIMES),--keep-times)
 MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
 
 .DEFAULT_GOAL := help
-.PHONY: help run lab test test-all release test-zoned zoned-f2fs conformance clients attacks damage tables soak soak-serve bench toolchain
+.PHONY: help run lab test test-all release packages test-zoned zoned-f2fs conformance clients attacks damage tables soak soak-serve bench toolchain
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 18
@@ -32,6 +32,9 @@ test-all: toolchain ## the other tests: zoned drives in guests, all S3 clients, 
 
 release: toolchain ## optimized zonal and zonal-lab in target/shipped, with symbols in separate files
 	@$(CARGO) xtask release
+
+packages: toolchain ## .deb, .rpm, an archive of static programs and a container image, in target/dist
+	@$(CARGO) xtask package
 
 test-zoned: toolchain ## zoned drives under two kernels in QEMU, 10 minutes; writes docs/results/zoned.md
 	@$(CARGO) xtask setup --rest

@@ -10,8 +10,8 @@
 
 mod cargo;
 mod clients;
-mod container;
 mod flaky;
+mod packages;
 mod packaging;
 mod times;
 
@@ -96,7 +96,7 @@ const fn rest(name: &'static str, holds: &'static str, run: fn(&Path) -> Outcome
 }
 
 /// Cheap stages come first, so that a slip shows within seconds.
-const STAGES: [Stage; 31] = [
+const STAGES: [Stage; 32] = [
     test("fmt", "the code is formatted", cargo::fmt),
     test("tidy", "text rules: prose, paths, metrics, golden bytes", tidy_stage),
     test("spelling", "no known misspelling in code and pages", clients::spelling),
@@ -115,9 +115,14 @@ const STAGES: [Stage; 31] = [
     rest("planted", "the simulator finds planted bugs", cargo::planted),
     rest("peers", "the benchmarks beside other caches build", cargo::peers),
     rest("rustdoc", "the documentation builds, links included", cargo::doc),
-    rest("unit", "systemd understands its unit", packaging::unit),
+    rest("unit", "systemd understands its units", packaging::unit),
     rest("release", "release build with symbols in separate files", release_stage),
-    rest("container", "the image can be built and started", container::container),
+    rest(
+        "packages",
+        "packages install, start, upgrade and leave nothing but data",
+        packages::packages,
+    ),
+    rest("image", "a static program, and an image of it that serves", packages::image),
     rest("zoned", "zoned drives under a real kernel, in part", zoned_stage),
     rest("clients-all", "the other real S3 clients read and write", clients::others),
     rest("sdks", "reads of the Java and JavaScript SDKs are hits", clients::sdks),

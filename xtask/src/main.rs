@@ -1,15 +1,16 @@
 //! Development commands of the project: `cargo xtask ci`, `tidy`, `compare`, `record`, `setup`,
-//! `release`, `limit`, `test-zoned` and `zoned-f2fs`.
+//! `release`, `package`, `limit`, `test-zoned` and `zoned-f2fs`.
 //!
 //! Uses: `rustix` and `signal-hook` alone, so that it compiles in seconds.
 //! Knows nothing of: how the crates work; it reads their text and runs `cargo` and built programs.
 //! Read in this order: `ci`, `limit`, `libtest`, `tidy`, `rust_text`, `compare`, `setup`,
-//! `release`, `zoned`.
+//! `release`, `package`, `zoned`.
 
 mod ci;
 mod compare;
 mod libtest;
 mod limit;
+mod package;
 mod release;
 mod rust_text;
 mod setup;
@@ -39,6 +40,8 @@ usage: cargo xtask COMMAND
                  what `compare` writes down of the working tree, and where
   setup [--rest] the tools of `make test`, or of all stages: under .tools/, and Debian's packages with your consent
   release        target/shipped/zonal and zonal-lab, each with its symbols in a file beside it
+  package [deb] [rpm] [archive] [image] [--target TRIPLE]
+                 packages in target/dist (all kinds, or those that are named)
   test-zoned [KERNEL|DRIVE|SUITE...]
                  zoned drives under real kernels, in QEMU (all, or what is named)
   zoned-f2fs [TIMES]
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         ["stage", name] => ci::stage(&root, name),
         ["limit", words @ ..] => limit::command(words),
         ["release"] => exit_code(release::run(&root)),
+        ["package", kinds @ ..] => exit_code(package::run(&root, kinds)),
         ["tidy"] => exit_code(tidy::run(&root)),
         ["setup"] => exit_code(setup::run(&root, ci::Tier::Test)),
         ["setup", "--rest"] => exit_code(setup::run(&root, ci::Tier::Rest)),

@@ -30,7 +30,7 @@ pub(crate) fn run(root: &Path) -> bool {
     }
 }
 
-fn build(root: &Path) -> Result<String, String> {
+pub(crate) fn build(root: &Path) -> Result<String, String> {
     let mut command = ci::cargo(root);
     command.args(["build", "--release", "--locked"]);
     command.args(PROGRAMS.iter().flat_map(|(_, package)| ["--package", package]));
@@ -55,7 +55,7 @@ fn build(root: &Path) -> Result<String, String> {
 
 /// Splits a program in `folder` into a stripped program and a file of symbols; returns the name of
 /// the latter.
-fn split(built: &Path, folder: &Path) -> Result<String, String> {
+pub(crate) fn split(built: &Path, folder: &Path) -> Result<String, String> {
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let program = built.file_name().unwrap_or_default().to_string_lossy();
     let symbols = format!("{program}.debug");

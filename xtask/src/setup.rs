@@ -11,6 +11,7 @@
 mod clients;
 mod deny;
 mod origin;
+mod packagers;
 mod packages;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ use std::time::{Duration, Instant};
 
 use crate::ci::Tier;
 use crate::limit::{self, Limits};
+
+pub(crate) use packagers::packager;
 
 /// Number of tries of a command that fetches.
 const TRIES: u32 = 3;
@@ -45,10 +48,11 @@ type Tool = Result<String, String>;
 type Install = (&'static str, Tier, fn(&Path) -> Tool);
 
 /// Order matters: `versitygw` may need the Python of `clients`, and `sdks` does.
-const INSTALLS: [Install; 6] = [
+const INSTALLS: [Install; 7] = [
     ("clients", Tier::Test, clients::python),
     ("versitygw", Tier::Test, origin::versitygw),
     ("cargo-deny", Tier::Rest, deny::cargo_deny),
+    ("packagers", Tier::Rest, packagers::packagers),
     ("sdks", Tier::Rest, clients::sdks),
     ("playwright", Tier::Rest, clients::playwright),
     ("guest", Tier::Rest, crate::zoned::fetch),

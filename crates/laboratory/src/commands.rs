@@ -9,9 +9,11 @@ mod run;
 mod sim;
 mod trace;
 
-use clap::Subcommand;
-use zonal_cli::Failure;
+use clap::{CommandFactory, Subcommand};
+use zonal_cli::{Failure, GenerateCommand};
 use zonal_policy::{Spec, SpecError};
+
+use crate::CommandLine;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -23,6 +25,8 @@ pub(crate) enum Command {
     Advise(Box<advise::Args>),
     Trace(trace::Args),
     Make(make::Args),
+    #[command(flatten)]
+    Generate(GenerateCommand),
 }
 
 impl Command {
@@ -36,6 +40,7 @@ impl Command {
             Self::Advise(args) => advise::run(&args),
             Self::Trace(args) => trace::run(&args),
             Self::Make(args) => make::run(&args),
+            Self::Generate(generate) => generate.run(CommandLine::command()),
         }
     }
 }

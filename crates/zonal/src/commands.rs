@@ -14,11 +14,12 @@ mod serve;
 
 use std::path::Path;
 
-use clap::Subcommand;
+use clap::{CommandFactory, Subcommand};
 use tokio::runtime::{Builder, Runtime};
 use zonal_admin::Recording;
-use zonal_cli::Failure;
+use zonal_cli::{Failure, GenerateCommand};
 
+use crate::Cli;
 use crate::config::Flags;
 use moved::MovedCommand;
 
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Env(Box<env::Args>),
     Inspect(inspect::Args),
     Play(play::Args),
+    #[command(flatten)]
+    Generate(GenerateCommand),
     #[command(flatten)]
     Moved(MovedCommand),
 }
@@ -49,6 +52,7 @@ impl Command {
             Self::Env(args) => env::run(&args),
             Self::Inspect(args) => inspect::run(&args),
             Self::Play(args) => play::run(&args),
+            Self::Generate(generate) => generate.run(Cli::command()),
             Self::Moved(moved) => Err(moved.refusal()),
         }
     }

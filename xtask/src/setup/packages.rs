@@ -25,7 +25,7 @@ pub(super) struct Program {
 }
 
 /// All such programs.
-pub(super) const PROGRAMS: [Program; 16] = [
+pub(super) const PROGRAMS: [Program; 21] = [
     // Creates the environment of the S3 clients. Debian packages the module separately.
     program("python3", Tier::Test, "python3-venv", &["python3", "-c", "import ensurepip, venv"]),
     // Shows NBD exports; `nbdcopy` comes with it.
@@ -51,6 +51,15 @@ pub(super) const PROGRAMS: [Program; 16] = [
     program("ip", Tier::Rest, "iproute2", &["ip", "-V"]),
     // Checks the unit, without a running systemd.
     program("systemd-analyze", Tier::Rest, "systemd", &["systemd-analyze", "--version"]),
+    // Checks Debian packages.
+    program("lintian", Tier::Rest, "lintian", &["lintian", "--version"]),
+    // Makes roots that packages are installed into.
+    program("mmdebstrap", Tier::Rest, "mmdebstrap", &["mmdebstrap", "--version"]),
+    // Installs RPM packages into such a root.
+    program("rpm", Tier::Rest, "rpm", &["rpm", "--version"]),
+    // Makes the container image, and runs it.
+    program("buildah", Tier::Rest, "buildah", &["buildah", "--version"]),
+    program("crun", Tier::Rest, "crun", &["crun", "--version"]),
     // Boots kernels with zoned drives.
     program("qemu", Tier::Rest, "qemu-system-x86", &["qemu-system-x86_64", "--version"]),
     // Unpacks kernel modules.

@@ -49,7 +49,8 @@ fn is_path(text: &str) -> bool {
     let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c));
     let in_folder = FOLDERS.iter().any(|folder| text.starts_with(folder));
     let is_file = ENDINGS.iter().any(|end| text.len() > end.len() && text.ends_with(end));
-    is_plain && (in_folder || is_file)
+    // Absolute paths are those of an installed system.
+    is_plain && !text.starts_with('/') && (in_folder || is_file)
 }
 
 fn exists(repository: &Repository, path: &str) -> bool {

@@ -1,0 +1,143 @@
+#!/bin/sh
+# What an administrator does with the packages, in a root of Debian with a running systemd. roots.py copies this script
+# and the packages to /packages and starts the script as a service; it ends with `passed` in /packages/result.
+set -eu
+cd /packages
+exec >log 2>&1
+trap 'systemctl poweroff --no-block' EXIT
+# Each step is told, so that the last one in the log is the one that failed.
+step() { echo "== $* ($(cut -d' ' -f1 /proc/uptime))"; }
+
+# All files of the root file system.
+files() {
+    find / -xdev \( -path /proc -o -path /sys -o -path /run -o -path /tmp -o -path /packages -o -path /var/log/journal \) \
+        -prune -o -print | sort
+}
+
+# A signed GET of a sample object; prints the value of X-Cache.
+get() {
+    # The service's user owns its key.
+    eval "$(runuser -u zonal -- zonal env --config /etc/zonal/zonal.toml)"
+    curl --silent --show-error --fail --max-time 20 --output /dev/null --dump-header - \
+        --aws-sigv4 "aws:amz:us-east-1:s3" --header "x-amz-content-sha256: UNSIGNED-PAYLOAD" \
+        --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" \
+        "http://127.0.0.1:9000/demo/cities.csv" | tr -d '\r' | sed -n 's/^x-cache: //Ip'
+}
+
+expect() {
+    if [ "$1" != "$2" ]; then
+        echo "expected '$2', found '$1'"
+        exit 1
+    fi
+}
+
+# Reads until the cache answers: a chunk is admitted after its second read.
+hit() {
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        case "$(get)" in HIT* | REVALIDATED*) return ;; esac
+    done
+    echo "no hit"
+    exit 1
+}
+
+files >before
+step install
+begin=$(cut -d' ' -f1 /proc/uptime)
+dpkg --install ./zonal_*.deb ./zonal-lab_*.deb
+expect "$(systemctl is-active zonal)" inactive
+systemctl start zonal
+hit
+echo "$begin $(cut -d' ' -f1 /proc/uptime)" | awk '{ printf "seconds to the first hit: %.1f\n", $2 - $1; exit 10 < $2 - $1 }'
+
+step "what the package has"
+zonal-lab --version
+test -s /usr/share/man/man1/zonal-serve.1.gz
+# shellcheck disable=SC1091
+bash -c '. /usr/share/bash-completion/completions/zonal && complete -p zonal'
+expect "$(stat -c '%U:%G %a' /etc/zonal/zonal.toml /etc/zonal /var/lib/zonal | tr '\n' ' ')" \
+    "root:zonal 640 root:zonal 750 zonal:zonal 700 "
+runuser -u zonal -- zonal config check --config /etc/zonal/zonal.toml
+runuser -u zonal -- zonal block config check --config /etc/zonal/block.toml
+systemd-analyze verify --man=no zonal.service zonal-block.service
+udevadm verify /usr/lib/udev/rules.d/60-zonal.rules 2>/dev/null || true
+
+step "the block device"
+systemctl start zonal-block
+test -S /var/lib/zonal-block/block.sock
+systemctl stop zonal-block
+expect "$(systemctl show zonal-block -P Result)" success
+
+step reload
+pid=$(systemctl show zonal -P MainPID)
+sed -i 's/^#level = .*/level = "info,zonal_host=debug"/' /etc/zonal/zonal.toml
+systemctl reload zonal
+journalctl --sync
+journalctl -u zonal -o cat | grep -q 'reload applied'
+sed -i 's/^level = /no-level = /' /etc/zonal/zonal.toml
+if systemctl reload zonal; then
+    echo "a reload with a mistake succeeded"
+    exit 1
+fi
+journalctl --sync
+journalctl -u zonal -o cat | grep 'unknown field `no-level`'
+sed -i 's/^no-level = /level = /' /etc/zonal/zonal.toml
+expect "$(systemctl show zonal -P MainPID)" "$pid"
+hit
+
+step crash
+kill -KILL "$pid"
+until systemctl is-active --quiet zonal && [ "$(systemctl show zonal -P MainPID)" != "$pid" ]; do sleep 0.1; done
+hit
+
+step "a wrong configuration is not tried again and again"
+systemctl stop zonal
+sed -i 's/^level = /no-level = /' /etc/zonal/zonal.toml
+if systemctl start zonal; then
+    echo "a start with a mistake succeeded"
+    exit 1
+fi
+expect "$(systemctl show zonal -P ActiveState)" failed
+expect "$(systemctl show zonal -P NRestarts)" 0
+sed -i 's/^no-level = /level = /' /etc/zonal/zonal.toml
+systemctl start zonal
+hit
+
+step upgrade
+pid=$(systemctl show zonal -P MainPID)
+for package in zonal zonal-lab; do
+    dpkg-deb --raw-extract "$package"_*.deb next
+    sed -i 's/^Version: .*/Version: 9.0.0-1/' next/DEBIAN/control
+    dpkg-deb --build next "next-$package.deb" >/dev/null
+    rm -r next
+done
+dpkg --install next-zonal.deb next-zonal-lab.deb
+grep -q '^level = "info,zonal_host=debug"' /etc/zonal/zonal.toml
+until systemctl is-active --quiet zonal && [ "$(systemctl show zonal -P MainPID)" != "$pid" ]; do sleep 0.1; done
+# The cache is kept: the first read is a hit.
+case "$(get)" in HIT* | REVALIDATED*) ;; *) echo "the cache is cold"; exit 1 ;; esac
+
+step remove
+dpkg --remove zonal zonal-lab
+expect "$(systemctl is-active zonal || true)" inactive
+grep -q '^level = "info,zonal_host=debug"' /etc/zonal/zonal.toml
+
+step purge
+dpkg --purge zonal zonal-lab
+rm -f next-*.deb
+files >after
+# The data are left, and what dpkg, systemd and curl themselves write.
+grep -vxFf before after | grep -v -e '^/var/lib/zonal' -e '^/var/lib/dpkg/' -e '^/var/log/' -e '^/var/cache/' \
+    -e '^/var/lib/systemd/' -e '^/etc/.*-$' >left || true
+cat left
+test ! -s left
+getent passwd zonal >/dev/null
+
+step "purge without data"
+dpkg --install ./zonal_*.deb
+rm -rf /var/lib/zonal /var/lib/zonal-block
+dpkg --purge zonal
+if getent passwd zonal; then
+    echo "the user is left without data"
+    exit 1
+fi
+echo passed >result
