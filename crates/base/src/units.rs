@@ -170,10 +170,29 @@ impl fmt::Display for Lba {
     }
 }
 
-const SIZE_UNITS: [(&str, u64); 5] =
+/// Name and scale.
+type Unit = (&'static str, u64);
+
+const SIZE_UNITS: [Unit; 5] =
     [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40), ("B", 1)];
 
-const TIME_UNITS: [(&str, u64); 6] = [
+/// Other forms of size units, in lower case. `8G` is binary as in most tools, `8GB` is decimal as on
+/// the label of a drive.
+const MORE_SIZE_UNITS: [Unit; 8] = [
+    ("k", 1 << 10),
+    ("m", 1 << 20),
+    ("g", 1 << 30),
+    ("t", 1 << 40),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+];
+
+/// Other forms of time units.
+const MORE_TIME_UNITS: [Unit; 2] = [("m", 60_000_000_000), ("d", 86_400_000_000_000)];
+
+const TIME_UNITS: [Unit; 6] = [
     ("ns", 1),
     ("us", 1_000),
     ("ms", 1_000_000),
@@ -244,31 +263,25 @@ impl fmt::Display for Nanos {
 impl FromStr for Bytes {
     type Err = ParseUnitError;
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        const WRITE: &str = "write a whole number and B, KiB, MiB, GiB or TiB";
-        let ambiguous = ["KB", "MB", "GB", "TB", "K", "M", "G", "T", "kB", "k"];
-        if ambiguous.iter().any(|unit| text.trim_end_matches(unit).parse::<u64>().is_ok())
-            && text.parse::<u64>().is_err()
-        {
-            return Err(ParseUnitError {
-                text: text.into(),
-                why: "this unit is ambiguous: write KiB, MiB, GiB or TiB",
-            });
-        }
-        parse(text, &SIZE_UNITS, "a size needs a unit: B, KiB, MiB, GiB or TiB", WRITE).map(Self)
+        const WRITE: &str = "write a whole number and B, KiB, MiB, GiB or TiB, such as 256MiB";
+        const BARE: &str = "a size needs a unit: B, KiB, MiB, GiB or TiB, such as 256MiB";
+        parse(text, (&SIZE_UNITS, &MORE_SIZE_UNITS), BARE, WRITE).map(Self)
     }
 }
 
 impl FromStr for Nanos {
     type Err = ParseUnitError;
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        const WRITE: &str = "write a whole number and ns, us, ms, s, min or h";
-        parse(text, &TIME_UNITS, "a time needs a unit: ns, us, ms, s, min or h", WRITE).map(Self)
+        const WRITE: &str = "write a whole number and ns, us, ms, s, min or h, such as 30s";
+        const BARE: &str = "a time needs a unit: ns, us, ms, s, min or h, such as 30s";
+        parse(text, (&TIME_UNITS, &MORE_TIME_UNITS), BARE, WRITE).map(Self)
     }
 }
 
+/// Parses a number with a unit, in any case: one that is printed, or another form of it.
 fn parse(
     text: &str,
-    units: &[(&str, u64)],
+    (units, more): (&[Unit], &[Unit]),
     bare: &'static str,
     write: &'static str,
 ) -> Result<u64, ParseUnitError> {
@@ -279,7 +292,9 @@ fn parse(
     if unit.is_empty() {
         return if number == 0 { Ok(0) } else { Err(fail(bare)) };
     }
-    let (_, scale) = units.iter().find(|(name, _)| *name == unit).ok_or_else(|| fail(write))?;
+    let mut known = units.iter().chain(more);
+    let scale = known.find(|(name, _)| name.eq_ignore_ascii_case(unit));
+    let (_, scale) = scale.ok_or_else(|| fail(write))?;
     number.checked_mul(*scale).ok_or_else(|| fail("this is more than 64 bits can hold"))
 }
 
@@ -295,15 +310,18 @@ mod tests {
     }
 
     #[test]
-    fn sizes_need_a_binary_unit() {
+    fn sizes_need_a_unit() {
         check("4KiB", Ok(4096));
+        check("4kib", Ok(4096));
         check("8GiB", Ok(8 << 30));
         check("17B", Ok(17));
-        check("4KB", Err("this unit is ambiguous: write KiB, MiB, GiB or TiB"));
-        check("4G", Err("this unit is ambiguous: write KiB, MiB, GiB or TiB"));
-        check("4096", Err("a size needs a unit: B, KiB, MiB, GiB or TiB"));
-        check("", Err("write a whole number and B, KiB, MiB, GiB or TiB"));
-        check("-1KiB", Err("write a whole number and B, KiB, MiB, GiB or TiB"));
+        check("4KB", Ok(4000));
+        check("8GB", Ok(8_000_000_000));
+        check("4G", Ok(4 << 30));
+        check("4096", Err("a size needs a unit: B, KiB, MiB, GiB or TiB, such as 256MiB"));
+        for text in ["", "-1KiB", "1.5GiB", "4KiBB"] {
+            check(text, Err("write a whole number and B, KiB, MiB, GiB or TiB, such as 256MiB"));
+        }
         check("99999999TiB", Err("this is more than 64 bits can hold"));
     }
 
@@ -322,6 +340,18 @@ mod tests {
         ] {
             assert_eq!(Bytes(bytes).rounded().to_string(), expected, "{bytes}");
         }
+    }
+
+    #[test]
+    fn times_need_a_unit() {
+        for (text, nanos) in
+            [("5m", 300_000_000_000), ("5min", 300_000_000_000), ("2S", 2_000_000_000)]
+        {
+            assert_eq!(text.parse(), Ok(Nanos(nanos)), "{text}");
+        }
+        assert_eq!("30d".parse(), "720h".parse::<Nanos>());
+        let said = "60".parse::<Nanos>().unwrap_err().why;
+        assert_eq!(said, "a time needs a unit: ns, us, ms, s, min or h, such as 30s");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::Failure;
 
@@ -21,8 +21,11 @@ pub const EXIT_CODES: &str = "Exit codes: 0 success; 1 failed, a retry may succe
 
 /// Parses the command line and runs the command. `program` prefixes the line on standard error that
 /// reports a failure.
+///
+/// `wrong_flags`: flags that people try, each with what to write instead.
 pub fn run<Line: Parser>(
     program: &str,
+    wrong_flags: &[(&str, &str)],
     command: impl FnOnce(Line) -> Result<(), Failure>,
 ) -> ExitCode {
     let failed = match Line::try_parse() {
@@ -42,7 +45,7 @@ pub fn run<Line: Parser>(
             let _ = error.print();
             return ExitCode::from(2);
         }
-        Err(error) => Failure::Request(one_line(&error)),
+        Err(error) => Failure::Request(one_line(&error, wrong_flags)),
     };
     let (code, line) = (failed.exit_code(), format!("{program}: {failed}\n"));
     print_last(move || {
@@ -69,7 +72,16 @@ fn print_last(print: impl FnOnce() + Send + 'static) {
 const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
 
 /// The text of a `clap` error on one line, without the usage that `--help` shows.
-fn one_line(error: &clap::Error) -> String {
+fn one_line(error: &clap::Error, wrong_flags: &[(&str, &str)]) -> String {
+    let wrong = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) if error.kind() == ErrorKind::UnknownArgument => {
+            wrong_flags.iter().find(|(wrong, _)| wrong == flag)
+        }
+        _ => None,
+    };
+    if let Some((wrong, advice)) = wrong {
+        return format!("unexpected argument '{wrong}': {advice}");
+    }
     let text = error.to_string();
     let is_help = |line: &str| line.starts_with("Usage:") || line.starts_with("For more");
     let lines = text.lines().map(str::trim).take_while(|line| !is_help(line));

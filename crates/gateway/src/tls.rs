@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -80,10 +81,31 @@ impl Certificate {
     /// Performs the TLS handshake.
     ///
     /// # Errors
-    /// The client does not speak TLS, rejects the certificate, or disconnects.
+    /// The client does not speak TLS, rejects the certificate, or disconnects. A request in plain
+    /// HTTP is answered 400.
     pub async fn accept(self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        let mut first = [0];
+        stream.peek(&mut first).await?;
+        if first[0].is_ascii_uppercase() {
+            return Err(refuse_plain(stream).await);
+        }
         TlsAcceptor::from(self.0).accept(stream).await
     }
+}
+
+/// Response to a request in plain HTTP. A TLS handshake begins with a byte that no method has.
+const PLAIN: &[u8] =
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 52\r\n\
+Connection: close\r\n\r\nThis port speaks HTTPS: write https:// in the URL.\r\n";
+
+/// Answers a request in plain HTTP, and returns the error for the connection.
+async fn refuse_plain(mut stream: TcpStream) -> io::Error {
+    // What was received is read first: otherwise the close resets the connection, and the client
+    // loses the response.
+    let _ = stream.read(&mut [0; 4096]).await;
+    let _ = stream.write_all(PLAIN).await;
+    let _ = stream.shutdown().await;
+    io::Error::new(io::ErrorKind::InvalidData, "a request in plain HTTP")
 }
 
 /// Distinguishes an encrypted key from a missing one: PKCS #8 says so in its label, older forms in

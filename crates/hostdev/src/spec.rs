@@ -22,6 +22,9 @@ const ZONE_STEP: Bytes = Bytes::mib(1);
 /// within a zone, in blocks, then fit 32 bits with room to spare.
 const ZONE_MAX: Bytes = Bytes::mib(4096);
 
+/// Zones of the smallest device that a cache of one shard takes.
+const ZONES_LEAST: u64 = 4;
+
 /// Device spec, as the user writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceSpec {
@@ -153,7 +156,7 @@ struct Options {
 fn parse(text: &str) -> Result<DeviceSpec, String> {
     const WRITE: &str = "write file:PATH?size=8GiB, block:/dev/NAME, zns:/dev/NAME or \
                          emulator:zn540?zones=32&backing=PATH";
-    let (scheme, rest) = text.split_once(':').ok_or(WRITE)?;
+    let (scheme, rest) = text.split_once(':').ok_or_else(|| kind_of(text, WRITE))?;
     let (path, options) = rest.split_once('?').unwrap_or((rest, ""));
     match scheme {
         "file" | "block" | "zns" => (),
@@ -183,8 +186,8 @@ fn parse(text: &str) -> Result<DeviceSpec, String> {
     let path = PathBuf::from(path);
     let place = match (scheme, size) {
         ("file", size) => {
-            size.map_or(Ok(()), |size| check_size(size, zone.unwrap_or(ZONE_SIZE)))?;
-            DeviceLocation::File { path, size }
+            let whole = |size| in_whole_zones(size, zone.unwrap_or(ZONE_SIZE));
+            DeviceLocation::File { path, size: size.map(whole).transpose()? }
         }
         (_, None) => DeviceLocation::Block { path },
         (_, Some(_)) => return Err("a block device has a fixed size: omit size=".into()),
@@ -227,13 +230,28 @@ fn check_zone(zone: Bytes) -> Result<(), String> {
     Ok(())
 }
 
-fn check_size(size: Bytes, zone: Bytes) -> Result<(), String> {
+/// The size in whole zones, rounded down: `8GB` is 119 zones of 64 MiB.
+fn in_whole_zones(size: Bytes, zone: Bytes) -> Result<Bytes, String> {
     let zones = size.0 / zone.0;
-    if zones != 0 && size.0.is_multiple_of(zone.0) {
-        return Ok(());
+    if zones == 0 {
+        let least = Bytes(ZONES_LEAST * zone.0);
+        return Err(format!(
+            "size={size} is less than a zone of {zone}: write size={least} or more, or smaller \
+             zones with zone="
+        ));
     }
-    let nearest = Bytes(zones.max(1) * zone.0);
-    Err(format!("size={size} is not a multiple of the zone size {zone}: write size={nearest}"))
+    Ok(Bytes(zones * zone.0))
+}
+
+/// The spec that a bare path most likely means.
+fn kind_of(path: &str, write: &str) -> String {
+    match path.strip_prefix("/dev/") {
+        Some(name) if !name.is_empty() => {
+            format!("write block:{path}, or zns:{path} for a zoned drive")
+        }
+        _ if path.contains('/') => format!("write file:{path}?size=8GiB for a file of this name"),
+        _ => write.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -274,17 +292,26 @@ mod tests {
     }
 
     #[test]
+    fn a_size_is_rounded_down_to_whole_zones() {
+        for (text, rounded) in [("8GB", "7616MiB"), ("100MiB", "64MiB"), ("1G", "1GiB")] {
+            let spec = format!("file:a?size={text}").parse::<DeviceSpec>().unwrap();
+            assert_eq!(spec.to_string(), format!("file:a?size={rounded}"));
+        }
+    }
+
+    #[test]
     fn errors_say_what_to_write_instead() {
         let write = "write file:PATH?size=8GiB, block:/dev/NAME, zns:/dev/NAME or \
                      emulator:zn540?zones=32&backing=PATH";
-        check("/dev/sda", Err(write));
+        check("sda", Err(write));
+        check("/dev/sda", Err("write block:/dev/sda, or zns:/dev/sda for a zoned drive"));
+        check("a/b", Err("write file:a/b?size=8GiB for a file of this name"));
         check("file:", Err(&format!("missing path: {write}")));
         check("nvme:x", Err(&format!("unknown kind of device \"nvme\": {write}")));
         check(
-            "file:a?size=8GB",
-            Err("size=\"8GB\": this unit is ambiguous: write KiB, MiB, GiB or TiB"),
+            "file:a?size=8",
+            Err("size=\"8\": a size needs a unit: B, KiB, MiB, GiB or TiB, such as 256MiB"),
         );
-        check("file:a?size=8", Err("size=\"8\": a size needs a unit: B, KiB, MiB, GiB or TiB"));
         check(
             "file:a?zone=1536KiB",
             Err("zone=1536KiB: the zone size must be a multiple of 1MiB and at most 4GiB: write \
@@ -296,12 +323,9 @@ mod tests {
                  zone=64MiB"),
         );
         check(
-            "file:a?size=100MiB",
-            Err("size=100MiB is not a multiple of the zone size 64MiB: write size=64MiB"),
-        );
-        check(
             "file:a?size=1MiB",
-            Err("size=1MiB is not a multiple of the zone size 64MiB: write size=64MiB"),
+            Err("size=1MiB is less than a zone of 64MiB: write size=256MiB or more, or smaller \
+                 zones with zone="),
         );
         check("block:a?size=64MiB", Err("a block device has a fixed size: omit size="));
         check(

@@ -30,5 +30,5 @@ struct CommandLine {
 }
 
 fn main() -> ExitCode {
-    zonal_cli::run("zonal-lab", |line: CommandLine| line.command.run())
+    zonal_cli::run("zonal-lab", &[], |line: CommandLine| line.command.run())
 }

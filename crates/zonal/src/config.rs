@@ -8,6 +8,7 @@
 mod accounts;
 mod admin_security;
 mod block;
+mod bucket_url;
 mod check;
 mod chunk;
 mod client;
@@ -29,6 +30,7 @@ mod scrub;
 mod stores;
 #[cfg(test)]
 mod tests;
+mod toml_advice;
 mod variables;
 
 use std::fmt;
@@ -48,6 +50,8 @@ use zonal_hostdev::DeviceSpec;
 use zonal_origin::AccountUnit;
 use zonal_s3::sigv4::Credentials;
 
+use toml_advice::ErrorPlace;
+
 pub(crate) use self::keys::KeyEntry;
 pub(crate) use accounts::name_of as account_unit_name;
 pub(crate) use admin_security::AdminSecurity;
@@ -60,6 +64,7 @@ pub(crate) use price::Prices;
 pub(crate) use raw::{Flags, OriginsOnly};
 pub(crate) use sample::{Entry, Key, assignment, entries, keys, schema};
 pub(crate) use scrub::ScrubSettings;
+pub(crate) use variables::WRONG_FLAGS;
 
 /// Validated configuration of `zonal serve`.
 #[derive(Debug)]
@@ -370,8 +375,8 @@ impl ConfigError {
         Self { key, nth: 0, why: why.to_string(), place: String::new() }
     }
 
-    /// An error of the TOML parser in `text`, with its line.
-    fn syntax(error: &toml::de::Error, text: &str) -> Self {
+    /// An error of the TOML parser in `text`, with its line. `sample` describes its keys.
+    fn syntax(error: &toml::de::Error, (text, sample): (&str, &str)) -> Self {
         let at = error.span().map(|span| span.start);
         let mut place =
             at.map_or(String::new(), |at| format!("line {}: ", error_position::line(text, at)));
@@ -383,8 +388,11 @@ impl ConfigError {
         {
             place += &format!("{key}: ");
         }
-        if why.ends_with("map, expected a sequence") {
-            why += ": use double brackets, as in [[origin]]";
+        let key = at.and_then(|at| error_position::key_at(text, at));
+        let line = at.map_or("", |at| error_position::text_of_line(text, at));
+        let place_of_error = ErrorPlace { key: key.as_deref(), line, sample };
+        if let Some(advice) = toml_advice::advice(&why, &place_of_error) {
+            why += &format!(": {advice}");
         }
         Self { key: "", nth: 0, why, place }
     }

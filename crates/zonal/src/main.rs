@@ -57,5 +57,5 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    zonal_cli::run("zonal", |line: Cli| line.command.run())
+    zonal_cli::run("zonal", &config::WRONG_FLAGS, |line: Cli| line.command.run())
 }

@@ -146,7 +146,8 @@ impl fmt::Display for SettingsError {
                         "use fewer shards or a larger device (of a model write a larger zones=)"
                     }
                     DeviceKind::Conventional => {
-                        "use fewer shards, a larger device or smaller zones (zone=)"
+                        "use fewer shards, a larger device (of a file write a larger size=) or smaller \
+                         zones (zone=)"
                     }
                 }
             ),

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use http::Method;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -84,7 +83,7 @@ async fn a_new_certificate_is_shown_to_who_comes_after() {
 }
 
 #[tokio::test]
-async fn who_speaks_plain_http_to_https_is_let_go() {
+async fn plain_http_at_the_https_port_is_answered_400_in_words() {
     let world = World::start(Freshness::Immutable).await;
     world.put("k", "hello");
     let pem = certificate_of("gateway");
@@ -93,8 +92,9 @@ async fn who_speaks_plain_http_to_https_is_let_go() {
     connection.send(&Ask::new("GET", "/b/k").signed()).await;
     let stats = world.gateway.stats().clone();
     eventually("the handshake fails", || stats.handshakes_failed.get() == 1).await;
-    let answer = tokio::spawn(async move { connection.answer(&Method::GET).await }).await;
-    assert!(!matches!(answer, Ok(Some(answer)) if answer.status == 200));
+    let answer = connection.until_closed().await;
+    assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
+    assert!(answer.ends_with("This port speaks HTTPS: write https:// in the URL.\r\n"), "{answer}");
 }
 
 /// Clients that never finish the handshake locked others out.

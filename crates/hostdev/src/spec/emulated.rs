@@ -7,7 +7,7 @@ use std::path::Path;
 use zonal_base::Bytes;
 use zonal_emulator::{ConventionalProfile, Model, Profile};
 
-use super::{DeviceLocation, DeviceSpec, ZONE_SIZE, check_size, check_zone};
+use super::{DeviceLocation, DeviceSpec, ZONE_SIZE, check_zone, in_whole_zones};
 
 /// Minimum size of a conventional drive: 256 MiB, the size at which its flash translation layer is
 /// tested.
@@ -82,7 +82,7 @@ fn conventional(
     check_zone(zone)?;
     let most = profile.user_blocks().bytes();
     let size = options.size.unwrap_or(Bytes(most.0 / zone.0 * zone.0));
-    check_size(size, zone)?;
+    let size = in_whole_zones(size, zone)?;
     if size < SIZE_MIN || most < size {
         let most = Bytes(most.0 >> 30 << 30);
         return Err(format!("size={size}: write size={SIZE_MIN} to size={most}"));

@@ -285,7 +285,7 @@ mod tests {
         check_rate("200MiB", Some(Rate::Bytes(Bytes::mib(200))));
         check_rate("80%", Some(Rate::Percent(80)));
         check_rate("max", Some(Rate::Max));
-        for text in ["", "0%", "101%", "200MB", "200", "0B", "fast"] {
+        for text in ["", "0%", "101%", "200MX", "200", "0B", "fast"] {
             check_rate(text, None);
         }
     }

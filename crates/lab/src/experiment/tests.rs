@@ -78,7 +78,7 @@ fn a_cache_that_does_one_thing_after_the_other_says_what_it_wants() {
         5,
         "unknown habit \"smoking\": write none, or one or more of reopen",
     );
-    refused("\"4h\"", "\"4d\"", 6, "write a whole number and ns, us, ms, s, min or h");
+    refused("\"4h\"", "\"4w\"", 6, "write a whole number and ns, us, ms, s, min or h");
     refused("\"4h\"", "\"0s\"", 6, "limit: write a time above 0");
     refused("zn540", "sn540", 7, "drive: znsccache needs a zoned drive, and sn540 is not");
     refused("zones = 10", "zones = 2", 8, "zones: znsccache needs 3 or more");
@@ -156,7 +156,7 @@ fn check_refused_in(file: &str, (from, to): (&str, &str), line: usize, why: &str
 #[test]
 fn what_is_wrong_with_a_file_is_said_with_line_and_column() {
     check_refused("drive", "drives", 4, "unknown field `drives`");
-    check_refused("\"64KiB\"", "\"64KB\"", 7, "this unit is ambiguous");
+    check_refused("\"64KiB\"", "\"64KB\"", 7, "power of two");
     check_refused("\"64KiB\"\npol", "65536\npol", 7, "expected a string");
     check_refused("ratio = [2, 10]", "ratio = []", 10, "needs one at least");
     check_refused("tasks = 64\n", "", 1, "missing field `tasks`");

@@ -104,7 +104,8 @@ mod tests {
         check("8212", Some(Capacity::Objects(8212)));
         check("8212objects", Some(Capacity::Objects(8212)));
         check("20MiB", Some(Capacity::Bytes(Bytes::mib(20))));
-        for text in ["", "0", "0GiB", "20MB", "20M", "objects", "-1", "1.5GiB"] {
+        check("20M", Some(Capacity::Bytes(Bytes::mib(20))));
+        for text in ["", "0", "0GiB", "20X", "objects", "-1", "1.5GiB"] {
             check(text, None);
         }
         for text in ["8212", "20MiB"] {

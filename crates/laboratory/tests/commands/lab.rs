@@ -110,8 +110,8 @@ fn a_replay_that_cannot_be_meant_or_done_says_why() {
         (2, "there is no policy \"mru\": write one of "),
     );
     check(
-        &["w.lis", "--policy", "lru", "--capacity", "10MB"],
-        (2, "invalid value '10MB' for '--capacity <N|SIZE>': \"10MB\": this unit is ambiguous"),
+        &["w.lis", "--policy", "lru", "--capacity", "10MX"],
+        (2, "invalid value '10MX' for '--capacity <N|SIZE>': \"10MX\": write a whole number"),
     );
     check(
         &with(&["w.lis", "--zones", "0"]),

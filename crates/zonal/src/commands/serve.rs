@@ -30,7 +30,8 @@ use crate::access_log::Writer;
 use crate::admin::{Admin, Observed, ObservedDevice, Phase};
 use crate::banner::{self, Banner};
 use crate::config::{
-    AccessTo, Config, Device, Flags, KeyPair, Log, LogFormat, OriginKeys, OriginSpec, Retention,
+    AccessTo, Config, Device, Flags, KeyPair, Log, LogFormat, Origin, OriginKeys, OriginSpec,
+    Retention, StoreSpec,
 };
 use crate::data_dir::{DataDir, samples};
 use crate::descriptors;
@@ -57,6 +58,7 @@ Examples:
   zonal serve
   zonal serve --device 'file:/var/cache/zonal?size=200GiB' \\
       --origin 's3:https://s3.eu-west-1.amazonaws.com?region=eu-west-1&path-style=false'
+  zonal serve --listen :9000 --origin 's3://lake?region=eu-west-1'
 
 Precedence: flag, environment variable, configuration file, default.
 Sizes need a unit (KiB, MiB, GiB, TiB). Times need a unit (ms, s, min, h).";
@@ -67,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     panics::watch();
     descriptors::raise(&mut config);
     warn_of_less_ahead(&config);
+    tell_of_web_servers(&config);
     let writer = config.log.access.as_ref().map(Writer::start).transpose()?;
     let served = super::runtime()?.block_on(serve(&config, &args.flags, (&level, writer.as_ref())));
     writer.into_iter().for_each(Writer::end);
@@ -85,6 +88,22 @@ fn warn_of_less_ahead(config: &Config) {
                 %buffers,
                 "prefetch limited: device.buffers is too small for device.prefetch. Raise \
                  device.buffers (--buffers), or lower device.prefetch (--prefetch)"
+            );
+        }
+    }
+}
+
+/// An S3 endpoint without its scheme is a web server, with one bucket and without lists.
+fn tell_of_web_servers(config: &Config) {
+    for Origin { spec, buckets, .. } in &config.origins {
+        if let Some(OriginSpec::Store(StoreSpec::Web(web))) = spec {
+            let url = web.to_string();
+            let url = url.trim_end_matches('/');
+            tracing::info!(
+                origin = url,
+                bucket = buckets[0],
+                "a web server is the origin: it is read-only and has no lists. If it speaks S3, \
+                 write s3:{url}"
             );
         }
     }

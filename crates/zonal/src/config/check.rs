@@ -57,7 +57,7 @@ pub(super) fn check(file: &raw::File, variable: Variables<'_>) -> Checked<Config
         admin: another_address("admin.listen", &file.admin.listen, listen)?,
         origins: origins::origins(&file.origin, variable)?,
         devices: devices(&file.device)?,
-        access: access(&file.access)?,
+        access: access(file, variable)?,
         freshness: freshness::rules(&file.freshness)?,
         keep: keep::checked(&file.keep, text(&file.data_dir))?,
         chunks: Arc::new(chunk::rules(&file.chunk)?),
@@ -106,10 +106,29 @@ pub(super) fn parsed<T: FromStr<Err: Display>>(
 
 pub(super) fn address(key: &'static str, value: &Option<String>) -> Checked<SocketAddr> {
     let text = given(key, value)?;
-    text.parse().map_err(|_| {
-        let why = format!("{text:?} is not an address: write IP:PORT, such as 127.0.0.1:9000");
-        ConfigError::new(key, why)
-    })
+    socket_address(text).map_err(|why| ConfigError::new(key, why))
+}
+
+/// Parses `IP:PORT`, `localhost:PORT`, or `:PORT` for all addresses of the machine.
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
+    let ip = match host {
+        "" | "*" => IpAddr::from([0, 0, 0, 0]),
+        "localhost" => IpAddr::from([127, 0, 0, 1]),
+        _ => {
+            let wrong = |advice: &str| format!("{text:?} is not an address: {advice}");
+            return text.parse().map_err(|_| match (host.parse::<IpAddr>(), host.parse::<u16>()) {
+                (Ok(ip), _) if port.is_empty() => wrong(&format!("add the port, as {ip}:9000")),
+                (_, Ok(port)) => {
+                    wrong(&format!("write 127.0.0.1:{port}, or 0.0.0.0:{port} for all interfaces"))
+                }
+                _ if host.contains("//") => wrong("write IP:PORT, without a scheme"),
+                _ => wrong("write IP:PORT, such as 127.0.0.1:9000"),
+            });
+        }
+    };
+    let port = port.parse().map_err(|_| format!("{port:?} is not a port: write 1 to 65535"))?;
+    Ok(SocketAddr::new(ip, port))
 }
 
 /// Parses an address, and refuses one that conflicts with the S3 endpoint's.
@@ -396,10 +415,13 @@ fn in_memory(key: &'static str, value: &Option<String>) -> Checked<Bytes> {
     Ok(bytes)
 }
 
-fn access(access: &raw::Access) -> Checked<AccessRules> {
-    let default = given("access.default", &access.default)?;
-    let rules = access.rules.as_deref().unwrap_or_default();
-    keys::access_rules(default, rules).map_err(|why| ConfigError::new("access", why))
+fn access(file: &raw::File, variable: Variables<'_>) -> Checked<AccessRules> {
+    let default = given("access.default", &file.access.default)?;
+    let of_user = file.access.rules.as_deref().unwrap_or_default();
+    let urls = file.origin.iter().filter_map(|origin| origins::bucket_url(origin, variable)?.ok());
+    let of_urls = urls.flat_map(|url| url.access_rules(default, of_user));
+    let rules: Vec<raw::AccessRule> = of_urls.chain(of_user.iter().cloned()).collect();
+    keys::access_rules(default, &rules).map_err(|why| ConfigError::new("access", why))
 }
 
 fn limits(limits: &raw::Limits) -> Checked<zonal_gateway::Limits> {

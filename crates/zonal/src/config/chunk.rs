@@ -24,7 +24,12 @@ pub(super) fn rules(chunk: &raw::Chunk) -> Checked<ChunkRules> {
 /// Parses a chunk size: a power of two between `Chunk::MIN` and `Chunk::MAX`.
 pub(super) fn size(text: &str) -> Result<Chunk, String> {
     let size: Bytes = text.parse().map_err(|error| format!("{error}"))?;
-    let wrong = || format!("{size}: write a power of two from {} to {}", Chunk::MIN, Chunk::MAX);
+    let wrong = || {
+        let most = size.clamp(Chunk::MIN, Chunk::MAX).0;
+        let nearest = Bytes(1 << most.ilog2());
+        let (min, max) = (Chunk::MIN, Chunk::MAX);
+        format!("{size}: write a power of two from {min} to {max}, such as {nearest}")
+    };
     Chunk::new(size).ok_or_else(wrong)
 }
 

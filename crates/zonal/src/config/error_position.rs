@@ -35,6 +35,11 @@ pub(super) fn line(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
+/// The line with a byte offset.
+pub(super) fn text_of_line(text: &str, at: usize) -> &str {
+    text.lines().nth(line(text, at) - 1).unwrap_or_default()
+}
+
 fn found<'a>(table: &'a Table, error: &ConfigError) -> Option<&'a Value> {
     let mut names = error.key.split('.');
     let section = table.get(names.next()?)?;

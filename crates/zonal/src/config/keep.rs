@@ -1,5 +1,7 @@
 //! Retention rules: parses `keep.rules` and reads the pins file.
 
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,9 +32,26 @@ pub(super) fn checked(keep: &raw::Keep, data_dir: &str) -> Checked<Retention> {
     let pinned_percent = percent("keep.pinned", pinned, PINNED_PERCENT_MAX)?.into();
     let named = keep.pins_file.as_ref().filter(|path| !path.is_empty());
     let pins_file = named.map_or_else(|| Path::new(data_dir).join("pins"), PathBuf::from);
+    if named.is_none() {
+        refuse_denied(data_dir, &pins_file)?;
+    }
     let pins = pins::read(&pins_file).map_err(|why| ConfigError::new("keep.pins-file", why))?;
     let (pins, is_pins_file_named) = (Arc::new(pins), named.is_some());
     Ok(Retention { rules, pinned_percent, pins, pins_file, is_pins_file_named })
+}
+
+/// Refuses a data directory of another user. The pins file is the first that is read there.
+fn refuse_denied(data_dir: &str, pins_file: &Path) -> Checked<()> {
+    match File::open(pins_file) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            let why = format!(
+                "{data_dir} cannot be read: {error}: run Zonal as its owner, or name another \
+                 directory with --data-dir"
+            );
+            Err(ConfigError::new("data-dir", why))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Parses a retention class; `None` if the word is unknown.

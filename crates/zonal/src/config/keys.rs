@@ -26,7 +26,7 @@ pub(super) fn load(path: &Path, variable: Variables<'_>) -> Checked<Vec<KeyEntry
     let text = std::fs::read_to_string(path)
         .map_err(|error| ConfigError::new(FILE, format!("{} cannot be read: {error}", file())))?;
     let known: raw::KeysFile =
-        toml::from_str(&text).map_err(|error| bad(&ConfigError::syntax(&error, &text)))?;
+        toml::from_str(&text).map_err(|error| bad(&ConfigError::syntax(&error, (&text, ""))))?;
     let mut keys: Vec<KeyEntry> = Vec::with_capacity(known.key.len());
     for raw in &known.key {
         let (line, raw) = (error_position::line(&text, raw.span().start), raw.get_ref());

@@ -49,27 +49,27 @@ pub(super) fn gathered<F: DeserializeOwned>(
     file: Option<&Path>,
     sections: impl IntoIterator<Item = (&'static str, Table)>,
 ) -> Result<F, ConfigError> {
-    let mut all = parse::<F>(defaults)?;
+    let mut all = parse::<F>(defaults, defaults)?;
     if let Some(path) = file {
-        let over = read::<F>(path).map_err(|error| error.in_file(path))?;
+        let over = read::<F>(path, defaults).map_err(|error| error.in_file(path))?;
         lay_over(&mut all, over);
     }
     for (section, over) in sections {
         lay_over(&mut all, Table::from_iter([(section.to_owned(), Value::Table(over))]));
     }
-    all.try_into().map_err(|error| ConfigError::syntax(&error, ""))
+    all.try_into().map_err(|error| ConfigError::syntax(&error, ("", defaults)))
 }
 
-fn read<F: DeserializeOwned>(path: &Path) -> Result<Table, ConfigError> {
+fn read<F: DeserializeOwned>(path: &Path, defaults: &str) -> Result<Table, ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| ConfigError::new("", format!("cannot be read: {error}")))?;
-    parse::<F>(&text)
+    parse::<F>(&text, defaults)
 }
 
 /// Parses the text twice: as a table, which shows which keys are present, and as `F`, which refuses
 /// unknown keys.
-fn parse<F: DeserializeOwned>(text: &str) -> Result<Table, ConfigError> {
-    let syntax = |error: toml::de::Error| ConfigError::syntax(&error, text);
+fn parse<F: DeserializeOwned>(text: &str, defaults: &str) -> Result<Table, ConfigError> {
+    let syntax = |error: toml::de::Error| ConfigError::syntax(&error, (text, defaults));
     let table = text.parse().map_err(syntax)?;
     toml::from_str::<F>(text).map_err(syntax)?;
     Ok(table)
@@ -125,7 +125,8 @@ impl OriginFlags {
         for origin in &mut file.origin {
             let mut under = table(origin)?;
             lay_over(&mut under, over.clone());
-            *origin = under.try_into().map_err(|error| ConfigError::syntax(&error, ""))?;
+            *origin =
+                under.try_into().map_err(|error| ConfigError::syntax(&error, ("", DEFAULTS)))?;
         }
         Ok(())
     }

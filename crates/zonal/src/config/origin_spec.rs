@@ -113,14 +113,43 @@ impl FromStr for OriginSpec {
             Some(("gcs", rest)) => gcs(rest),
             Some(("azure", rest)) => azure(rest),
             Some(("http" | "https", _)) => Ok(Self::Store(StoreSpec::Web(text.parse()?))),
-            _ => Err(format!("{text:?} is not an origin: {WRITE}")),
+            _ => Err(format!("{text:?} is not an origin: {}", kind_of(text))),
         }
     }
 }
 
+/// The spec that a text without a kind most likely means.
+fn kind_of(text: &str) -> String {
+    let port = text.split_once(':').map(|(_, port)| port.trim_end_matches('/'));
+    match port.is_some_and(|port| port.parse::<u16>().is_ok()) {
+        true => format!("write s3:http://{text} for an S3 endpoint"),
+        false if text.contains('/') => format!("write file:{text} for a folder"),
+        false => WRITE.to_owned(),
+    }
+}
+
+/// What to write instead of a URL that is no endpoint.
+fn endpoint_advice(url: &str) -> Option<String> {
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+        Some(_) => return None,
+        None if url.is_empty() => return None,
+        None => ("http", url),
+    };
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    Some(match path.split('/').next().unwrap_or_default() {
+        "" => format!("write s3:{scheme}://{host}"),
+        bucket => format!(
+            "the URL of an endpoint has no path: write s3:{scheme}://{host}, and name the bucket \
+             with --origin-bucket {bucket} (origin.buckets)"
+        ),
+    })
+}
+
 fn s3(text: &str) -> Result<OriginSpec, String> {
     let (url, options) = text.split_once('?').unwrap_or((text, ""));
-    let mut endpoint: Endpoint = url.parse().map_err(|error| format!("{error}"))?;
+    let mut endpoint: Endpoint =
+        url.parse().map_err(|error| endpoint_advice(url).unwrap_or_else(|| format!("{error}")))?;
     let mut region = REGION.to_owned();
     for option in options.split('&').filter(|option| !option.is_empty()) {
         match option.split_once('=').unwrap_or((option, "")) {
@@ -288,12 +317,13 @@ mod tests {
     #[test]
     fn errors_say_what_to_write_instead() {
         check("", Err(&format!("\"\" is not an origin: {WRITE}")));
-        check("a/b", Err(&format!("\"a/b\" is not an origin: {WRITE}")));
-        check("file:", Err(&format!("missing directory: {WRITE}")));
+        check("a/b", Err("\"a/b\" is not an origin: write file:a/b for a folder"));
         check(
-            "s3:host",
-            Err("\"host\" is not an endpoint: write http://HOST[:PORT] or https://HOST[:PORT]"),
+            "minio:9000",
+            Err("\"minio:9000\" is not an origin: write s3:http://minio:9000 for an S3 endpoint"),
         );
+        check("file:", Err(&format!("missing directory: {WRITE}")));
+        check("s3:host", Err("write s3:http://host"));
         check(
             "s3:http://h?zone=1",
             Err("unknown origin option \"zone=1\": write region=REGION or path-style=true|false"),

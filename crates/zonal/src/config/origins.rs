@@ -3,6 +3,7 @@
 use zonal_gateway::is_bucket_name;
 use zonal_origin::CaRoots;
 
+use super::bucket_url::BucketUrl;
 use super::check::{Checked, Variables, count, key_pair, parsed, secret, text, time};
 use super::{ConfigError, Origin, OriginKeys, OriginSpec, credentials, raw, stores};
 
@@ -44,20 +45,40 @@ pub(super) fn origins(origins: &[raw::Origin], variable: Variables<'_>) -> Check
     Ok(origins)
 }
 
+/// The bucket URL of an origin; `None` if its spec is no bucket URL.
+pub(super) fn bucket_url(
+    origin: &raw::Origin,
+    variable: Variables<'_>,
+) -> Option<Result<BucketUrl, String>> {
+    BucketUrl::parse(text(&origin.spec), variable)
+}
+
 fn origin(origin: &raw::Origin, variable: Variables<'_>) -> Checked<Origin> {
     let secret = secret(
         ("origin.secret-key", &origin.secret_key),
         ("origin.secret-key-file", &origin.secret_key_file),
     )?;
-    let mut spec = match text(&origin.spec) {
+    let wrong_spec = |why| ConfigError::new("origin.spec", why);
+    let url = bucket_url(origin, variable).transpose().map_err(wrong_spec)?;
+    let mut spec = match url.as_ref().map_or(text(&origin.spec), |url| &url.spec) {
         "" => None,
-        spec => Some(spec.parse().map_err(|error| ConfigError::new("origin.spec", error))?),
+        spec => Some(spec.parse().map_err(wrong_spec)?),
     };
     let name = match text(&origin.name) {
         "" => text(&origin.spec),
         name => name,
     };
     let mut buckets = origin.buckets.clone().unwrap_or_default();
+    if let Some(BucketUrl { bucket, .. }) = url {
+        match &buckets[..] {
+            [] => buckets.push(bucket),
+            [named] if *named == bucket => {}
+            _ => {
+                let why = format!("the spec names the bucket {bucket}: remove this setting");
+                return Err(ConfigError::new("origin.buckets", why));
+            }
+        }
+    }
     if let Some(bucket) = buckets.iter().find(|bucket| bucket.is_empty() || bucket.contains('/')) {
         return Err(ConfigError::new("origin.buckets", format!("{bucket:?} is not a bucket name")));
     }

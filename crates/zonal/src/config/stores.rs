@@ -71,7 +71,16 @@ pub(super) fn one_bucket(store: &StoreSpec, given: Vec<String>) -> Checked<Vec<S
         ([_], _) => Ok(given),
         ([], Some(bucket)) => Ok(vec![bucket.to_owned()]),
         ([], None) => {
-            let why = "must name one bucket: the bucket name for the files of this server";
+            let url = match store {
+                StoreSpec::Web(web) => web.to_string(),
+                StoreSpec::Gcs(_) | StoreSpec::Azure(_) => String::new(),
+            };
+            // Whoever forgot the scheme of an S3 endpoint is here, too.
+            let why = format!(
+                "must name one bucket for the files of this web server. If it speaks S3, write \
+                 s3:{}",
+                url.trim_end_matches('/')
+            );
             Err(ConfigError::new("origin.buckets", why))
         }
         _ => {

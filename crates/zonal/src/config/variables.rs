@@ -10,6 +10,38 @@ use super::{BlockFlags, ConfigError, Flags};
 /// Prefix of all environment variables of Zonal.
 const PREFIX: &str = "ZONAL_";
 
+/// Flags that people try, each with what to write instead. Variables named after them get the same
+/// answer.
+pub(crate) const WRONG_FLAGS: [(&str, &str); 25] = [
+    ("--cache-size", SIZE),
+    ("--cache-dir", SIZE),
+    ("--cache-path", SIZE),
+    ("--disk-size", SIZE),
+    ("--size", SIZE),
+    ("--port", "the port belongs to the address: --listen 127.0.0.1:PORT"),
+    ("--bind", "write --listen IP:PORT"),
+    ("--address", "write --listen IP:PORT"),
+    ("--host", "write --listen IP:PORT"),
+    ("--endpoint", "write --origin s3:https://HOST"),
+    ("--endpoint-url", "write --origin s3:https://HOST"),
+    ("--upstream", "write --origin s3:https://HOST"),
+    ("--backend", "write --origin s3:https://HOST"),
+    ("--bucket", "write --origin-bucket NAME"),
+    ("--origin-region", "the region belongs to the spec: --origin 's3:https://HOST?region=REGION'"),
+    ("--ttl", "write --freshness ttl=60s"),
+    ("--verbose", "write --log-level debug"),
+    ("--debug", "write --log-level debug"),
+    ("--threads", "write --shards N"),
+    ("--workers", "write --shards N"),
+    ("--eviction-policy", "write --policy NAME"),
+    ("--chunk-size", "write --chunk SIZE"),
+    ("--tls-cert", "write --certificate-file FILE"),
+    ("--tls-key", "write --private-key-file FILE"),
+    ("--metrics-port", "metrics are at the admin endpoint: --admin IP:PORT"),
+];
+
+const SIZE: &str = "place and size belong to the device: --device 'file:PATH?size=8GiB'";
+
 /// Variables of the project's own tests, which may run in the same shell.
 const OF_TESTS: [&str; 9] = [
     "ZONAL_AZURITE",
@@ -35,6 +67,11 @@ pub(super) fn refuse_unknown(
             || OF_TESTS.contains(&&*name)
             || is_of_a_service(&name, &value);
         if !is_fine {
+            let flag = format!("--{}", name[PREFIX.len()..].to_lowercase().replace('_', "-"));
+            if let Some((_, advice)) = WRONG_FLAGS.iter().find(|(wrong, _)| *wrong == flag) {
+                let why = format!("unknown environment variable {name}: {advice}");
+                return Err(ConfigError::new("", why));
+            }
             let distance = |text: &str| strsim::damerau_levenshtein(text, &name);
             let either =
                 |(variable, flag): &&(String, String)| distance(variable).min(distance(flag));

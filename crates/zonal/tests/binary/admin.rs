@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustix::process::Signal;
 
-use crate::harness::{TestFolder, finished, run, zonal};
+use crate::harness::{TestFolder, check_failure, finished, run, zonal};
 use crate::http;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -122,7 +122,17 @@ fn it_speaks_https_with_a_certificate_of_its_own() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let output = run(place.path(), &trusting[..4]);
     assert_eq!(output.status.code(), Some(1), "nobody vouches for it");
-    assert!(http::get(zonal.admin, "/stats").is_err(), "nothing is said in the clear");
+    assert_eq!(
+        http::get(zonal.admin, "/stats").unwrap().status,
+        400,
+        "nothing is said in the clear"
+    );
+    zonal.stop();
+    let zonal = place.start(&[]);
+    let at = format!("https://{}", zonal.admin);
+    let said =
+        format!("the admin endpoint at {0} does not speak TLS: write http://{0}", zonal.admin);
+    check_failure(place.path(), &["cache", "stats", "--admin", &at], (2, &said));
     zonal.stop();
 }
 

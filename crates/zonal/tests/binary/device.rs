@@ -161,11 +161,11 @@ fn a_file_system_that_was_made_over_a_cache_is_somebody_elses() {
 fn a_start_that_fails_leaves_no_device_behind() {
     let folder = folder();
     let here = folder.path();
-    let too_few = "small: a shard would have 1 zone and needs 4: use fewer shards, a larger device or smaller zones (zone=)";
+    let too_few = "small: a shard would have 1 zone and needs 4: use fewer shards, a larger device (of a file write a larger size=) or smaller zones (zone=)";
     check_serve(here, "file:small?size=64MiB", &[], (2, too_few));
     check_failure(here, &["device", "format", "file:small?size=64MiB"], (2, too_few));
     let shards = ["--shards", "3"];
-    let too_few = "small: a shard would have 2 zones and needs 4: use fewer shards, a larger device or smaller zones (zone=)";
+    let too_few = "small: a shard would have 2 zones and needs 4: use fewer shards, a larger device (of a file write a larger size=) or smaller zones (zone=)";
     check_serve(here, "file:small?size=512MiB", &shards, (2, too_few));
     let chunk = ["--chunk", "32MiB"];
     check_serve(here, "file:small?size=64MiB&zone=8MiB", &chunk, (2, "small: the chunk size must"));

@@ -22,6 +22,7 @@ mod links;
 mod lost_zones;
 mod ls;
 mod metrics;
+mod mistakes;
 mod nbd;
 mod origin_check;
 mod origin_health;

@@ -93,7 +93,7 @@ fn what_can_be_had_in_part_only_is_told() {
 fn a_variable_counts_as_its_flag_does_and_a_misspelt_one_is_refused() {
     let folder = folder();
     for (name, value, expected) in [
-        ("ZONAL_DEVICE_CHUNK", "1MB", "zonal: device.chunk: \"1MB\": this unit is ambiguous"),
+        ("ZONAL_DEVICE_CHUNK", "1MB", "zonal: device.chunk: 1000000B: write a power of two"),
         ("ZONAL_DEVISE_CHUNK", "1MiB", "zonal: unknown environment variable ZONAL_DEVISE_CHUNK"),
     ] {
         let output = finished(zonal(folder.path()).arg("serve").env(name, value));

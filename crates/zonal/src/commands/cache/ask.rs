@@ -150,7 +150,16 @@ impl Endpoint {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(host.to_owned()).map_err(Failure::request)?;
         let shaken = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-        shaken.map_err(|error| self.unreachable(error))
+        shaken.map_err(|error| {
+            let of_tls = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+            let plain = rustls::InvalidMessage::InvalidContentType;
+            match of_tls == Some(&rustls::Error::InvalidMessage(plain)) {
+                true => Failure::request(format!(
+                    "the admin endpoint at {address} does not speak TLS: write http://{address}"
+                )),
+                false => self.unreachable(error),
+            }
+        })
     }
 
     async fn exchange(

@@ -16,11 +16,11 @@ fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
         "[endpoints]\n",
         "FILE: line 1: unknown field `endpoints`, expected one of `data-dir`, `endpoint`, `headers`, `admin`, \
          `origin`, `device`, `access`, `freshness`, `keep`, `chunk`, `limits`, `scrub`, `price`, \
-         `accounts`, `log`",
+         `accounts`, `log`: did you mean `endpoint`?",
     );
     check_file(
         "[limits]\nidle = 75\n",
-        "FILE: line 2: limits.idle: invalid type: integer `75`, expected a string",
+        "FILE: line 2: limits.idle: invalid type: integer `75`, expected a string: write text in quotes, such as idle = \"75s\"",
     );
     check_file(
         "[limits]\nconnections = 0\n",
@@ -28,7 +28,7 @@ fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
     );
     check_file(
         "[limits]\nwrites = 1\nconnections = '4096'\n",
-        "FILE: line 3: limits.connections: invalid type: string \"4096\", expected u32",
+        "FILE: line 3: limits.connections: invalid type: string \"4096\", expected u32: write a number without quotes, such as connections = 4096",
     );
     check_file(
         "[limits]\nconnections-per-address = '200%'\n",
@@ -36,11 +36,11 @@ fn a_file_that_cannot_be_meant_is_refused_with_its_line() {
     );
     check_file(
         "[limits]\nwrites-per-client = 128\n",
-        "FILE: line 2: limits.writes-per-client: invalid type: integer `128`, expected a string",
+        "FILE: line 2: limits.writes-per-client: invalid type: integer `128`, expected a string: write text in quotes, such as writes-per-client = \"50%\"",
     );
     check_file(
         "[[device]]\nchunk = '64KiB'\n[[device]]\nspec = 'file:a'\nchunk = '100KiB'\n",
-        "FILE: line 5: device.chunk: 100KiB: write a power of two from 4KiB to 32MiB",
+        "FILE: line 5: device.chunk: 100KiB: write a power of two from 4KiB to 32MiB, such as 64KiB",
     );
     // The file gets no blame for the value of a flag.
     let (_directory, path) = file("[limits]\nidle = '1s'\n");
@@ -76,7 +76,7 @@ fn a_header_that_is_no_vendors_needs_no_entry() {
 fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
     check_flags(
         &["--listen", "9000"],
-        "endpoint.listen: \"9000\" is not an address: write IP:PORT, such as 127.0.0.1:9000",
+        "endpoint.listen: \"9000\" is not an address: write 127.0.0.1:9000, or 0.0.0.0:9000 for all interfaces",
     );
     check_flags(&["--region", ""], "endpoint.region: must not be empty");
     let said = "endpoint.access-key: is given without a secret key: set secret-key-file";
@@ -106,11 +106,11 @@ fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
     );
     check_flags(
         &["--chunk", "100KiB"],
-        "device.chunk: 100KiB: write a power of two from 4KiB to 32MiB",
+        "device.chunk: 100KiB: write a power of two from 4KiB to 32MiB, such as 64KiB",
     );
     check_flags(
         &["--chunk", "1MB"],
-        "device.chunk: \"1MB\": this unit is ambiguous: write KiB, MiB, GiB or TiB",
+        "device.chunk: 1000000B: write a power of two from 4KiB to 32MiB, such as 512KiB",
     );
     check_flags(&["--buffers", "1MiB"], "device.buffers: 1MiB: a shard needs at least 16MiB");
     check_flags(
@@ -133,7 +133,7 @@ fn a_value_that_cannot_be_meant_is_refused_with_what_to_write() {
     );
     check_flags(
         &["--freshness", "ttl=60"],
-        "freshness.default: \"ttl=60\": ttl: \"60\": a time needs a unit: ns, us, ms, s, min or h",
+        "freshness.default: \"ttl=60\": ttl: \"60\": a time needs a unit: ns, us, ms, s, min or h, such as 30s",
     );
     check_flags(
         &["--limits-idle", "0s"],

@@ -108,7 +108,7 @@ fn a_store_that_is_only_read_is_one_bucket() {
     );
     check_flags(
         &["--origin", "https://h/sets"],
-        "origin.buckets: must name one bucket: the bucket name for the files of this server",
+        "origin.buckets: must name one bucket for the files of this web server. If it speaks S3, write s3:https://h/sets",
     );
     check_flags(
         &["--origin", "gcs:lake", "--origin-bucket", "a", "--origin-bucket", "b"],

@@ -110,10 +110,10 @@ fn a_prefix_may_be_cut_in_another_way() {
             "the prefix \"/a\" is not of the form BUCKET/KEY, such as lake/dim/: the prefix begins \
              with a slash",
         ),
-        ("a/=100KiB", "a/: 100KiB: write a power of two from 4KiB to 32MiB"),
-        ("a/=2KiB", "a/: 2KiB: write a power of two from 4KiB to 32MiB"),
-        ("a/=64MiB", "a/: 64MiB: write a power of two from 4KiB to 32MiB"),
-        ("a/=1MB", "a/: \"1MB\": this unit is ambiguous: write KiB, MiB, GiB or TiB"),
+        ("a/=100KiB", "a/: 100KiB: write a power of two from 4KiB to 32MiB, such as 64KiB"),
+        ("a/=2KiB", "a/: 2KiB: write a power of two from 4KiB to 32MiB, such as 4KiB"),
+        ("a/=64MiB", "a/: 64MiB: write a power of two from 4KiB to 32MiB, such as 32MiB"),
+        ("a/=1MB", "a/: 1000000B: write a power of two from 4KiB to 32MiB, such as 512KiB"),
     ] {
         check_flags(&["--chunk-rule", rule], &format!("chunk.rules: {said}"));
     }
