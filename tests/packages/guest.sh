@@ -102,6 +102,34 @@ sed -i 's/^no-level = /level = /' /etc/zonal/zonal.toml
 systemctl start zonal
 hit
 
+step "three restarts under load, on a socket of systemd"
+systemctl stop zonal
+# More starts within ten seconds than systemd allows by default.
+systemctl reset-failed zonal
+systemctl start zonal.socket zonal
+eval "$(runuser -u zonal -- zonal env --config /etc/zonal/zonal.toml)"
+for client in 1 2 3; do
+    while [ ! -e done ]; do
+        # No retry: a refused or cut connection is a failure.
+        curl --silent --fail --max-time 20 --output /dev/null --aws-sigv4 "aws:amz:us-east-1:s3" \
+            --header "x-amz-content-sha256: UNSIGNED-PAYLOAD" --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" \
+            "http://127.0.0.1:9000/demo/cities.csv" && echo read >>"reads.$client" || echo "$?" >>failures
+    done &
+done
+for _ in 1 2 3; do
+    until [ "$(cat reads.* 2>/dev/null | wc -l)" -ge 20 ]; do sleep 0.1; done
+    rm -f reads.*
+    systemctl reset-failed zonal
+    systemctl restart zonal
+done
+until [ "$(cat reads.* 2>/dev/null | wc -l)" -ge 20 ]; do sleep 0.1; done
+touch done
+wait
+test ! -e failures
+systemctl stop zonal.socket zonal
+systemctl reset-failed zonal
+systemctl start zonal
+
 step upgrade
 pid=$(systemctl show zonal -P MainPID)
 for package in zonal zonal-lab; do

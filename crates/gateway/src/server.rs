@@ -49,6 +49,10 @@ const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Pause after a failed `accept`. Usually the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a connection that was accepted before a shutdown may take to its first request: 1 s, more
+/// than a round trip.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
+
 /// How long a client may go on sending after the last byte of the response, so that it can read the
 /// response: 2 s, enough for the data in flight on a slow line.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -155,11 +159,15 @@ impl Connection {
             .header_read_timeout(None)
             .serve_connection(TokioIo::new(socket), service);
         let mut connection = pin!(connection);
+        let mut late = pin!(first_request_is_late(stopping.clone()));
         let mut stop = pin!(stopping.changed());
         let mut evicted = pin!(self.place.evicted());
-        let mut asked_to_stop = false;
+        let (mut is_stopping, mut asked_to_stop) = (false, false);
         poll_fn(|cx| {
-            if !asked_to_stop && stop.as_mut().poll(cx).is_ready() {
+            // The first request of a new connection is on its way, and gets its response.
+            is_stopping = is_stopping || stop.as_mut().poll(cx).is_ready();
+            let mut has_begun = || notes.has_received() || late.as_mut().poll(cx).is_ready();
+            if !asked_to_stop && is_stopping && has_begun() {
                 asked_to_stop = true;
                 connection.as_mut().graceful_shutdown();
             }
@@ -176,10 +184,23 @@ impl Connection {
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
+            if is_stopping && !asked_to_stop && notes.has_received() {
+                asked_to_stop = true;
+                connection.as_mut().graceful_shutdown();
+                if connection.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(());
+                }
+            }
             watch.poll(cx).map(|()| gateway.stats().connections_timed_out.add(1))
         })
         .await;
     }
+}
+
+/// Resolves when a new connection need not wait for its first request any longer.
+async fn first_request_is_late(mut stopping: watch::Receiver<()>) {
+    let _ = stopping.changed().await;
+    sleep(FIRST_REQUEST).await;
 }
 
 impl Drop for Connection {

@@ -322,6 +322,11 @@ impl TimeoutDetector {
 }
 
 impl Activity {
+    /// Whether the client has sent anything.
+    pub(crate) fn has_received(&self) -> bool {
+        self.read_in.load(Ordering::Relaxed) != 0
+    }
+
     /// Start of the wait for a request, in milliseconds of an arbitrary clock. `None` while a request
     /// runs, its response is not completely sent, or its head is arriving in time.
     pub(crate) fn waits_since(&self) -> Option<u64> {

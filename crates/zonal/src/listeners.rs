@@ -1,10 +1,13 @@
-//! Listening sockets: bound before the start changes anything, then shared by the shards' threads.
+//! Listening sockets: bound before the start changes anything, or passed by the service manager,
+//! then shared by the shards' threads.
 
+use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use listenfd::ListenFd;
 use socket2::{Domain, Protocol, Socket, Type};
 use zonal_cli::Failure;
 
@@ -16,9 +19,63 @@ const BACKLOG: i32 = 1024;
 #[derive(Debug)]
 pub(crate) struct Address {
     address: SocketAddr,
-    /// The first listening socket. It listens from the start and goes to the first caller of
-    /// `listen`. Earlier connections wait in its backlog.
-    first: Mutex<Option<Socket>>,
+    listening: Listening,
+}
+
+#[derive(Debug)]
+enum Listening {
+    /// The first listening socket of this process. It listens from the start and goes to the first
+    /// caller of `listen`. Earlier connections wait in its backlog.
+    Own(Mutex<Option<Socket>>),
+    /// The socket of the service manager. It outlives the process: connections that arrive during
+    /// a restart wait in its backlog.
+    Passed(Socket),
+}
+
+/// Sockets that the service manager passes, by the name of each: sd_listen_fds(3).
+#[derive(Debug, Default)]
+pub(crate) struct PassedSockets {
+    /// `FileDescriptorName=admin`.
+    admin: Option<Socket>,
+    /// Any other name.
+    s3: Option<Socket>,
+}
+
+impl PassedSockets {
+    /// Takes the sockets of this process. None without a service manager.
+    pub(crate) fn take() -> Result<Self, Failure> {
+        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+        let mut names = names.split(':');
+        let mut sockets = ListenFd::from_env();
+        let mut passed = Self::default();
+        for index in 0..sockets.len() {
+            let name = names.next().unwrap_or_default();
+            let unusable = |why: &dyn fmt::Display| {
+                Failure::request(format!(
+                    "the service manager passes the socket {name:?}: {why}: name one TCP socket \
+                     for S3 in zonal.socket, and at most one with FileDescriptorName=admin"
+                ))
+            };
+            let listener = sockets.take_tcp_listener(index).map_err(|error| unusable(&error))?;
+            let listener = listener.ok_or_else(|| unusable(&"it is gone"))?;
+            listener.set_nonblocking(true).map_err(Failure::work)?;
+            let place = if name == "admin" { &mut passed.admin } else { &mut passed.s3 };
+            if place.replace(listener.into()).is_some() {
+                return Err(unusable(&"it is the second for one endpoint"));
+            }
+        }
+        Ok(passed)
+    }
+
+    /// The address of the S3 endpoint: that of the passed socket, or the wanted one.
+    pub(crate) fn s3(&mut self, wanted: SocketAddr) -> Result<Address, Failure> {
+        Address::passed_or(self.s3.take(), wanted, "--listen (endpoint.listen)")
+    }
+
+    /// The address of the admin endpoint.
+    pub(crate) fn admin(&mut self, wanted: SocketAddr) -> Result<Address, Failure> {
+        Address::passed_or(self.admin.take(), wanted, "--admin (admin.listen)")
+    }
 }
 
 impl Address {
@@ -33,7 +90,7 @@ impl Address {
             let first = listen(wanted, Sharing::Alone)?;
             first.set_reuse_port(true)?;
             let address = first.local_addr()?.as_socket().unwrap_or(wanted);
-            Ok(Self { address, first: Mutex::new(Some(first)) })
+            Ok(Self { address, listening: Listening::Own(Mutex::new(Some(first))) })
         };
         taken().map_err(|error: io::Error| {
             let advice = match error.kind() {
@@ -55,17 +112,34 @@ impl Address {
         })
     }
 
+    fn passed_or(
+        passed: Option<Socket>,
+        wanted: SocketAddr,
+        named_with: &str,
+    ) -> Result<Self, Failure> {
+        let Some(socket) = passed else { return Self::take(wanted, named_with) };
+        let address = socket.local_addr().map_err(Failure::work)?;
+        let address = address.as_socket().unwrap_or(wanted);
+        tracing::info!(%address, "listening on the socket of the service manager");
+        Ok(Self { address, listening: Listening::Passed(socket) })
+    }
+
     /// The bound address, with the actual port.
     pub(crate) const fn socket_address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Opens another listener on the address. The kernel distributes connections among all.
+    /// Opens another listener on the address. The kernel distributes connections among all. Those
+    /// of a passed socket share its backlog.
     pub(crate) fn listen(&self) -> io::Result<TcpListener> {
-        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let listener = match first {
-            Some(first) => first,
-            None => listen(self.address, Sharing::Shared)?,
+        let listener = match &self.listening {
+            Listening::Own(first) => {
+                match first.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                    Some(first) => first,
+                    None => listen(self.address, Sharing::Shared)?,
+                }
+            }
+            Listening::Passed(socket) => socket.try_clone()?,
         };
         Ok(listener.into())
     }

@@ -36,7 +36,7 @@ use crate::config::{
 use crate::data_dir::{DataDir, samples};
 use crate::descriptors;
 use crate::frontend::Frontend;
-use crate::listeners::Address;
+use crate::listeners::{Address, PassedSockets};
 use crate::logging::{self, Level};
 use crate::origins::{self, OpenedOrigin};
 use crate::panics;
@@ -117,8 +117,9 @@ async fn serve(
     let access_log = writer.map(Writer::log);
     let mut signals = Signals::listen()?;
     let recording = super::recording(config.log.record.as_deref())?;
-    let endpoint = Address::take(config.listen, "--listen (endpoint.listen)")?;
-    let admin_address = Address::take(config.admin, "--admin (admin.listen)")?;
+    let mut passed = PassedSockets::take()?;
+    let endpoint = passed.s3(config.listen)?;
+    let admin_address = passed.admin(config.admin)?;
     let addresses = (endpoint.socket_address(), admin_address.socket_address());
 
     let (phase, phases) = watch::channel(Phase::Starting);

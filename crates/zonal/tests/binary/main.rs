@@ -41,6 +41,7 @@ mod service_manager;
 mod stats;
 mod stuck_output;
 mod switch;
+mod upgrade;
 mod viewer;
 mod warm;
 mod zoned;
