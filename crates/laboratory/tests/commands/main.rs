@@ -7,4 +7,5 @@ mod devices;
 mod harness;
 mod lab;
 mod recordings;
+mod reference;
 mod sim;

@@ -227,6 +227,13 @@ fn a_written_file_starts_a_server_and_a_secret_is_for_its_owner_only() {
     zonal.stop();
 }
 
+#[test]
+fn the_reference_has_every_command_flag_and_variable() {
+    let stored = include_str!("../../../../docs/reference/zonal.md");
+    let (code, printed) = said(folder().path(), &["reference"]);
+    assert!(code == 0 && printed == stored, "zonal reference > docs/reference/zonal.md");
+}
+
 /// The schemas for editors are in the sources and in the packages.
 #[test]
 fn the_stored_schemas_are_those_of_the_program() {
