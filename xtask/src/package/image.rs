@@ -14,8 +14,9 @@ const CONTAINERFILE: &str = "packaging/Containerfile";
 /// trusts in addition.
 const AUTHORITIES: &str = "/usr/share/ca-certificates/mozilla";
 
-/// Largest program in an image: with the authorities, 20 MB in all. A pull takes seconds.
-const PROGRAM_MAX: u64 = 19_700_000;
+/// Largest program in an image: with the authorities, 21 MB in all, of which a pull takes 9. Cold crates
+/// optimized for size would save 3 MB, and cost 10 % more instructions for each hit.
+const PROGRAM_MAX: u64 = 20_800_000;
 
 const USERS: &str = "zonal:x:900:900:Zonal:/var/lib/zonal:/sbin/nologin\n";
 const GROUPS: &str = "zonal:x:900:\n";
