@@ -51,7 +51,8 @@ PLAN = {
         Session(before=SIX_READS),
     ],
     "docs/serve/origins.md": [Config(), Config(), Config(), Shell()],
-    "docs/serve/running.md": [Elsewhere("installs into the system; the stage `unit` checks the unit")],
+    "docs/serve/running.md": [],
+    "docs/start/install.md": [Elsewhere("installs into the system; the stages `packages` and `image` do")] * 7,
     "docs/block.md": [
         Lines({"zonal": "servers: see below"}),
         Lines(

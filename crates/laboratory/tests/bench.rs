@@ -175,7 +175,7 @@ fn check_refused(flags: &str, why: &str) {
 #[test]
 fn flags_that_make_no_sense_are_refused_with_what_to_write() {
     check_refused("--dist normal", "write uniform, zipf:THETA");
-    check_refused("--value 64KB", "write KiB, MiB, GiB or TiB");
+    check_refused("--value 64XB", "write a whole number and B, KiB, MiB, GiB or TiB");
     check_refused("--range 1MiB", "at most --value");
     check_refused("--tasks 0", "write 1 to 4096");
     check_refused("--chunk 3KiB --seconds 1", "a power of two");

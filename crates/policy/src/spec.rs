@@ -536,8 +536,8 @@ mod tests {
                 "chunk-lru: slots need no spare room: leave spare= out",
             ),
             (
-                "flow?budget=50MB/s",
-                "flow: budget=50MB/s: write a share of what is asked for, as 20%, or what a second or a day may bring: \
+                "flow?budget=50XB/s",
+                "flow: budget=50XB/s: write a share of what is asked for, as 20%, or what a second or a day may bring: \
                  50MiB/s, or up to 100 drive writes per day, as 0.5dwpd",
             ),
             ("region-lru?regions=x", "region-lru: regions=x: write a number from 1 to 1024"),

@@ -169,7 +169,7 @@ mod tests {
             "5",
             "1001%",
             "0B/s",
-            "50MB/s",
+            "50XB/s",
             "50MiB",
             "MiB/s",
             "0dwpd",

@@ -28,7 +28,7 @@ fn what_is_no_cache_is_not_written_over() {
 fn a_device_that_cannot_serve_is_not_made() {
     let folder = folder();
     let here = folder.path();
-    let too_few = "small: a shard would have 1 zone and needs 4: use fewer shards, a larger device or smaller zones (zone=)";
+    let too_few = "small: a shard would have 1 zone and needs 4: use fewer shards, a larger device (of a file write a larger size=) or smaller zones (zone=)";
     check_failure(here, &["bench", "--device", "file:small?size=64MiB"], (2, too_few));
     let none = "--shards must be at least 1";
     check_failure(here, &["bench", "--device", "file:x?size=1GiB", "--shards", "0"], (2, none));

@@ -18,10 +18,11 @@ const KEYS: [&str; 4] = ["--access-key", "a", "--secret-key", "b"];
 fn start(place: &TestFolder, socket: &TcpListener, name: &str) -> Process {
     let mut command = zonal(place.path());
     let program = command.get_program().to_owned();
-    let script = "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=$1 exec 3<&$2; export LISTEN_PID=$$ \
-                  LISTEN_FDS=1 LISTEN_FDNAMES=$1; shift 2; exec \"$@\"";
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", script, "sh", name, &socket.as_raw_fd().to_string()]).arg(program);
+    // bash: other shells know descriptors of one digit only.
+    let script = "exec 3<&$2; export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=$1; shift 2; \
+                  exec \"$@\"";
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", script, "bash", name, &socket.as_raw_fd().to_string()]).arg(program);
     shell.args(["serve", "--admin", "127.0.0.1:0", "--device", DEVICE, "--origin", "file:origin"]);
     shell.args(KEYS).current_dir(place.path());
     shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
