@@ -27,7 +27,8 @@ def main() -> int:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--dist", type=pathlib.Path, required=True)
     arguments.add_argument("--release", nargs="*", default=RELEASES)
-    arguments.add_argument("--roots", type=pathlib.Path, required=True)
+    # RPM takes absolute paths only.
+    arguments.add_argument("--roots", type=lambda path: pathlib.Path(path).resolve(), required=True)
     given = arguments.parse_args()
     debs, rpms = sorted(given.dist.glob("*.deb")), sorted(given.dist.glob("*.rpm"))
     if len(debs) != 2 or len(rpms) != 2:

@@ -31,6 +31,14 @@ expect() {
     fi
 }
 
+# Waits until another process serves. Between two processes, systemd may call the service active with process 0.
+await_another() {
+    until systemctl is-active --quiet zonal; do sleep 0.1; done
+    case "$(systemctl show zonal -P MainPID)" in
+    0 | "$1") sleep 0.1 && await_another "$1" ;;
+    esac
+}
+
 # Reads until the cache answers: a chunk is admitted after its second read.
 hit() {
     for _ in 1 2 3 4 5 6 7 8 9 10; do
@@ -40,6 +48,10 @@ hit() {
     exit 1
 }
 
+# This script starts the service more often than systemd allows by default.
+mkdir -p /etc/systemd/system/zonal.service.d
+printf '[Unit]\nStartLimitIntervalSec=0\n' >/etc/systemd/system/zonal.service.d/test.conf
+systemctl daemon-reload
 files >before
 step install
 begin=$(cut -d' ' -f1 /proc/uptime)
@@ -86,7 +98,7 @@ hit
 
 step crash
 kill -KILL "$pid"
-until systemctl is-active --quiet zonal && [ "$(systemctl show zonal -P MainPID)" != "$pid" ]; do sleep 0.1; done
+await_another "$pid"
 hit
 
 step "a wrong configuration is not tried again and again"
@@ -104,8 +116,6 @@ hit
 
 step "three restarts under load, on a socket of systemd"
 systemctl stop zonal
-# More starts within ten seconds than systemd allows by default.
-systemctl reset-failed zonal
 systemctl start zonal.socket zonal
 eval "$(runuser -u zonal -- zonal env --config /etc/zonal/zonal.toml)"
 for client in 1 2 3; do
@@ -119,7 +129,6 @@ done
 for _ in 1 2 3; do
     until [ "$(cat reads.* 2>/dev/null | wc -l)" -ge 20 ]; do sleep 0.1; done
     rm -f reads.*
-    systemctl reset-failed zonal
     systemctl restart zonal
 done
 until [ "$(cat reads.* 2>/dev/null | wc -l)" -ge 20 ]; do sleep 0.1; done
@@ -127,7 +136,6 @@ touch done
 wait
 test ! -e failures
 systemctl stop zonal.socket zonal
-systemctl reset-failed zonal
 systemctl start zonal
 
 step upgrade
@@ -140,7 +148,7 @@ for package in zonal zonal-lab; do
 done
 dpkg --install next-zonal.deb next-zonal-lab.deb
 grep -q '^level = "info,zonal_host=debug"' /etc/zonal/zonal.toml
-until systemctl is-active --quiet zonal && [ "$(systemctl show zonal -P MainPID)" != "$pid" ]; do sleep 0.1; done
+await_another "$pid"
 # The cache is kept: the first read is a hit.
 case "$(get)" in HIT* | REVALIDATED*) ;; *) echo "the cache is cold"; exit 1 ;; esac
 
