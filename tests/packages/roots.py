@@ -7,7 +7,6 @@ import tempfile
 
 # With systemd as the init, and what guest.sh uses.
 INCLUDED = "systemd,systemd-sysv,dbus,udev,curl,ca-certificates,procps,bash-completion"
-MIRROR = "http://deb.debian.org/debian"
 BOOT_MAX_S = 120
 
 SERVICE = """[Unit]
@@ -28,7 +27,7 @@ def make(release: str, folder: pathlib.Path) -> pathlib.Path:
     if not archive.exists():
         unfinished = folder / f"{release}.unfinished.tar"
         command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={INCLUDED}"]
-        subprocess.run([*command, release, unfinished, MIRROR], check=True)
+        subprocess.run([*command, release, unfinished], check=True)
         unfinished.rename(archive)
     root = pathlib.Path(tempfile.mkdtemp(prefix=f"{release}-", dir=folder))
     # The services of the root run as their own users.

@@ -62,7 +62,7 @@ pub(super) fn build(
         Ok(status) if !status.success() => Err(format!(
             "the programs for {target} do not build: another architecture needs the standard \
              library of the target (rustup target add {target}) and a C compiler \
-             (docs/start/build.md)"
+             (docs/start/install.md)"
         )),
         Ok(_) => strip(&folder.join(target).join(profile), programs, target),
     }

@@ -14,7 +14,7 @@ const CONTAINERFILE: &str = "packaging/Containerfile";
 /// trusts in addition.
 const AUTHORITIES: &str = "/usr/share/ca-certificates/mozilla";
 
-/// Largest program in an image: with the authorities, 21 MB in all, of which a pull takes 9. Cold crates
+/// Largest program in an image: with the authorities, 21 MB in all. Cold crates
 /// optimized for size would save 3 MB, and cost 10 % more instructions for each hit.
 const PROGRAM_MAX: u64 = 20_800_000;
 
