@@ -118,7 +118,7 @@ struct Connection {
 }
 
 impl Connection {
-    async fn serve(self, stream: TcpStream, mut stopping: watch::Receiver<()>) {
+    async fn serve(self, stream: TcpStream, stopping: watch::Receiver<()>) {
         // Without Nagle's algorithm: the last packet of a response must not wait for an
         // acknowledgement.
         let _ = stream.set_nodelay(true);
@@ -129,7 +129,7 @@ impl Connection {
         let handshake = timeout(patience, certificate.accept(stream));
         let secured = select! {
             secured = handshake => secured,
-            _ = stopping.changed() => return,
+            () = first_request_is_late(stopping.clone()) => return,
             () = self.place.evicted() => return,
         };
         match secured {
@@ -164,10 +164,15 @@ impl Connection {
         let mut evicted = pin!(self.place.evicted());
         let (mut is_stopping, mut asked_to_stop) = (false, false);
         poll_fn(|cx| {
-            // The first request of a new connection is on its way, and gets its response.
             is_stopping = is_stopping || stop.as_mut().poll(cx).is_ready();
+            // A new connection that is told to stop before it has received anything is closed at
+            // once. So what has arrived is read first, and what is on its way is awaited.
+            let is_new = is_stopping && !asked_to_stop && !notes.has_received();
+            if is_new && connection.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
             let mut has_begun = || notes.has_received() || late.as_mut().poll(cx).is_ready();
-            if !asked_to_stop && is_stopping && has_begun() {
+            if is_stopping && !asked_to_stop && has_begun() {
                 asked_to_stop = true;
                 connection.as_mut().graceful_shutdown();
             }
@@ -183,13 +188,6 @@ impl Connection {
             // client disconnected.
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
-            }
-            if is_stopping && !asked_to_stop && notes.has_received() {
-                asked_to_stop = true;
-                connection.as_mut().graceful_shutdown();
-                if connection.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(());
-                }
             }
             watch.poll(cx).map(|()| gateway.stats().connections_timed_out.add(1))
         })

@@ -225,6 +225,22 @@ async fn eventually_refused(address: std::net::SocketAddr) {
     tokio::time::timeout(Duration::from_secs(60), refused).await.expect("nobody listens");
 }
 
+/// Regression: a connection that had sent nothing yet was closed at once, and its request was lost.
+#[tokio::test]
+async fn the_first_request_of_a_connection_is_answered_after_the_stop_has_begun() {
+    let mut world = World::start(Freshness::Immutable).await;
+    world.put("k", "hello");
+    let mut new = Connection::open(world.address).await;
+    let stats = world.gateway.stats().clone();
+    eventually("it is accepted", || stats.connections_accepted.get() == 1).await;
+    let stopped = world.stop();
+    eventually_refused(world.address).await;
+    new.send(&Ask::new("GET", "/b/k").signed()).await;
+    let answer = new.answer(&Method::GET).await.unwrap();
+    assert_eq!((answer.status, answer.text().as_str()), (200, "hello"));
+    stopped.await;
+}
+
 #[tokio::test]
 async fn the_end_does_not_wait_for_ever() {
     let limits = Limits { drain: SHORT, ..Limits::default() };

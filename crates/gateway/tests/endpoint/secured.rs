@@ -33,6 +33,10 @@ fn load(pem: &Pem) -> Certificate {
 
 /// Connects as a client that trusts this certificate only.
 async fn connect(world: &World, trusted: &Pem) -> std::io::Result<TlsStream<TcpStream>> {
+    secure(TcpStream::connect(world.address).await.unwrap(), trusted).await
+}
+
+async fn secure(stream: TcpStream, trusted: &Pem) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.der.clone()).unwrap();
     let provider = rustls::crypto::ring::default_provider();
@@ -41,7 +45,6 @@ async fn connect(world: &World, trusted: &Pem) -> std::io::Result<TlsStream<TcpS
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let stream = TcpStream::connect(world.address).await.unwrap();
     let name = ServerName::try_from("gateway").unwrap();
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
@@ -95,6 +98,21 @@ async fn plain_http_at_the_https_port_is_answered_400_in_words() {
     let answer = connection.until_closed().await;
     assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
     assert!(answer.ends_with("This port speaks HTTPS: write https:// in the URL.\r\n"), "{answer}");
+}
+
+/// Regression: a handshake that was under way at the stop was cut.
+#[tokio::test]
+async fn a_handshake_may_end_after_the_stop_has_begun() {
+    let mut world = World::start(Freshness::Immutable).await;
+    world.put("k", "hello");
+    let pem = certificate_of("gateway");
+    world.change_terms(|runtime_config| runtime_config.certificate = Some(load(&pem)));
+    let stream = TcpStream::connect(world.address).await.unwrap();
+    let stats = world.gateway.stats().clone();
+    eventually("it is accepted", || stats.connections_accepted.get() == 1).await;
+    let stopped = world.stop();
+    assert_eq!(fetch(secure(stream, &pem).await.unwrap(), "/b/k").await, b"hello");
+    stopped.await;
 }
 
 /// Clients that never finish the handshake locked others out.
