@@ -93,17 +93,7 @@ impl Address {
             Ok(Self { address, listening: Listening::Own(Mutex::new(Some(first))) })
         };
         taken().map_err(|error: io::Error| {
-            let advice = match error.kind() {
-                io::ErrorKind::AddrInUse => "stop the process that uses it, or name another",
-                io::ErrorKind::AddrNotAvailable => {
-                    "no network interface has this address: name an address of this machine, or \
-                     0.0.0.0:PORT for all,"
-                }
-                io::ErrorKind::PermissionDenied => {
-                    "ports below 1024 are reserved for root: name another"
-                }
-                _ => "name another",
-            };
+            let advice = advice(error.kind());
             let why = format!("cannot listen on {wanted}: {error}: {advice} with {named_with}");
             match error.kind() {
                 io::ErrorKind::AddrInUse => Failure::work(why),
@@ -171,6 +161,19 @@ impl AcceptWarnings {
             self.last = Some(now);
             std::mem::take(&mut self.failed)
         })
+    }
+}
+
+/// What to do about an address that cannot be bound; the flag that names another follows.
+pub(crate) const fn advice(error: io::ErrorKind) -> &'static str {
+    match error {
+        io::ErrorKind::AddrInUse => "stop the process that uses it, or name another",
+        io::ErrorKind::AddrNotAvailable => {
+            "no network interface has this address: name an address of this machine, or \
+             0.0.0.0:PORT for all,"
+        }
+        io::ErrorKind::PermissionDenied => "ports below 1024 are reserved for root: name another",
+        _ => "name another",
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::harness::{DEVICE, TestFolder, finished, folder, run, zonal};
+use crate::harness::{DEVICE, TestFolder, entries, finished, folder, run, zonal};
 
 /// Exit code, and all that a command of `zonal config` prints.
 #[track_caller]
@@ -25,14 +25,6 @@ fn check_said(folder: &Path, words: &[&str], expected: i32, texts: &[&str]) {
     }
 }
 
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
-
 #[test]
 fn a_check_before_the_first_start_passes_and_creates_nothing() {
     let folder = folder();
@@ -41,7 +33,7 @@ fn a_check_before_the_first_start_passes_and_creates_nothing() {
     check_said(folder.path(), &["config", "check"], 0, &ok);
     let block = ["data-dir     ok       zonal-block: the first start creates it", ok[1]];
     check_said(folder.path(), &["block", "config", "check"], 0, &block);
-    assert_eq!(names(folder.path()), Vec::<String>::new());
+    assert_eq!(entries(folder.path()), Vec::<String>::new());
 }
 
 #[test]
@@ -108,7 +100,7 @@ fn a_check_names_what_a_start_would_refuse() {
     check(&[&dead[..], &["--offline"]].concat(), 0, &["origins      skipped  --offline"]);
     let block = ["block", "config", "check", "--capacity", foreign];
     check_said(here, &block, 2, &["devices      FAILED   foreign: holds data that is not"]);
-    assert_eq!(names(here), ["foreign"]);
+    assert_eq!(entries(here), ["foreign"]);
 }
 
 #[test]

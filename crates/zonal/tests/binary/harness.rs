@@ -26,6 +26,15 @@ pub(crate) fn folder() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
+/// Names in a folder, in order.
+pub(crate) fn entries(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
 /// The binary, in a folder, without configuration from the environment.
 pub(crate) fn zonal(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zonal"));

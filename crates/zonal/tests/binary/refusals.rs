@@ -2,17 +2,10 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::path::Path;
 
-use crate::harness::{DEVICE, TestFolder, Zonal, check_failure, finished, folder, run, zonal};
-
-fn entries(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
+use crate::harness::{
+    DEVICE, TestFolder, Zonal, check_failure, entries, finished, folder, run, zonal,
+};
 
 #[test]
 fn a_request_that_cannot_be_meant_ends_with_2_and_changes_nothing() {

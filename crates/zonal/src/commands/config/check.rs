@@ -18,6 +18,7 @@ use zonal_hostdev::{DeviceLocation, DeviceSpec};
 
 use super::ServerFlags;
 use crate::commands::origin::{OriginReport, Outcome, failed_checks, report_line};
+use crate::listeners;
 
 /// Check a configuration, its devices and its origins; changes nothing
 #[derive(Debug, clap::Args)]
@@ -126,21 +127,16 @@ fn refused_request(why: String) -> Outcome {
 pub(super) fn address(wanted: SocketAddr, named_with: &str) -> Outcome {
     const RESERVED: u16 = 1024;
     let port = if wanted.port() < RESERVED { wanted.port() } else { 0 };
-    let advice = match TcpListener::bind(SocketAddr::new(wanted.ip(), port)) {
-        Ok(_) => return Outcome::ok(wanted.to_string()),
-        Err(error) => match error.kind() {
-            io::ErrorKind::AddrInUse => return Outcome::ok(format!("{wanted}, in use now")),
-            io::ErrorKind::AddrNotAvailable => {
-                "no network interface has this address: name an address of this machine, or \
-                 0.0.0.0:PORT for all,"
-            }
-            io::ErrorKind::PermissionDenied => {
-                "ports below 1024 are reserved for root: name another"
-            }
-            _ => "this address cannot be used: name another",
-        },
-    };
-    refused_request(format!("{wanted}: {advice} with {named_with}"))
+    match TcpListener::bind(SocketAddr::new(wanted.ip(), port)) {
+        Ok(_) => Outcome::ok(wanted.to_string()),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            Outcome::ok(format!("{wanted}, in use now"))
+        }
+        Err(error) => {
+            let advice = listeners::advice(error.kind());
+            refused_request(format!("{wanted}: {error}: {advice} with {named_with}"))
+        }
+    }
 }
 
 /// Checks a directory in which the server creates files, or which it creates.
