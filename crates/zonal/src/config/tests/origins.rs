@@ -149,3 +149,38 @@ fn a_reserved_name_is_no_bucket() {
         "FILE: line 4: origin.reserved: \"lake\" is also in origin.buckets: remove one of them",
     );
 }
+
+#[test]
+fn a_bucket_url_is_an_origin_with_a_bucket_and_shows_its_prefix_only() {
+    let of_url = load(&["--origin", "s3://lake/raw/?region=eu-west-1"]).unwrap();
+    let spelled = load(&[
+        "--origin",
+        "s3:https://s3.eu-west-1.amazonaws.com?region=eu-west-1&path-style=false",
+        "--origin-bucket",
+        "lake",
+        "--access-rule",
+        "lake/=none",
+        "--access-rule",
+        "lake/raw/=read-write",
+    ]);
+    let spelled = spelled.unwrap();
+    assert_eq!(of_url.origins[0].spec, spelled.origins[0].spec);
+    assert_eq!(of_url.origins[0].buckets, ["lake"]);
+    assert_eq!(format!("{:?}", of_url.access), format!("{:?}", spelled.access));
+    // A rule of the user for the same prefix takes precedence.
+    let words = ["--origin", "s3://lake/raw/", "--access-rule", "lake/raw/=read"];
+    let reads = [
+        "--origin",
+        "s3:http://h",
+        "--access-rule",
+        "lake/=none",
+        "--access-rule",
+        "lake/raw/=read",
+    ];
+    let access = |words: &[&str]| format!("{:?}", load(words).unwrap().access);
+    assert_eq!(access(&words), access(&reads));
+    check_flags(
+        &["--origin", "s3://lake", "--origin-bucket", "other"],
+        "origin.buckets: the spec names the bucket lake: remove this setting",
+    );
+}
