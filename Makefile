@@ -11,7 +11,7 @@ KEEPING := $(if $(KEEP_TIMES),--keep-times)
 MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
 
 .DEFAULT_GOAL := help
-.PHONY: help run lab test test-all release packages test-zoned zoned-f2fs conformance clients attacks damage tables soak soak-serve bench toolchain
+.PHONY: help run lab test test-all release packages dist test-zoned zoned-f2fs conformance clients attacks damage tables soak soak-serve bench toolchain
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 18
@@ -35,6 +35,10 @@ release: toolchain ## optimized zonal and zonal-lab in target/shipped, with symb
 
 packages: toolchain ## .deb, .rpm, an archive of static programs and a container image, in target/dist
 	@$(CARGO) xtask package
+
+dist: toolchain ## a release from a tag, 30 minutes: make dist TAG=v0.1.0
+	@test -n "$(TAG)" || { echo "name a tag: make dist TAG=v0.1.0"; exit 1; }
+	@$(CARGO) xtask dist $(TAG)
 
 test-zoned: toolchain ## zoned drives under two kernels in QEMU, 10 minutes; writes docs/results/zoned.md
 	@$(CARGO) xtask setup --rest

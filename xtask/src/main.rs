@@ -1,13 +1,14 @@
 //! Development commands of the project: `cargo xtask ci`, `tidy`, `compare`, `record`, `setup`,
-//! `release`, `package`, `limit`, `test-zoned` and `zoned-f2fs`.
+//! `release`, `package`, `dist`, `limit`, `test-zoned` and `zoned-f2fs`.
 //!
 //! Uses: `rustix` and `signal-hook` alone, so that it compiles in seconds.
 //! Knows nothing of: how the crates work; it reads their text and runs `cargo` and built programs.
 //! Read in this order: `ci`, `limit`, `libtest`, `tidy`, `rust_text`, `compare`, `setup`,
-//! `release`, `package`, `zoned`.
+//! `release`, `package`, `dist`, `zoned`.
 
 mod ci;
 mod compare;
+mod dist;
 mod libtest;
 mod limit;
 mod package;
@@ -42,6 +43,9 @@ usage: cargo xtask COMMAND
   release        target/shipped/zonal and zonal-lab, each with its symbols in a file beside it
   package [deb] [rpm] [archive] [image] [--target TRIPLE]
                  packages in target/dist (all kinds, or those that are named)
+  dist TAG [--target TRIPLE]...
+                 a release from a tag, in target/releases: packages, an archive for each target, sources, bills of
+                 materials, notes, checksums
   test-zoned [KERNEL|DRIVE|SUITE...]
                  zoned drives under real kernels, in QEMU (all, or what is named)
   zoned-f2fs [TIMES]
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         ["limit", words @ ..] => limit::command(words),
         ["release"] => exit_code(release::run(&root)),
         ["package", kinds @ ..] => exit_code(package::run(&root, kinds)),
+        ["dist", words @ ..] => exit_code(dist::run(&root, words)),
         ["tidy"] => exit_code(tidy::run(&root)),
         ["setup"] => exit_code(setup::run(&root, ci::Tier::Test)),
         ["setup", "--rest"] => exit_code(setup::run(&root, ci::Tier::Rest)),

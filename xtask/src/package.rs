@@ -1,7 +1,7 @@
 //! Packages: `cargo xtask package deb rpm archive image`, from built programs.
 //!
 //! 1. Stage below `target/package` what packages have besides the programs: man pages, completions,
-//!    configuration files. The programs themselves write these.
+//!    configuration files, which the programs themselves write, and licences of libraries.
 //! 2. Each kind of package takes its files from there and from `packaging/`. The manifests of the
 //!    programs list them for cargo-deb and cargo-generate-rpm.
 //! 3. Finished files go to `target/dist`.
@@ -72,7 +72,7 @@ fn requested(words: &[&str]) -> Result<(Vec<Kind>, String), String> {
 fn make(root: &Path, kinds: &[Kind], target: &str) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     if kinds.iter().any(|kind| matches!(kind, Kind::Deb | Kind::Rpm)) {
-        release::build(root)?;
+        release::build(root, &mut auditable(root, "")?)?;
         stage(root, &ci::target(root).join(release::SHIPPED))?;
     }
     if kinds.contains(&Kind::Deb) {
@@ -92,6 +92,21 @@ fn make(root: &Path, kinds: &[Kind], target: &str) -> Result<Vec<PathBuf>, Strin
         }
     }
     Ok(files)
+}
+
+/// A cargo whose programs hold the list of their libraries (`cargo audit bin` reads it), and no
+/// path of this machine.
+fn auditable(root: &Path, flags: &str) -> Result<Command, String> {
+    let tool = setup::packager(root, "cargo-auditable")?;
+    let mut command = ci::cargo(root);
+    // Cargo finds its own commands by `PATH`.
+    let path = std::env::var("PATH").unwrap_or_default();
+    let tools = tool.parent().unwrap_or(root).display();
+    command.env("PATH", format!("{tools}:{path}")).arg("auditable");
+    let home = std::env::var("HOME").unwrap_or_default();
+    let home = std::env::var("CARGO_HOME").unwrap_or_else(|_| format!("{home}/.cargo"));
+    command.env("RUSTFLAGS", format!("--remap-path-prefix={home}=/cargo {flags}"));
+    Ok(command)
 }
 
 /// Image of a static program that is built in two minutes and not optimized, for tests.
@@ -154,7 +169,11 @@ fn into_dist(
 
 /// Version of all programs, from the manifest of the workspace.
 pub(crate) fn version(root: &Path) -> Result<String, String> {
-    let manifest = read(&root.join("Cargo.toml"))?;
+    version_in(&read(&root.join("Cargo.toml"))?)
+}
+
+/// Version in the text of a manifest.
+pub(crate) fn version_in(manifest: &str) -> Result<String, String> {
     let line = manifest.lines().find_map(|line| line.strip_prefix("version = "));
     line.map(|version| version.trim_matches('"').to_owned())
         .ok_or_else(|| "Cargo.toml has no version".to_owned())

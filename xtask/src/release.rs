@@ -18,7 +18,7 @@ pub(crate) const PROGRAMS: [(&str, &str); 2] =
     [("zonal", "zonal"), ("zonal-lab", "zonal-laboratory")];
 
 pub(crate) fn run(root: &Path) -> bool {
-    match build(root) {
+    match build(root, &mut ci::cargo(root)) {
         Ok(told) => {
             println!("{told}");
             true
@@ -30,11 +30,11 @@ pub(crate) fn run(root: &Path) -> bool {
     }
 }
 
-pub(crate) fn build(root: &Path) -> Result<String, String> {
-    let mut command = ci::cargo(root);
-    command.args(["build", "--release", "--locked"]);
-    command.args(PROGRAMS.iter().flat_map(|(_, package)| ["--package", package]));
-    let status = command.status().map_err(|error| format!("cargo did not start: {error}"))?;
+/// Builds with this cargo; returns what was made.
+pub(crate) fn build(root: &Path, cargo: &mut Command) -> Result<String, String> {
+    cargo.args(["build", "--release", "--locked"]);
+    cargo.args(PROGRAMS.iter().flat_map(|(_, package)| ["--package", package]));
+    let status = cargo.status().map_err(|error| format!("cargo did not start: {error}"))?;
     if !status.success() {
         return Err("it does not build".into());
     }

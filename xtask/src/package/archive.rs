@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{DIST, STAGE, copy, stage, version};
+use super::staged::NOTICES;
+use super::{DIST, STAGE, auditable, copy, stage, version};
 use crate::release::PROGRAMS;
 use crate::{ci, setup};
 
@@ -39,18 +40,13 @@ pub(super) fn build(
     programs: &[(&str, &str)],
     (target, profile): (&str, &str),
 ) -> Result<PathBuf, String> {
-    let auditable = setup::packager(root, "cargo-auditable")?;
     let folder = ci::target(root).join("static");
-    let mut command = ci::cargo(root);
-    command.args(["auditable", "build", "--profile", profile, "--locked", "--target", target]);
-    command.args(programs.iter().flat_map(|(_, package)| ["--package", package]));
-    command.arg("--target-dir").arg(&folder);
     // Packed relocations take a thirtieth of the space.
     let flags = "-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs";
-    command.env("RUSTFLAGS", flags);
-    let tools = auditable.parent().unwrap_or(root);
-    let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{}:{path}", tools.display()));
+    let mut command = auditable(root, flags)?;
+    command.args(["build", "--profile", profile, "--locked", "--target", target]);
+    command.args(programs.iter().flat_map(|(_, package)| ["--package", package]));
+    command.arg("--target-dir").arg(&folder);
     if target != here() {
         let compiler = format!("{}-linux-gnu-gcc", architecture(target));
         let name = target.replace('-', "_");
@@ -104,6 +100,7 @@ pub(super) fn make(root: &Path, programs: &Path, target: &str) -> Result<PathBuf
     for (from, to) in FILES {
         copy(&root.join(from), &folder.join(to))?;
     }
+    copy(&root.join(STAGE).join(NOTICES), &folder.join(NOTICES))?;
     for part in ["man", "completions"] {
         let from = root.join(STAGE).join(part);
         setup::run_quietly(Command::new("cp").arg("-r").args([&from, &folder]))?;

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::staged::{NOTICES, notices};
 use super::{DIST, STAGE, copy, version, write};
 use crate::setup;
 
@@ -67,6 +68,8 @@ pub(crate) fn context(root: &Path, program: &Path) -> Result<PathBuf, String> {
     copy(program, &folder.join("zonal"))?;
     write(&folder.join("passwd"), USERS.as_bytes())?;
     write(&folder.join("group"), GROUPS.as_bytes())?;
+    copy(&root.join("LICENSE"), &folder.join("LICENSE"))?;
+    copy(&notices(root)?, &folder.join(NOTICES))?;
     let data = folder.join("data");
     fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
     let entries = fs::read_dir(AUTHORITIES).into_iter().flatten().flatten();

@@ -1,15 +1,18 @@
 //! Staged files: what a package has besides the files of the repository.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{copy, version, write};
 use crate::release::PROGRAMS;
-use crate::setup;
+use crate::{ci, setup};
 
 /// Folder of staged files, from the top of the checkout.
 pub(crate) const STAGE: &str = "target/package";
+
+/// File of the licences of libraries.
+pub(super) const NOTICES: &str = "THIRD-PARTY.txt.gz";
 
 const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
@@ -54,7 +57,27 @@ pub(crate) fn stage(root: &Path, programs: &Path) -> Result<(), String> {
         let text = setup::run_quietly(command.env_clear())?;
         write(&stage.join(file), text.as_bytes())?;
     }
-    Ok(())
+    copy(&notices(root)?, &stage.join(NOTICES))
+}
+
+/// A file of the licences of libraries, which ask to be passed on with the programs.
+///
+/// It takes a minute, so it is kept until the libraries change.
+pub(super) fn notices(root: &Path) -> Result<PathBuf, String> {
+    let file = ci::target(root).join(NOTICES);
+    let time = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();
+    let sources = ["Cargo.lock", "packaging/notices.toml", "packaging/notices.hbs"];
+    if sources.iter().all(|source| time(&root.join(source)) < time(&file)) {
+        return Ok(file);
+    }
+    let mut command = Command::new(setup::packager(root, "cargo-about")?);
+    command.args(["generate", "--offline", "--locked", "--fail", "--workspace"]);
+    command.args(["--config", "packaging/notices.toml", "packaging/notices.hbs"]);
+    let text = setup::run_quietly(command.current_dir(root))?;
+    let plain = file.with_extension("");
+    write(&plain, text.as_bytes())?;
+    setup::run_quietly(Command::new("gzip").args(["-9", "-n", "--force"]).arg(plain))?;
+    Ok(file)
 }
 
 /// The changelog in Debian's format, which refers to ours.
