@@ -53,6 +53,12 @@ PLAN = {
     "docs/serve/origins.md": [Config(), Config(), Config(), Shell()],
     "docs/serve/running.md": [],
     "docs/start/install.md": [Elsewhere("installs into the system; the stages `packages` and `image` do")] * 7,
+    "docs/operations/encryption.md": [
+        Elsewhere("encrypts a drive; the zoned drive `encrypted` of `make test-zoned` is made so"),
+        Elsewhere("as above"),
+        Config(),
+        Elsewhere("a drop-in of systemd"),
+    ],
     "docs/block.md": [
         Lines({"zonal": "servers: see below"}),
         Lines(

@@ -75,6 +75,7 @@ pub(crate) fn fetch(root: &Path) -> Result<String, String> {
     for release in &RELEASES {
         kernel::kernel(root, release)?;
     }
+    tools::ENCRYPTION.fetch(root)?;
     tools::FILE_SYSTEMS.fetch(root)?;
     Ok(".tools/guest".into())
 }
@@ -318,7 +319,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Adds tools that suites need besides their programs.
+    /// Adds tools that suites and drives need besides their programs.
     fn add(&mut self, root: &Path, needs: &dyn Fn(Needs) -> bool) -> Result<(), String> {
         if needs(Needs::Fio) {
             match crate::setup::ready(root, "fio").and_then(|name| on_path(&name)) {
@@ -332,8 +333,9 @@ impl Programs {
         if needs(Needs::FileSystems) {
             self.exports += "export ZONAL_TEST_NBD_DEVICE=/dev/nbd0\n";
             self.modules.extend(plan::FILE_SYSTEMS);
-            self.carried = tools::FILE_SYSTEMS.carried(root)?;
+            self.carried.extend(tools::FILE_SYSTEMS.carried(root)?);
         }
+        self.carried.extend(tools::ENCRYPTION.carried(root)?);
         Ok(())
     }
 

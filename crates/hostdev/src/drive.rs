@@ -97,8 +97,8 @@ impl Drive {
                 true => Some(Generic::of(&queue, path)?),
                 false => None,
             };
-            if let Some(scheduler) = queue.unordered().filter(|_| generic.is_none()) {
-                let (scheduler, command) = (scheduler.into(), queue.ordering_command());
+            if let Some((drive, scheduler)) = queue.unordered().filter(|_| generic.is_none()) {
+                let (scheduler, command) = (scheduler.into(), drive.ordering_command());
                 return Err(OpenError::zones(path, ZonesError::Scheduler { scheduler, command }));
             }
             return Self::of_zoned(spec, (file, caching), &queue, generic);

@@ -66,6 +66,7 @@ pub(super) fn qemu_words() -> Vec<String> {
         &format!("{NAMESPACE},zoned.max_open=14,zoned.max_active=14"),
         "bus=nvme0",
         &format!("{NAMESPACE},zoned.max_open=6,zoned.max_active=14"),
+        &format!("{NAMESPACE},zoned.max_open=10,zoned.max_active=14"),
     ])
 }
 
@@ -83,11 +84,15 @@ pub(super) fn namespaces(namespaces: &[&str]) -> Vec<String> {
     words
 }
 
-pub(super) const IMAGES: [&str; 3] = ["drive1", "drive2", "drive3"];
+pub(super) const IMAGES: [&str; 4] = ["drive1", "drive2", "drive3", "drive4"];
 
-/// Scheduler and null_blk modules of the guest's kernel. [`PREPARE`] configures null_blk.
-pub(super) const MODULES: [Module; 4] = [
+/// Modules of the guest's kernel: scheduler, null_blk and encryption. [`PREPARE`] configures them.
+pub(super) const MODULES: [Module; 8] = [
     ("mq-deadline", ""),
+    ("dm-crypt", ""),
+    ("aesni-intel", ""),
+    ("xts", ""),
+    ("algif_skcipher", ""),
     ("null_blk", "nr_devices=0"),
     ("sd_mod", ""),
     (
@@ -101,8 +106,8 @@ pub(super) const MODULES: [Module; 4] = [
 pub(super) const FILE_SYSTEMS: [Module; 2] = [("nbd", "nbds_max=1"), ("xfs", "")];
 
 /// Creates two null_blk drives: one with zones that can fail, and one with conventional zones in
-/// front. Then waits for all drives, and names the namespaces by their kind, because their numbers
-/// depend on the order of detection.
+/// front. Then waits for all drives, names the namespaces by their kind, because their numbers
+/// depend on the order of detection, and encrypts one as docs/operations/encryption.md does.
 pub(super) const PREPARE: &str = "
 mount -t configfs none /sys/kernel/config
 null_blk() {
@@ -117,7 +122,7 @@ null_blk nb0 'zone_max_open=8 zone_max_active=8'
 null_blk nb1 zone_nr_conv=5
 # Kernels before 6.3 do not take zones away.
 [ -e /sys/kernel/config/nullb/nb0/zone_offline ] && take=ZONAL_TEST_NULL_BLK=/sys/kernel/config/nullb/nb0
-for wait in 1 2 3 4 5 6 7 8 9 10; do [ -b /dev/nvme0n3 ] && [ -b /dev/sda ] && break; sleep 1; done
+for wait in 1 2 3 4 5 6 7 8 9 10; do [ -b /dev/nvme0n4 ] && [ -b /dev/sda ] && break; sleep 1; done
 for queue in /sys/block/nvme*/queue; do
   name=${queue%/queue}
   ln -s ${name##*/} /dev/$(cat $queue/zoned)-$(cat $queue/max_open_zones 2>/dev/null)
@@ -125,9 +130,14 @@ done
 for queue in /sys/block/*/queue; do
   [ $(cat $queue/zoned) = none ] || echo mq-deadline > $queue/scheduler
 done
+dd if=/dev/urandom of=/run/key bs=64 count=1 2>/dev/null
+cryptsetup luksFormat --batch-mode --type luks2 --sector-size 4096 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 \\
+  --header /run/header --key-file /run/key /dev/host-managed-10
+cryptsetup open --persistent --perf-no_read_workqueue --perf-no_write_workqueue \\
+  --header /run/header --key-file /run/key /dev/host-managed-10 zonal
 ";
 
-pub(super) const DRIVES: [Drive; 6] = [
+pub(super) const DRIVES: [Drive; 7] = [
     Drive {
         name: "zns",
         what: "NVMe ZNS in QEMU, 14 active zones of which all may be open",
@@ -144,6 +154,12 @@ pub(super) const DRIVES: [Drive; 6] = [
         name: "zns-6-open",
         what: "NVMe ZNS in QEMU, 14 active zones of which 6 may be open",
         path: "/dev/host-managed-6",
+        environment: "",
+    },
+    Drive {
+        name: "encrypted",
+        what: "dm-crypt (LUKS2 with a detached header) over NVMe ZNS in QEMU, 10 of 14 active zones open",
+        path: "/dev/mapper/zonal",
         environment: "",
     },
     Drive {
@@ -196,7 +212,7 @@ pub(super) const SUITES: [Suite; 7] = [
         what: "`zonal serve`, `device info` and `format`, `inspect`; zones that go away under a cache",
         program: Program::Binary,
         tests: "zoned:: --skip block::",
-        drives: &["zns", "zns-6-open", "null_blk", "smr"],
+        drives: &["zns", "zns-6-open", "encrypted", "null_blk", "smr"],
         needs: Needs::Nothing,
     },
     Suite {

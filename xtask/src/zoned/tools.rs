@@ -1,4 +1,4 @@
-//! Third-party programs of a guest: the NBD client, and tools that create and check file systems.
+//! Third-party programs of a guest: the NBD client, and tools for file systems and encryption.
 //! From Debian packages with their libraries, unpacked under `.tools/guest`, never installed.
 
 use std::path::{Path, PathBuf};
@@ -28,6 +28,18 @@ pub(super) const FILE_SYSTEMS: Kit = Kit {
         "liburcu8",
     ],
     programs: &["nbd-client", "mkfs.ext4", "e2fsck", "mkfs.xfs", "xfs_repair"],
+};
+
+/// Encryption of drives.
+pub(super) const ENCRYPTION: Kit = Kit {
+    packages: &[
+        "cryptsetup-bin",
+        "libcryptsetup12",
+        "libdevmapper1.02.1",
+        "libjson-c5",
+        "libpopt0",
+    ],
+    programs: &["cryptsetup"],
 };
 
 /// Tools of F2FS, the file system for zones.

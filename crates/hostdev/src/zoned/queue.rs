@@ -41,6 +41,8 @@ pub struct Queue {
     pub namespace: Option<u32>,
     /// Kernel version, as the kernel reports it.
     pub kernel: String,
+    /// Drives below a mapped device (dm-crypt, dm-linear). Empty for a drive.
+    pub below: Vec<Queue>,
 }
 
 impl Queue {
@@ -58,8 +60,7 @@ impl Queue {
 
     /// Applies further limits: the smaller ones hold.
     fn limit(&mut self, others: ZoneLimits) {
-        let limits = ZoneLimits { open: self.max_open_zones, active: self.max_active_zones };
-        let ZoneLimits { open, active } = limits.and(others);
+        let ZoneLimits { open, active } = self.limits().and(others);
         (self.max_open_zones, self.max_active_zones) = (open, active);
     }
 
@@ -73,7 +74,11 @@ impl Queue {
         let name = name.unwrap_or_default();
         let own =
             ZoneLimits { open: positive("max_open_zones"), active: positive("max_active_zones") };
-        let ZoneLimits { open, active } = own.and(ZoneLimits::of_paths(folder, name));
+        let below = below(folder, &kernel);
+        let ZoneLimits { open, active } = below
+            .iter()
+            .map(Self::limits)
+            .fold(own.and(ZoneLimits::of_paths(folder, name)), ZoneLimits::and);
         Self {
             name: name.to_owned(),
             model: read(&folder.join("device/model")).filter(|model| !model.is_empty()),
@@ -87,7 +92,17 @@ impl Queue {
             segments_max: positive("max_segments"),
             namespace: read(&folder.join("nsid")).and_then(|text| text.parse().ok()),
             kernel,
+            below,
         }
+    }
+
+    fn limits(&self) -> ZoneLimits {
+        ZoneLimits { open: self.max_open_zones, active: self.max_active_zones }
+    }
+
+    /// The drives that carry out the commands: those below a mapped device, or the device itself.
+    pub fn drives(&self) -> &[Self] {
+        if self.below.is_empty() { std::slice::from_ref(self) } else { &self.below }
     }
 
     /// True when the kernel keeps the writes of a zone in order under any scheduler (zone write
@@ -97,18 +112,30 @@ impl Queue {
         version(&self.kernel).is_some_and(|version| PLUGGING_SINCE <= version)
     }
 
-    /// The scheduler in use, if it may reorder the writes of a zone on their way to the drive.
+    /// The drive whose scheduler may reorder the writes of a zone, with that scheduler.
     #[must_use]
-    pub fn unordered(&self) -> Option<&str> {
-        let scheduler = self.scheduler.as_deref()?;
-        (!self.has_write_plugging() && scheduler != ORDERING).then_some(scheduler)
+    pub fn unordered(&self) -> Option<(&Self, &str)> {
+        let reorders = |drive: &&Self| {
+            drive.scheduler.as_deref().is_some_and(|scheduler| scheduler != ORDERING)
+        };
+        let drive = self.drives().iter().find(reorders).filter(|_| !self.has_write_plugging())?;
+        Some((drive, drive.scheduler.as_deref()?))
     }
 
-    /// Shell command that selects a scheduler that keeps the order.
+    /// Shell command that selects a scheduler that keeps the order, for a drive.
     #[must_use]
     pub fn ordering_command(&self) -> String {
         format!("echo {ORDERING} > /sys/block/{}/queue/scheduler", self.name)
     }
+}
+
+/// Drives below a mapped device, by its directory in sysfs.
+fn below(folder: &Path, kernel: &str) -> Vec<Queue> {
+    let slaves = fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = slaves.map(|entry| entry.path()).collect();
+    paths.sort();
+    let queues = paths.iter().map(|path| Queue::read(path, kernel.to_owned()));
+    queues.flat_map(|queue| queue.drives().to_vec()).collect()
 }
 
 fn read(path: &Path) -> Option<String> {
@@ -171,6 +198,7 @@ mod tests {
             segments_max: Some(127),
             namespace: Some(2),
             kernel: "6.1.0-56-cloud-amd64".into(),
+            below: Vec::new(),
         };
         assert_eq!(queue(&files, "6.1.0-56-cloud-amd64"), expected);
         let nothing = Queue { kernel: "x".into(), ..Queue::default() };
@@ -181,8 +209,45 @@ mod tests {
     fn check_unordered(scheduler: &str, kernel: &str, expected: Option<&str>) {
         let files = [("queue/scheduler", scheduler), ("uevent", "DEVNAME=sdb")];
         let queue = queue(&files, kernel);
-        assert_eq!(queue.unordered(), expected, "{scheduler} under {kernel}");
+        let unordered = queue.unordered().map(|(_, scheduler)| scheduler);
+        assert_eq!(unordered, expected, "{scheduler} under {kernel}");
         assert_eq!(queue.ordering_command(), "echo mq-deadline > /sys/block/sdb/queue/scheduler");
+    }
+
+    /// Writes a device's files into a tree of sysfs.
+    fn device(tree: &Path, name: &str, [scheduler, open, active]: [&str; 3]) {
+        let folder = tree.join(name);
+        fs::create_dir_all(folder.join("queue")).unwrap();
+        fs::create_dir_all(folder.join("slaves")).unwrap();
+        fs::write(folder.join("uevent"), format!("DEVNAME={name}\n")).unwrap();
+        fs::write(folder.join("queue/scheduler"), scheduler).unwrap();
+        fs::write(folder.join("queue/max_open_zones"), open).unwrap();
+        fs::write(folder.join("queue/max_active_zones"), active).unwrap();
+    }
+
+    #[test]
+    fn a_mapped_device_has_the_limits_and_the_schedulers_of_the_drives_below() {
+        let tree = tempfile::tempdir().unwrap();
+        let lies_on = |upper: &str, lower: &str| {
+            let link = tree.path().join(upper).join("slaves").join(lower);
+            std::os::unix::fs::symlink(Path::new("../..").join(lower), link).unwrap();
+        };
+        // Linux 6.1 reports no limits of mapped devices.
+        device(tree.path(), "dm-1", ["none", "0", "0"]);
+        device(tree.path(), "dm-0", ["none", "0", "0"]);
+        device(tree.path(), "nvme0n1", ["[none] mq-deadline", "10", "14"]);
+        device(tree.path(), "nvme1n1", ["none [mq-deadline]", "12", "0"]);
+        lies_on("dm-1", "dm-0");
+        lies_on("dm-0", "nvme0n1");
+        lies_on("dm-0", "nvme1n1");
+        let queue = |kernel: &str| Queue::read(&tree.path().join("dm-1"), kernel.into());
+        let old = queue("6.1.0");
+        assert_eq!((old.max_open_zones, old.max_active_zones), (Some(10), Some(14)));
+        let (drive, scheduler) = old.unordered().unwrap();
+        assert_eq!((drive.name.as_str(), scheduler), ("nvme0n1", "none"));
+        assert_eq!(queue("6.10.0").unordered(), None);
+        fs::write(tree.path().join("nvme0n1/queue/scheduler"), "none [mq-deadline]").unwrap();
+        assert_eq!(queue("6.1.0").unordered(), None);
     }
 
     #[test]

@@ -11,6 +11,9 @@ use zonal_hostdev::{Census, Queue};
 #[derive(Debug, Serialize)]
 pub(super) struct KernelInfo {
     name: String,
+    /// Drives below a mapped device (dm-crypt); empty for a drive.
+    mapped_to: Vec<String>,
+    /// Of the drive, as the scheduler is.
     model: Option<String>,
     kernel: String,
     /// I/O scheduler; `null` if the device offers no choice.
@@ -35,11 +38,14 @@ struct ZonedInfo {
 
 impl KernelInfo {
     pub(super) fn of(queue: &Queue, census: Option<&Census>) -> Self {
+        // A mapped device itself has neither model nor scheduler.
+        let drive = queue.drives().first().unwrap_or(queue);
         Self {
             name: queue.name.clone(),
-            model: queue.model.clone(),
+            mapped_to: queue.below.iter().map(|drive| drive.name.clone()).collect(),
+            model: drive.model.clone(),
             kernel: queue.kernel.clone(),
-            scheduler: queue.scheduler.clone(),
+            scheduler: drive.scheduler.clone(),
             logical_block_bytes: queue.logical_block,
             zoned: census.map(|census| ZonedInfo {
                 write_plugging: queue.has_write_plugging(),
@@ -55,6 +61,9 @@ impl KernelInfo {
     /// Name and value of each line for people.
     pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
+        if !self.mapped_to.is_empty() {
+            lines.push(("mapped to", self.mapped_to.join(", ")));
+        }
         lines.extend(self.model.clone().map(|model| ("model", model)));
         let scheduler = self.scheduler.as_deref().unwrap_or("none");
         lines.push(("scheduler", scheduler.into()));
@@ -97,11 +106,11 @@ const fn name(state: ZoneState) -> &'static str {
 /// Problems of the device, each with a remedy.
 pub(super) fn warnings(queue: &Queue, census: Option<&Census>, path: &str) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Some(scheduler) = queue.unordered().filter(|_| census.is_some()) {
+    if let Some((drive, scheduler)) = queue.unordered().filter(|_| census.is_some()) {
         warnings.push(format!(
             "its I/O scheduler is {scheduler}, with which this kernel may reorder the writes of a \
              zone: {}",
-            queue.ordering_command()
+            drive.ordering_command()
         ));
     }
     let logical = queue.logical_block.filter(|bytes| (*bytes as usize) < BLOCK_BYTES);
@@ -156,6 +165,14 @@ mod tests {
         let command = "echo mq-deadline > /sys/block/nvme0n2/queue/scheduler";
         check(&old, Some(&census), &[command]);
         check(&old, None, &[]);
+        let mapped = Queue {
+            name: "dm-0".into(),
+            scheduler: None,
+            kernel: "6.1.0".into(),
+            below: vec![old],
+            ..Queue::default()
+        };
+        check(&mapped, Some(&census), &[command]);
         let small = Queue { logical_block: Some(512), ..good.clone() };
         check(&small, None, &["nvme format /dev/nvme0n2 --lbaf=N"]);
         let disk = Queue { name: "sdb".into(), ..small };
