@@ -73,6 +73,7 @@ PLAN = {
     "CONTRIBUTING.md": [
         Elsewhere("runs this test"),
         Elsewhere("a row of a table; `tidy` checks that table"),
+        Elsewhere("tests of a release's files"),
     ],
 }
 

@@ -11,16 +11,13 @@ import contextlib
 import json
 import os
 import pathlib
-import re
-import socket
 import subprocess
 import sys
 import tempfile
-import time
+
+import server
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-START_MAX_S = 20
-STOP_MAX_S = 20
 STORAGE = ["--storage-driver", "vfs"]
 
 
@@ -46,7 +43,7 @@ def serve(root: pathlib.Path, config: dict, folder: pathlib.Path) -> str | None:
     data = folder / "data"
     data.mkdir()
     os.chown(data, uid, gid)
-    port, admin = free_port(), free_port()
+    port, admin = server.free_port(), server.free_port()
     command = [*config["Entrypoint"], *config["Cmd"], "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}"]
     command = without_repeated(command)
     write_bundle(folder, root, (uid, gid), command, data)
@@ -56,21 +53,12 @@ def serve(root: pathlib.Path, config: dict, folder: pathlib.Path) -> str | None:
     crun = ["unshare", "--mount", "sh", "-c", inner, "sh", "crun", "--cgroup-manager=disabled", "run"]
     with log.open("wb") as output:
         process = subprocess.Popen([*crun, "--bundle", folder, f"zonal-{port}"], stdout=output, stderr=output)
-    try:
-        credentials = await_keys(data / "credentials", process)
-        answers = [get(port, credentials) for _ in range(2)]
-        if answers != ["MISS", "REVALIDATED"]:
-            return f"X-Cache: {answers}\n{log.read_text()}"
-    except TimeoutError as error:
-        return f"{error}\n{log.read_text()}"
-    finally:
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_MAX_S)
-        process.kill()
+    why = server.reads(port, data / "credentials", process)
+    why = server.stops(process, log) if why is None else why
+    process.kill()
     text = log.read_text()
-    if process.returncode != 0 or "stopped" not in text:
-        return f"it ended with {process.returncode} after SIGTERM\n{text}"
+    if why is not None:
+        return f"{why}\n{text}"
     if "io_uring" in text and uring_works():
         return f"the seccomp profile refuses io_uring\n{text}"
     return None
@@ -110,39 +98,10 @@ def write_bundle(folder: pathlib.Path, root: pathlib.Path, user: tuple[int, int]
     (folder / "config.json").write_text(json.dumps(spec))
 
 
-def await_keys(path: pathlib.Path, process: subprocess.Popen) -> tuple[str, str]:
-    """The key pair that the first start generates."""
-    until = time.monotonic() + START_MAX_S
-    while time.monotonic() < until and process.poll() is None:
-        with contextlib.suppress(FileNotFoundError, TypeError):
-            text = path.read_text()
-            names = ("aws_access_key_id", "aws_secret_access_key")
-            return tuple(re.search(rf"^{name}\s*=\s*(\S+)", text, re.MULTILINE)[1] for name in names)
-        time.sleep(0.05)
-    raise TimeoutError("the image does not start")
-
-
-def get(port: int, credentials: tuple[str, str]) -> str:
-    """Reads a sample object as soon as it is answered, and returns its X-Cache."""
-    command = ["curl", "--silent", "--fail", "--retry", "40", "--retry-delay", "0", "--retry-connrefused", "--retry-all-errors"]
-    command += ["--max-time", "20", "--output", "/dev/null", "--dump-header", "-"]
-    command += ["--aws-sigv4", "aws:amz:us-east-1:s3", "--user", ":".join(credentials)]
-    command += ["--header", "x-amz-content-sha256: UNSIGNED-PAYLOAD", f"http://127.0.0.1:{port}/demo/cities.csv"]
-    head = run(command)
-    found = re.search(r"^x-cache: (\w+)", head, re.MULTILINE | re.IGNORECASE)
-    return found[1] if found else ""
-
-
 def uring_works() -> bool:
     """Whether this machine lets programs use io_uring outside of containers."""
     setting = pathlib.Path("/proc/sys/kernel/io_uring_disabled")
     return not setting.exists() or setting.read_text().strip() == "0"
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def run(command: list) -> str:
