@@ -1,6 +1,6 @@
 #!/bin/sh
 # What an administrator does with the packages, in a root of Debian with a running systemd. roots.py copies this script
-# and the packages to /packages and starts the script as a service; it ends with `passed` in /packages/result.
+# and the packages to /packages, with install.sh from the documentation, and starts the script as a service; it ends with `passed` in /packages/result.
 set -eu
 cd /packages
 exec >log 2>&1
@@ -176,4 +176,12 @@ if getent passwd zonal; then
     echo "the user is left without data"
     exit 1
 fi
+
+step "the archive as a service, as docs/start/install.md says"
+begin=$(cut -d' ' -f1 /proc/uptime)
+sh -eux install.sh
+hit
+echo "$begin $(cut -d' ' -f1 /proc/uptime)" | awk '{ printf "seconds to the first hit of the archive: %.1f\n", $2 - $1; exit 10 < $2 - $1 }'
+systemctl stop zonal
+expect "$(systemctl show zonal -P Result)" success
 echo passed >result

@@ -36,14 +36,17 @@ def make(release: str, folder: pathlib.Path) -> pathlib.Path:
     return root
 
 
-def boot(root: pathlib.Path, script: pathlib.Path, packages: list[pathlib.Path]) -> str:
-    """Boots systemd in a root, runs a script there as a service, and returns the log of the script.
+def boot(root: pathlib.Path, script: pathlib.Path, packages: list[pathlib.Path], texts: dict[str, str]) -> str:
+    """Boots systemd in a root, runs a script there as a service, and returns the log of the script. `texts` are further
+    files beside it.
 
     Raises `Unbootable` where this machine lets no systemd run in a container."""
     place = root / "packages"
     place.mkdir()
     for file in [*packages, script]:
         shutil.copy(file, place)
+    for name, text in texts.items():
+        (place / name).write_text(text)
     unit = root / "etc/systemd/system/packages-test.service"
     unit.write_text(SERVICE)
     wanted = root / "etc/systemd/system/graphical.target.wants"

@@ -17,7 +17,7 @@ use std::process::Command;
 use crate::release::PROGRAMS;
 use crate::{ci, release, setup};
 
-pub(crate) use staged::{STAGE, stage};
+use staged::{STAGE, stage};
 
 /// Folder of finished packages, from the top of the checkout.
 pub(crate) const DIST: &str = "target/dist";
@@ -87,8 +87,8 @@ fn make(root: &Path, kinds: &[Kind], target: &str) -> Result<Vec<PathBuf>, Strin
             files.push(archive::make(root, &programs, target)?);
         }
         if kinds.contains(&Kind::Image) {
-            image::check_size(&programs.join("zonal"))?;
             files.push(image::make(root, &programs.join("zonal"))?);
+            image::check_size(root)?;
         }
     }
     Ok(files)
@@ -113,6 +113,11 @@ fn auditable(root: &Path, flags: &str) -> Result<Command, String> {
 pub(crate) fn quick_image(root: &Path) -> Result<PathBuf, String> {
     let programs = archive::build(root, &PROGRAMS[..1], (&archive::here(), "quick"))?;
     image::make(root, &programs.join("zonal"))
+}
+
+/// Stages programs of this machine, and packs them.
+pub(crate) fn archive(root: &Path, programs: &Path) -> Result<PathBuf, String> {
+    archive::make(root, programs, &archive::here())
 }
 
 /// Debian packages of the staged programs.

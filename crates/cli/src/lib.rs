@@ -18,7 +18,7 @@ mod program;
 
 pub use confirm::confirm_data_loss;
 pub use contents::{Contents, LogContents, state_name, totals};
-pub use failure::Failure;
+pub use failure::{Failure, exit_code};
 pub use generated::GenerateCommand;
 pub use inspect::{DeviceInspector, IoPath, Zone, refuse_foreign};
 pub use program::{COMMIT, EXIT_CODES, run};

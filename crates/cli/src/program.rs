@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, exit_code};
 
 /// The commit that the program was built from, or `unknown`. Uncommitted changes do not show.
 pub const COMMIT: &str = env!("BUILT_FROM_COMMIT");
@@ -43,7 +43,7 @@ pub fn run<Line: Parser>(
         // A missing subcommand prints the list of subcommands.
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
-            return ExitCode::from(2);
+            return ExitCode::from(exit_code::INVALID);
         }
         Err(error) => Failure::Request(one_line(&error, wrong_flags)),
     };

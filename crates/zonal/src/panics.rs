@@ -17,13 +17,11 @@ use std::process;
 use std::thread;
 use std::time::Duration;
 
+use zonal_cli::exit_code;
 use zonal_host::in_contained_task;
 
 use crate::logging;
 use crate::service_manager::{self, ServiceState};
-
-/// The exit code after a panic: what Rust gives to a program whose main thread panics.
-const EXIT_CODE: i32 = 101;
 
 /// Longest time to report the reason: 5 s, then the process aborts. A log that is a full pipe
 /// without a reader would otherwise block the exit for ever.
@@ -90,7 +88,7 @@ impl Panic {
         let line = message.lines().collect::<Vec<_>>().join(" ");
         // A failed write is ignored: standard error may have no reader any more.
         let _ = writeln!(stderr(), "zonal: a bug in Zonal: {line} ({location}, thread {thread})");
-        process::exit(EXIT_CODE);
+        process::exit(exit_code::PANICKED.into());
     }
 
     fn print_backtrace(&self) {

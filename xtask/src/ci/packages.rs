@@ -49,7 +49,7 @@ fn make(root: &Path) -> Result<(), String> {
     for (program, _) in PROGRAMS {
         release::split(&cargo::binary(root).with_file_name(program), &programs)?;
     }
-    package::stage(root, &programs)?;
+    package::archive(root, &programs)?;
     package::deb(root)?;
     package::rpm(root).map(drop)
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use zonal_cli::Failure;
+use zonal_cli::{Failure, exit_code};
 use zonal_gateway::{AccessLog, Authorization, OriginBackend};
 use zonal_host::{ChunkRules, Client, DeviceSettings, Node, NodeSettings};
 use zonal_hostdev::DeviceSpec;
@@ -181,7 +181,7 @@ async fn serve(
         signals.stop_at_once().await;
         tracing::warn!("stopping at once: second signal");
         logging::flush();
-        process::exit(1);
+        process::exit(exit_code::FAILED.into());
     });
     front.drain().await;
     node.stop().await;

@@ -21,7 +21,7 @@ use zonal_api::tiers;
 use zonal_block::{
     BlockDevice, BlockError, BlockSettings, DamagedBlock, OpenMode, ReadFailures, Shaper,
 };
-use zonal_cli::Failure;
+use zonal_cli::{Failure, exit_code};
 use zonal_export::{Listener, Server};
 use zonal_host::contained;
 
@@ -104,7 +104,7 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
         signals.stop_at_once().await;
         tracing::warn!("stopping at once: second signal");
         logging::flush();
-        process::exit(1);
+        process::exit(exit_code::FAILED.into());
     });
     stop.send_replace(());
     while serving.join_next().await.is_some() {}
