@@ -65,6 +65,8 @@ def in_systemd(release: str, folder: pathlib.Path, files: list[pathlib.Path]) ->
     try:
         log = roots.boot(root, pathlib.Path(__file__).with_name("guest.sh"), files, {"install.sh": of_archive()})
         is_passed = (root / "packages/result").exists()
+        if is_passed:
+            (folder / f"{root.name}.boot.log").unlink()
     finally:
         shutil.rmtree(root, ignore_errors=True)
     for line in log.splitlines():

@@ -23,7 +23,7 @@ STORAGE = ["--storage-driver", "vfs"]
 
 def main() -> int:
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("--image", type=pathlib.Path, required=True)
+    arguments.add_argument("--image", type=lambda path: pathlib.Path(path).resolve(), required=True)
     image = arguments.parse_args().image
     with contextlib.ExitStack() as stack:
         container = run(["buildah", *STORAGE, "from", "--quiet", f"oci-archive:{image}"]).strip()
