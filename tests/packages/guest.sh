@@ -68,7 +68,13 @@ test -s /usr/share/man/man1/zonal-serve.1.gz
 bash -c '. /usr/share/bash-completion/completions/zonal && complete -p zonal'
 expect "$(stat -c '%U:%G %a' /etc/zonal/zonal.toml /etc/zonal /var/lib/zonal | tr '\n' ' ')" \
     "root:zonal 640 root:zonal 750 zonal:zonal 700 "
-runuser -u zonal -- zonal config check --config /etc/zonal/zonal.toml
+runuser -u zonal -g zonal -G disk -- zonal config check --config /etc/zonal/zonal.toml
+# Links of the pages lead to pages that are installed.
+for page in $(find /usr/share/doc/zonal -name '*.md'); do
+    for link in $(grep -o '](\.*[a-zA-Z/.-]*\.md' "$page" | cut -c3-); do
+        test -e "$(dirname "$page")/$link" || { echo "$page: $link is missing"; exit 1; }
+    done
+done
 runuser -u zonal -- zonal block config check --config /etc/zonal/block.toml
 systemd-analyze verify --man=no zonal.service zonal-block.service
 udevadm verify /usr/lib/udev/rules.d/60-zonal.rules 2>/dev/null || true
@@ -114,7 +120,15 @@ sed -i 's/^no-level = /level = /' /etc/zonal/zonal.toml
 systemctl start zonal
 hit
 
-step "three restarts under load, on a socket of systemd"
+step "a later version"
+for package in zonal zonal-lab; do
+    dpkg-deb --raw-extract "$package"_*.deb next
+    sed -i 's/^Version: .*/Version: 9.0.0-1/' next/DEBIAN/control
+    dpkg-deb --build next "next-$package.deb" >/dev/null
+    rm -r next
+done
+
+step "two restarts and an upgrade under load, on a socket of systemd"
 systemctl stop zonal
 systemctl start zonal.socket zonal
 eval "$(runuser -u zonal -- zonal env --config /etc/zonal/zonal.toml)"
@@ -126,31 +140,28 @@ for client in 1 2 3; do
             "http://127.0.0.1:9000/demo/cities.csv" && echo read >>"reads.$client" || echo "$?" >>failures
     done &
 done
-for _ in 1 2 3; do
-    until [ "$(cat reads.* 2>/dev/null | wc -l)" -ge 20 ]; do sleep 0.1; done
+await_reads() {
     rm -f reads.*
+    until [ "$(cat reads.* 2>/dev/null | wc -l)" -ge 20 ]; do sleep 0.1; done
+}
+for _ in 1 2; do
+    await_reads
     systemctl restart zonal
 done
-until [ "$(cat reads.* 2>/dev/null | wc -l)" -ge 20 ]; do sleep 0.1; done
+await_reads
+pid=$(systemctl show zonal -P MainPID)
+dpkg --install next-zonal.deb next-zonal-lab.deb
+await_another "$pid"
+await_reads
 touch done
 wait
 test ! -e failures
+grep -q '^level = "info,zonal_host=debug"' /etc/zonal/zonal.toml
+# The cache is kept: the first read is a hit.
+systemctl restart zonal
+case "$(get)" in HIT* | REVALIDATED*) ;; *) echo "the cache is cold"; exit 1 ;; esac
 systemctl stop zonal.socket zonal
 systemctl start zonal
-
-step upgrade
-pid=$(systemctl show zonal -P MainPID)
-for package in zonal zonal-lab; do
-    dpkg-deb --raw-extract "$package"_*.deb next
-    sed -i 's/^Version: .*/Version: 9.0.0-1/' next/DEBIAN/control
-    dpkg-deb --build next "next-$package.deb" >/dev/null
-    rm -r next
-done
-dpkg --install next-zonal.deb next-zonal-lab.deb
-grep -q '^level = "info,zonal_host=debug"' /etc/zonal/zonal.toml
-await_another "$pid"
-# The cache is kept: the first read is a hit.
-case "$(get)" in HIT* | REVALIDATED*) ;; *) echo "the cache is cold"; exit 1 ;; esac
 
 step remove
 dpkg --remove zonal zonal-lab

@@ -8,6 +8,7 @@
 
 mod archive;
 mod image;
+mod pages;
 mod staged;
 
 use std::fs;

@@ -233,13 +233,13 @@ impl OpenedDevices {
 /// How a drive is opened: for a start, or read-only.
 type OpenDrive = fn(&DeviceSpec) -> Result<Drive, zonal_hostdev::OpenError>;
 
-/// Checks existing devices as a start does, without changing them, even while another process uses
+/// Checks devices as a start does, without changing them, even while another process uses
 /// them. Returns whether a start would format the capacity device.
 ///
 /// # Errors
 /// The error with which a start would refuse the devices.
 pub fn check_devices(settings: &BlockSettings) -> Result<bool, StartError> {
-    OpenedDevices::checked(settings, Drive::open_read_only).map(|(_, is_blank)| is_blank)
+    OpenedDevices::checked(settings, Drive::open_to_check).map(|(_, is_blank)| is_blank)
 }
 
 /// Opens a device and refuses foreign data. The flag is true if the device is blank or will be

@@ -67,13 +67,12 @@ pub struct CheckedDevice {
 }
 
 impl CheckedDevice {
-    /// Checks an existing device as a start does, without changing it, even while another process
-    /// uses it.
+    /// Checks a device as a start does, without changing it, even while another process uses it.
     ///
     /// # Errors
     /// The error with which a start would refuse the device.
     pub fn of(settings: &DeviceSettings) -> Result<Self, StartError> {
-        let drive = Drive::open_read_only(&settings.spec)?;
+        let drive = Drive::open_to_check(&settings.spec)?;
         let Opened { drive, shard_count, log } = Opened::of(drive, settings, OpenMode::Recover)?;
         let geometry = drive.geometry();
         Ok(Self {

@@ -18,7 +18,7 @@ pub use content::Content;
 pub use error::OpenError;
 pub use probe::probe;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::Path;
 
 use rustix::io::Errno;
@@ -27,7 +27,7 @@ use zonal_device::{DeviceKind, Geometry};
 use zonal_emulator::Model;
 
 use crate::device::{HostDevice, QUEUE_DEPTH_MAX, ShardOptions};
-use crate::emulated::{Emulated, FaultFile};
+use crate::emulated::{Emulated, FaultFile, empty_file};
 use crate::engine::Engine;
 use crate::health::{Health, Loss};
 use crate::real::RealDevice;
@@ -158,6 +158,27 @@ impl Drive {
         let size = find::size(&file, &spec.place)?;
         let caching = find::check_direct(&file, spec.place.path(), caching)?;
         Self::new(spec, (None, file, caching), size)
+    }
+
+    /// Opens the device as [`Drive::open_read_only`] does, to check what a start would do with it. A
+    /// file that a start creates is represented by an empty one in memory.
+    ///
+    /// # Errors
+    /// Those of a start.
+    pub fn open_to_check(spec: &DeviceSpec) -> Result<Self, OpenError> {
+        let DeviceLocation::File { path, size: Some(wanted) } = &spec.place else {
+            return Self::open_read_only(spec);
+        };
+        match fs::metadata(path).map(|file| Bytes(file.len())) {
+            Ok(Bytes(0)) | Err(_) if !path.is_symlink() || path.exists() => {
+                let file = empty_file(path, *wanted)?;
+                Self::new(spec, (None, file, Caching::Buffered), *wanted)
+            }
+            Ok(found) if found != *wanted => {
+                Err(OpenError::SizeMismatch { path: path.into(), found, wanted: *wanted })
+            }
+            _ => Self::open_read_only(spec),
+        }
     }
 
     fn open_emulated_read_only(spec: &DeviceSpec, model: Model) -> Result<Self, OpenError> {

@@ -41,6 +41,7 @@ use medium::FileMedium;
 
 pub(crate) use device::EmulatedDevice;
 pub(crate) use fault_file::FaultFile;
+pub(crate) use memory::empty_file;
 
 /// A modelled drive in its state at opening, and the channel to its thread once a shard has started
 /// it.

@@ -118,12 +118,7 @@ impl DataDir {
         let is_begun = unfinished(&path).exists();
         if !path.is_dir() {
             if self.is_used && !is_begun {
-                return Err(Failure::request(format!(
-                    "no origin is configured, and the default origin directory {} is missing: \
-                     restore it, create an empty one, or name an origin with --origin \
-                     (origin.spec)",
-                    path.display()
-                )));
+                return Err(lost(&path));
             }
             samples::make(&path, &mut self.made).map_err(|error| {
                 Failure::request(format!(
@@ -138,16 +133,31 @@ impl DataDir {
 
     /// The cache device: the existing file, or a new one whose size fits the disk.
     pub(crate) fn flash(&mut self) -> Result<DeviceSpec, Failure> {
-        let size = self.flash_size("a cache", "--device");
-        self.device("flash", size)
+        self.note_new("flash");
+        Self::planned_flash(&self.path)
+    }
+
+    /// The cache device that a start takes or creates in this directory, which may not exist yet.
+    pub(crate) fn planned_flash(path: &Path) -> Result<DeviceSpec, Failure> {
+        device_file(path.join("flash"), flash_size(path, "a cache", "--device"))
     }
 
     /// The write-buffer and capacity devices of a block device: the existing files, or new ones
     /// whose sizes fit the disk.
     pub(crate) fn block_devices(&mut self) -> Result<(DeviceSpec, DeviceSpec), Failure> {
-        let capacity = self.flash_size("a block device", "--capacity");
+        self.note_new("buffer");
+        self.note_new("capacity");
+        Self::planned_block_devices(&self.path)
+    }
+
+    /// The devices of a block device that a start takes or creates in this directory.
+    pub(crate) fn planned_block_devices(path: &Path) -> Result<(DeviceSpec, DeviceSpec), Failure> {
+        let capacity = flash_size(path, "a block device", "--capacity");
         let buffer = capacity.clone().map(buffer_for);
-        Ok((self.device("buffer", buffer)?, self.device("capacity", capacity)?))
+        Ok((
+            device_file(path.join("buffer"), buffer)?,
+            device_file(path.join("capacity"), capacity)?,
+        ))
     }
 
     /// Unix socket of the NBD server.
@@ -155,36 +165,57 @@ impl DataDir {
         self.path.join("block.sock")
     }
 
-    /// A device file; it gets this size if it is missing or empty.
-    fn device(&mut self, name: &str, size: Result<Bytes, Failure>) -> Result<DeviceSpec, Failure> {
+    /// A failed start removes the file if it does not exist yet.
+    fn note_new(&mut self, name: &str) {
         let path = self.path.join(name);
         // A dangling symbolic link is not ours to remove.
         if path.symlink_metadata().is_err() {
-            self.made.note(path.clone());
+            self.made.note(path);
         }
-        let is_empty = std::fs::metadata(&path).map_or(true, |file| file.len() == 0);
-        let size = if is_empty { Some(size?) } else { None };
-        Ok(DeviceSpec { place: DeviceLocation::File { path, size }, zone: None, engine: None })
     }
 
-    /// Size of a default device on this disk.
-    fn flash_size(&self, user: &str, flag: &str) -> Result<Bytes, Failure> {
-        let path = self.path.display();
-        let disk = rustix::fs::statvfs(&self.path).map_err(|error| {
-            Failure::request(format!(
-                "cannot read the free space of the file system of {path}: {error}"
-            ))
-        })?;
-        let free = Bytes(disk.f_bavail * disk.f_frsize);
-        fitting(free).ok_or_else(|| {
-            let needed = Bytes(FLASH_MIN.0 * FREE_SHARE);
-            Failure::request(format!(
-                "the file system of {path} has {} free, {user} needs {needed}: free disk space, or \
-                 name a device with {flag}",
-                free.rounded()
-            ))
-        })
+    /// The default origin directory of this data directory is gone: the reason to refuse a start.
+    pub(crate) fn lost_origin(path: &Path) -> Option<Failure> {
+        let origin = path.join("origin");
+        // A killed start left its unfinished folder.
+        let is_there = origin.is_dir() || unfinished(&origin).exists();
+        (path.join("lock").exists() && !is_there).then(|| lost(&origin))
     }
+}
+
+fn lost(origin: &Path) -> Failure {
+    Failure::request(format!(
+        "no origin is configured, and the default origin directory {} is missing: restore it, \
+         create an empty one, or name an origin with --origin (origin.spec)",
+        origin.display()
+    ))
+}
+
+/// A device file; it gets this size if it is missing or empty.
+fn device_file(path: PathBuf, size: Result<Bytes, Failure>) -> Result<DeviceSpec, Failure> {
+    let is_empty = std::fs::metadata(&path).map_or(true, |file| file.len() == 0);
+    let size = if is_empty { Some(size?) } else { None };
+    Ok(DeviceSpec { place: DeviceLocation::File { path, size }, zone: None, engine: None })
+}
+
+/// Size of a default device on the disk of a data directory.
+fn flash_size(data_dir: &Path, user: &str, flag: &str) -> Result<Bytes, Failure> {
+    let path = data_dir.display();
+    let existing = data_dir.ancestors().find(|path| path.exists());
+    let disk = rustix::fs::statvfs(existing.unwrap_or(Path::new("."))).map_err(|error| {
+        Failure::request(format!(
+            "cannot read the free space of the file system of {path}: {error}"
+        ))
+    })?;
+    let free = Bytes(disk.f_bavail * disk.f_frsize);
+    fitting(free).ok_or_else(|| {
+        let needed = Bytes(FLASH_MIN.0 * FREE_SHARE);
+        Failure::request(format!(
+            "the file system of {path} has {} free, {user} needs {needed}: free disk space, or \
+             name a device with {flag}",
+            free.rounded()
+        ))
+    })
 }
 
 /// The access key that a start generated in this data directory.

@@ -12,6 +12,9 @@ use zonal_cli::Failure;
 /// Backlog of listen(2): connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
+const OTHER_FILE: &str = "a file that is not a socket is there: move it, or name another";
+const TOO_LONG: &str = "socket paths are limited to 107 bytes: name another";
+
 /// A bound Unix socket.
 #[derive(Debug)]
 pub(crate) struct LocalSocket {
@@ -21,6 +24,16 @@ pub(crate) struct LocalSocket {
 }
 
 impl LocalSocket {
+    /// Why no socket can be at this path, if so.
+    pub(crate) fn refused_at(path: &Path) -> Option<&'static str> {
+        let is_other = path.metadata().is_ok_and(|file| !file.file_type().is_socket());
+        match SockAddr::unix(path) {
+            Err(_) => Some(TOO_LONG),
+            Ok(_) if is_other => Some(OTHER_FILE),
+            Ok(_) => None,
+        }
+    }
+
     /// Binds the path and listens on it. A socket that a killed process left is replaced. Any other
     /// existing file is refused. `named_with` is the flag that selects another path, for error
     /// messages.
@@ -44,10 +57,8 @@ impl LocalSocket {
             let advice = match error.kind() {
                 ErrorKind::AddrInUse => "stop the process that uses it, or name another",
                 ErrorKind::NotFound => "create its parent directory, or name another",
-                ErrorKind::AlreadyExists => {
-                    "a file that is not a socket is there: move it, or name another"
-                }
-                ErrorKind::InvalidInput => "socket paths are limited to 107 bytes: name another",
+                ErrorKind::AlreadyExists => OTHER_FILE,
+                ErrorKind::InvalidInput => TOO_LONG,
                 _ => "name another",
             };
             let path = path.display();

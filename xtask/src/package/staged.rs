@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{copy, version, write};
+use super::{copy, pages, version, write};
 use crate::release::PROGRAMS;
 use crate::{ci, setup};
 
@@ -57,6 +57,7 @@ pub(crate) fn stage(root: &Path, programs: &Path) -> Result<(), String> {
         let text = setup::run_quietly(command.env_clear())?;
         write(&stage.join(file), text.as_bytes())?;
     }
+    pages::stage(root)?;
     copy(&notices(root)?, &stage.join(NOTICES))
 }
 

@@ -277,7 +277,9 @@ fn not_in_zones(f: &mut fmt::Formatter<'_>, size: Bytes, zone: Bytes) -> fmt::Re
 fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::PermissionDenied => "give this user access to it, or name another",
-        ErrorKind::ReadOnlyFilesystem => "name a path on a writable file system",
+        ErrorKind::ReadOnlyFilesystem => {
+            "name a path on a writable file system (of a systemd service: in its ReadWritePaths)"
+        }
         ErrorKind::NotADirectory => "a part of the path is a file: correct the path",
         ErrorKind::FileTooLarge => "write a smaller size=",
         _ => "see the kernel log (dmesg), or name another device",

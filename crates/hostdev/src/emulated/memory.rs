@@ -14,6 +14,14 @@ pub(super) fn file(path: &Path) -> Result<File, OpenError> {
     made.map(File::from).map_err(|errno| OpenError::io("allocate memory for", path, errno))
 }
 
+/// A memory file of this size that reads as zeros, and takes no memory for them.
+pub(crate) fn empty_file(path: &Path, size: Bytes) -> Result<File, OpenError> {
+    let file = file(path)?;
+    let sized = rustix::fs::ftruncate(&file, size.0);
+    sized.map_err(|errno| OpenError::io("set the size of", path, errno))?;
+    Ok(file)
+}
+
 /// # Errors
 /// When less memory than `needed` is available.
 pub(super) fn check(needed: Bytes, path: &Path) -> Result<(), OpenError> {

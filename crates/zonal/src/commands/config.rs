@@ -9,19 +9,19 @@ mod show;
 use clap::{ArgMatches, CommandFactory, Subcommand};
 use zonal_cli::{Failure, print};
 
-use crate::config::{self, BlockFlags, ConfigError, Effective, Flags};
+use crate::config::{self, BlockConfig, BlockFlags, Config, ConfigError, Effective, Flags};
 
 use check::CheckReport;
 
 /// Check, show and write the configuration of the server
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args<F: clap::Args> {
+pub(crate) struct Args<F: ServerFlags> {
     #[command(subcommand)]
     action: Action<F>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action<F: clap::Args> {
+enum Action<F: ServerFlags> {
     Check(Box<check::Args<F>>),
     Show(Box<show::Args<F>>),
     Init(Box<init::Args<F>>),
@@ -33,11 +33,21 @@ enum Action<F: clap::Args> {
 pub(crate) trait ServerFlags: clap::Args {
     /// The command of the server.
     const COMMAND: &'static str;
+    /// The commands of its configuration, for examples.
+    const CONFIG: &'static str;
+    /// The file of its systemd unit, for examples.
+    const FILE: &'static str;
     /// The file with every key and its default.
     const SAMPLE: &'static str;
 
     /// The merged configuration. `matches` are those of the running command.
     fn effective(&self, matches: &ArgMatches) -> Result<Effective, ConfigError>;
+
+    /// Checks the values alone.
+    ///
+    /// # Errors
+    /// A value that no start accepts.
+    fn validate(&self) -> Result<(), ConfigError>;
 
     /// Checks the configuration, and what it names.
     ///
@@ -48,10 +58,16 @@ pub(crate) trait ServerFlags: clap::Args {
 
 impl ServerFlags for Flags {
     const COMMAND: &'static str = "serve";
+    const CONFIG: &'static str = "zonal config";
+    const FILE: &'static str = "/etc/zonal/zonal.toml";
     const SAMPLE: &'static str = config::CACHE_SAMPLE;
 
     fn effective(&self, matches: &ArgMatches) -> Result<Effective, ConfigError> {
         Effective::of_cache(self, matches)
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        Config::load(self).map(drop)
     }
 
     fn check(&self, scope: check::Scope) -> Result<CheckReport, Failure> {
@@ -61,10 +77,16 @@ impl ServerFlags for Flags {
 
 impl ServerFlags for BlockFlags {
     const COMMAND: &'static str = "block";
+    const CONFIG: &'static str = "zonal block config";
+    const FILE: &'static str = "/etc/zonal/block.toml";
     const SAMPLE: &'static str = config::BLOCK_SAMPLE;
 
     fn effective(&self, matches: &ArgMatches) -> Result<Effective, ConfigError> {
         Effective::of_block(self, matches)
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        BlockConfig::load(self).map(drop)
     }
 
     fn check(&self, _: check::Scope) -> Result<CheckReport, Failure> {

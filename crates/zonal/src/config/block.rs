@@ -11,7 +11,7 @@ use zonal_block::{Export, MapMemory};
 use zonal_hostdev::DeviceSpec;
 
 use super::admin_security::host_names;
-use super::check::{Checked, address, given, parsed, percent, text};
+use super::check::{Checked, address, given, in_memory, located, parsed, percent, text};
 use super::error_position::placed;
 use super::layers::{gathered, table};
 use super::scrub::{self, ScrubSettings};
@@ -73,7 +73,7 @@ pub(super) struct File {
 /// Flags of `zonal block`, and the variables behind them.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct BlockFlags {
-    /// Configuration file; config/block.toml in the sources shows every key
+    /// Configuration file; `zonal block config init -` prints one with every key
     #[arg(long, value_name = "FILE", env = "ZONAL_BLOCK_CONFIG")]
     config: Option<PathBuf>,
     /// Data directory for generated files: default devices, socket
@@ -231,6 +231,12 @@ impl BlockConfig {
 fn check(file: &File) -> Checked<BlockConfig> {
     let File { data_dir, block, nbd, admin, log: of_log } = file;
     let is_local = text(&nbd.listen).is_empty();
+    let listen = if is_local { None } else { Some(address("nbd.listen", &nbd.listen)?) };
+    let of_admin = address("admin.listen", &admin.listen)?;
+    if listen == Some(of_admin) && of_admin.port() != 0 {
+        let why = format!("{of_admin} is the address of nbd.listen: write another port");
+        return Err(ConfigError::new("admin.listen", why));
+    }
     Ok(BlockConfig {
         data_dir: given("data-dir", data_dir)?.into(),
         devices: devices(block)?,
@@ -247,9 +253,9 @@ fn check(file: &File) -> Checked<BlockConfig> {
             ("block.scrub-rate", &block.scrub_rate),
         )?,
         socket: Some(text(&nbd.socket)).filter(|path| !path.is_empty()).map(PathBuf::from),
-        listen: if is_local { None } else { Some(address("nbd.listen", &nbd.listen)?) },
+        listen,
         connections_max: connections(&nbd.connections)?,
-        admin: address("admin.listen", &admin.listen)?,
+        admin: of_admin,
         admin_access: AdminAccess::new(host_names("admin.hosts", &admin.hosts)?, None),
         // `zonal block` has no access log.
         log: log::checked(&of_log.format, &of_log.level, &None, &of_log.record)?,
@@ -261,10 +267,16 @@ fn devices(block: &Block) -> Checked<Devices> {
     match (is_named(&block.capacity), is_named(&block.buffer)) {
         (false, false) => Ok(Devices::Own),
         (true, false) => Ok(Devices::One(parsed("block.capacity", &block.capacity)?)),
-        (true, true) => Ok(Devices::Two {
-            buffer: parsed("block.buffer", &block.buffer)?,
-            capacity: parsed("block.capacity", &block.capacity)?,
-        }),
+        (true, true) => {
+            let buffer: DeviceSpec = parsed("block.buffer", &block.buffer)?;
+            let capacity: DeviceSpec = parsed("block.capacity", &block.capacity)?;
+            let (place, of_buffer) = (&capacity.place, located(buffer.place.path()));
+            if !place.is_in_memory() && located(place.path()) == of_buffer {
+                let why = "it is the capacity device: name another, or none to use a part of it";
+                return Err(ConfigError::new("block.buffer", why));
+            }
+            Ok(Devices::Two { buffer, capacity })
+        }
         (false, true) => Err(ConfigError::new(
             "block.capacity",
             "a buffer device needs a capacity device: name one with --capacity",
@@ -325,7 +337,7 @@ fn map_memory(value: &Option<String>) -> Checked<MapMemory> {
 }
 
 fn memory(value: &Option<String>) -> Checked<Bytes> {
-    let memory: Bytes = parsed("block.memory", value)?;
+    let memory = in_memory("block.memory", "", value)?;
     if memory < zonal_block::MEMORY_MIN {
         let why = format!("{memory} is too small: write {} or more", zonal_block::MEMORY_MIN);
         return Err(ConfigError::new("block.memory", why));

@@ -349,19 +349,30 @@ fn devices(devices: &[raw::Device]) -> Checked<Vec<Device>> {
     if devices.is_empty() {
         return Err(ConfigError::new("device", "at least one device is required"));
     }
-    let path = |device: &Device| device.spec.as_ref().map(|spec| spec.place.path().to_owned());
+    if let Some(n) = devices.iter().position(|device| device.spec.is_none())
+        && 1 < devices.len()
+    {
+        return Err(ConfigError::new("device.spec", EMPTY_DEVICE).of(n));
+    }
+    let path = |device: &Device| device.spec.as_ref().map(|spec| located(spec.place.path()));
     let in_memory =
         |device: &Device| device.spec.as_ref().is_some_and(|spec| spec.place.is_in_memory());
     for (n, device) in devices.iter().enumerate().filter(|(_, device)| !in_memory(device)) {
         if devices[..n].iter().any(|other| path(other) == path(device)) {
-            let why = match path(device) {
-                Some(path) => format!("{} is named twice", path.display()),
-                None => "only one device may have no spec".to_owned(),
-            };
+            let path = device.spec.as_ref().map(|spec| spec.place.path()).unwrap_or(Path::new(""));
+            let why = format!("{} is named twice", path.display());
             return Err(ConfigError::new("device.spec", why).of(n));
         }
     }
     Ok(devices)
+}
+
+const EMPTY_DEVICE: &str =
+    "must not be empty with several devices: fill the first [[device]] of the file, or remove it";
+
+/// A path for comparisons: another spelling of it gives the same.
+pub(super) fn located(path: &Path) -> PathBuf {
+    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
 }
 
 fn device(device: &raw::Device) -> Checked<Device> {
@@ -383,8 +394,8 @@ fn device(device: &raw::Device) -> Checked<Device> {
     let policy = policy.on_device().map_err(|error| ConfigError::new("device.policy", error))?;
     let chunk = chunk::size(given("device.chunk", &device.chunk)?);
     let chunk = chunk.map_err(|why| ConfigError::new("device.chunk", why))?.bytes();
-    let dram = in_memory("device.dram", &device.dram)?;
-    let buffers = in_memory("device.buffers", &device.buffers)?;
+    let dram = in_memory("device.dram", " for each shard", &device.dram)?;
+    let buffers = in_memory("device.buffers", " for each shard", &device.buffers)?;
     if buffers < zonal_host::BUFFER_BYTES_MIN {
         let why = format!("{buffers}: a shard needs at least {}", zonal_host::BUFFER_BYTES_MIN);
         return Err(ConfigError::new("device.buffers", why));
@@ -403,13 +414,12 @@ fn device(device: &raw::Device) -> Checked<Device> {
 }
 
 /// Parses a memory size, and refuses more than the machine has.
-fn in_memory(key: &'static str, value: &Option<String>) -> Checked<Bytes> {
+pub(super) fn in_memory(key: &'static str, each: &str, value: &Option<String>) -> Checked<Bytes> {
     let bytes: Bytes = parsed(key, value)?;
     let system = rustix::system::sysinfo();
     let memory = Bytes(system.totalram.saturating_mul(system.mem_unit.into()));
     if memory < bytes {
-        let why =
-            format!("{bytes} for each shard: the machine has only {} of memory", memory.rounded());
+        let why = format!("{bytes}{each}: the machine has only {} of memory", memory.rounded());
         return Err(ConfigError::new(key, why));
     }
     Ok(bytes)

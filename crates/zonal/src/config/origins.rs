@@ -18,7 +18,7 @@ pub(super) fn origins(origins: &[raw::Origin], variable: Variables<'_>) -> Check
         let others = &origins[..n];
         let wrong = |key, why: &str| Err(ConfigError::new(key, why).of(n));
         if one.spec.is_none() && 1 < origins.len() {
-            return wrong("origin.spec", "must not be empty with several origins");
+            return wrong("origin.spec", EMPTY_ORIGIN);
         }
         if others.iter().any(|other| other.name == one.name) {
             let why = format!("duplicate origin name {:?}: rename one", one.name);
@@ -44,6 +44,9 @@ pub(super) fn origins(origins: &[raw::Origin], variable: Variables<'_>) -> Check
     }
     Ok(origins)
 }
+
+const EMPTY_ORIGIN: &str =
+    "must not be empty with several origins: fill the first [[origin]] of the file, or remove it";
 
 /// The bucket URL of an origin; `None` if its spec is no bucket URL.
 pub(super) fn bucket_url(

@@ -50,7 +50,7 @@ pub(crate) struct OriginsOnly {
 /// Flags of `zonal serve`, and the variables behind them.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Flags {
-    /// Configuration file; config/zonal.toml in the sources shows every key
+    /// Configuration file; `zonal config init -` prints one with every key
     #[arg(long, value_name = "FILE", env = "ZONAL_CONFIG")]
     pub(crate) config: Option<PathBuf>,
     /// Data directory for generated files: default device, sample objects, access key

@@ -1,7 +1,7 @@
 //! `zonal config` and `zonal block config`: what a check says of each part, where values come from,
 //! and that a written file means what the flags said.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
 use serde_json::Value;
@@ -82,8 +82,11 @@ fn a_check_names_what_a_start_would_refuse() {
     check(&["--policy", "lru"], 2, &["device.policy: there is no policy \"lru\""]);
     check(
         &["--device", device, "--chunk-rule", "a/=16MiB", "--offline"],
-        0,
-        &["device       ok       file:flash?size=64MiB&zone=8MiB: the first start creates it"],
+        2,
+        &[
+            "device       ok       file:flash?size=64MiB&zone=8MiB: the first start creates it, 8 zones",
+            "chunk.rules  FAILED",
+        ],
     );
     // Nobody listens there: a retry may succeed. Without the question, a start would succeed.
     let dead = [
@@ -101,6 +104,102 @@ fn a_check_names_what_a_start_would_refuse() {
     let block = ["block", "config", "check", "--capacity", foreign];
     check_said(here, &block, 2, &["devices      FAILED   foreign: holds data that is not"]);
     assert_eq!(entries(here), ["foreign"]);
+}
+
+/// Checks that the check and the start refuse these flags, and that the check has created nothing.
+#[track_caller]
+fn both_refuse(here: &Path, command: &[&str], words: &[&str]) {
+    let names = entries(here);
+    let (checked, said_by_check) = said(here, &[command, &["config", "check"], words].concat());
+    assert_eq!(entries(here), names, "{words:?}: {said_by_check}");
+    let server = if command.is_empty() { &["serve"] } else { command };
+    let (started, said_by_start) = said(here, &[server, words].concat());
+    assert_eq!((checked, started), (2, 2), "{words:?}: {said_by_check}\n{said_by_start}");
+}
+
+#[test]
+fn what_a_start_refuses_a_check_refuses() {
+    let folder = folder();
+    let here = folder.path();
+    File::create(here.join("one")).unwrap().set_len(1 << 30).unwrap();
+    let quiet = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    for words in [
+        ["--device", "file:f?size=64MiB", "--shards", "4"],
+        ["--device", "file:f?size=512MiB", "--shards", "1000"],
+        ["--device", "file:one?size=2GiB", "--shards", "1"],
+        ["--device", "file:f?size=256MiB&zone=16MiB", "--chunk", "32MiB"],
+        ["--device", "file:f?size=256MiB&zone=1MiB", "--chunk", "1MiB"],
+        ["--device", "emulator:zn540?zones=32&backing=no/b", "--shards", "1"],
+        ["--device", "file:f?size=512MiB", "--access-log", "no/a.json"],
+        ["--device", "file:f?size=512MiB", "--access-log", "."],
+        ["--device", "file:f?size=512MiB", "--record", "no/r"],
+        ["--device", "file:f?size=512MiB", "--device", "file:./f?size=512MiB"],
+        ["--device", "file:f?size=512MiB", "--origin", "file:no"],
+    ] {
+        both_refuse(here, &[], &[&quiet[..], &words[..]].concat());
+    }
+    let long = format!("/{}", "s".repeat(120));
+    for words in [
+        &["--capacity", "file:f?size=64MiB"][..],
+        &["--capacity", "file:f?size=2GiB", "--export", "vm=50GiB"],
+        &["--capacity", "file:f?size=1GiB", "--buffer", "file:b?size=64MiB"],
+        &["--capacity", "file:f?size=1GiB", "--buffer", "file:./f?size=1GiB"],
+        &["--capacity", "file:f?size=1GiB", "--memory", "99999GiB"],
+        &["--capacity", "file:f?size=1GiB", "--socket", "no/s"],
+        &["--capacity", "file:f?size=1GiB", "--socket", "."],
+        &["--capacity", "file:f?size=1GiB", "--socket", &long],
+        &["--capacity", "file:f?size=1GiB", "--record", "no/r"],
+        &[
+            "--capacity",
+            "file:f?size=1GiB",
+            "--listen",
+            "127.0.0.1:9341",
+            "--admin",
+            "127.0.0.1:9341",
+        ],
+    ] {
+        both_refuse(here, &["block"], words);
+    }
+}
+
+#[test]
+fn a_data_directory_without_its_origin_is_refused_by_both() {
+    let folder = folder();
+    let lost = folder.path().join("zonal-data");
+    fs::create_dir(&lost).unwrap();
+    File::create(lost.join("lock")).unwrap();
+    let words =
+        ["--device", "file:f?size=512MiB", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    both_refuse(folder.path(), &[], &words);
+}
+
+#[test]
+fn nothing_is_written_that_a_start_would_refuse() {
+    let folder = folder();
+    for words in [
+        &["config", "init", "a.toml", "--policy", "lru"][..],
+        &["config", "init", "a.toml", "--listen", "99"],
+        &["block", "config", "init", "a.toml", "--export", "vm=5"],
+    ] {
+        let (code, said) = said(folder.path(), words);
+        assert_eq!((code, entries(folder.path())), (2, Vec::new()), "{said}");
+    }
+}
+
+#[test]
+fn a_second_device_beside_an_empty_one_says_where_the_empty_one_is() {
+    let folder = folder();
+    let (_, _) = said(folder.path(), &["config", "init", "zonal.toml"]);
+    let path = folder.path().join("zonal.toml");
+    let shipped = fs::read_to_string(&path).unwrap();
+    for (section, told) in [
+        ("[[device]]\nspec = \"file:f?size=512MiB\"\n", "fill the first [[device]]"),
+        ("[[origin]]\nname = \"o\"\nspec = \"file:.\"\n", "fill the first [[origin]]"),
+    ] {
+        fs::write(&path, format!("{shipped}\n{section}")).unwrap();
+        let words = ["config", "check", "--config", "zonal.toml"];
+        check_said(folder.path(), &words, 2, &[told]);
+    }
 }
 
 #[test]
@@ -193,7 +292,6 @@ fn a_written_file_means_what_the_flags_said() {
         &[
             "--listen=127.0.0.1:1",
             "--origin=file:a",
-            "--origin=file:b",
             "--device=file:f",
             "--origin-retries=1",
             "--limits-connections=7",

@@ -24,6 +24,7 @@ use zonal_block::{
 use zonal_cli::{Failure, exit_code};
 use zonal_export::{Listener, Server};
 use zonal_host::contained;
+use zonal_hostdev::DeviceSpec;
 
 use super::admin::Admin;
 use super::banner::Banner;
@@ -56,7 +57,7 @@ async fn serve(config: &BlockConfig, mode: OpenMode) -> Result<(), Failure> {
     let mut home = home(config)?;
     let sockets = Sockets::take(config, home.as_ref())?;
     let admin_address = Address::take(config.admin, "--admin (admin.listen)")?;
-    let settings = settings(config, home.as_mut(), mode)?;
+    let settings = settings(config, || own_devices(home.as_mut()), mode)?;
     let block = {
         let mut start = pin!(BlockDevice::start(&settings));
         tokio::select! {
@@ -183,16 +184,19 @@ impl Sockets {
     }
 }
 
-/// Settings of the block device; default devices are created in the data directory.
+fn own_devices(home: Option<&mut DataDir>) -> Result<(DeviceSpec, DeviceSpec), Failure> {
+    home.expect("it was opened because no device was named").block_devices()
+}
+
+/// Settings of the block device. `own` names the default devices, buffer and capacity.
 pub(in crate::commands) fn settings(
     config: &BlockConfig,
-    home: Option<&mut DataDir>,
+    own: impl FnOnce() -> Result<(DeviceSpec, DeviceSpec), Failure>,
     mode: OpenMode,
 ) -> Result<BlockSettings, Failure> {
     let (buffer, capacity) = match &config.devices {
         Devices::Own => {
-            let home = home.expect("it was opened because no device was named");
-            let (buffer, capacity) = home.block_devices()?;
+            let (buffer, capacity) = own()?;
             (Some(buffer), capacity)
         }
         Devices::One(capacity) => (None, capacity.clone()),

@@ -22,8 +22,8 @@ use crate::listeners;
 
 /// Check a configuration, its devices and its origins; changes nothing
 #[derive(Debug, clap::Args)]
-#[command(after_help = HELP)]
-pub(super) struct Args<F: clap::Args> {
+#[command(after_help = help(F::CONFIG, F::FILE))]
+pub(super) struct Args<F: ServerFlags> {
     // Declared before the flags: otherwise clap lists them under their last help heading.
     /// Do not ask the origins
     #[arg(long)]
@@ -35,12 +35,14 @@ pub(super) struct Args<F: clap::Args> {
     flags: F,
 }
 
-const HELP: &str = "\
-Example: zonal config check --config /etc/zonal/zonal.toml
-
-Run it as the user and in the environment of the server, and give it the same flags.
-Exit codes: 0 a start would succeed; 1 failed, a retry may succeed; 2 the configuration, a device or
-the rights must change.";
+fn help(commands: &str, file: &str) -> String {
+    format!(
+        "Example: {commands} check --config {file}\n\n\
+         Run it as the user and in the environment of the server, and give it the same flags.\n\
+         Exit codes: 0 a start would succeed; 1 failed, a retry may succeed; 2 the configuration, a \
+         device or\nthe rights must change."
+    )
+}
 
 /// What is checked.
 #[derive(Clone, Copy)]
@@ -162,6 +164,24 @@ pub(super) fn directory(path: &Path, named_with: &str) -> Outcome {
     }
 }
 
+/// Checks a file that the server creates or appends to.
+pub(super) fn appended_file(path: &Path, named_with: &str) -> Outcome {
+    let shown = path.display();
+    let why = match path.exists() {
+        true if path.is_dir() => format!("{shown} is a directory: name a file with {named_with}"),
+        true if !may_write(path) => {
+            format!("{shown}: this user may not write to it: change its owner, or {named_with}")
+        }
+        false if !may_write(parent(path)) => format!(
+            "{shown}: this user cannot create it in {}: create that directory, change its owner, or \
+             name another file with {named_with}",
+            parent(path).display()
+        ),
+        _ => return Outcome::ok(shown.to_string()),
+    };
+    refused_request(why)
+}
+
 /// Checks that the user may write to a device, and that its file system has room for it.
 pub(super) fn writable(spec: &DeviceSpec) -> Result<(), Failure> {
     let path = spec.place.path();
@@ -177,7 +197,9 @@ pub(super) fn writable(spec: &DeviceSpec) -> Result<(), Failure> {
         return Err(Failure::request(why));
     }
     let wanted = match spec.place {
-        DeviceLocation::File { size: Some(size), .. } => size,
+        DeviceLocation::File { size: Some(size), .. } | DeviceLocation::Emulated { size, .. } => {
+            size
+        }
         _ => return Ok(()),
     };
     let (folder, file) = (parent(path), fs::metadata(path).ok());

@@ -5,10 +5,11 @@ use zonal_gateway::Authorization;
 use zonal_host::{CheckedDevice, DeviceSettings, StartError};
 use zonal_hostdev::OpenError;
 
-use super::check::{CheckReport, Scope, address, directory, refused, writable};
+use super::check::{CheckReport, Scope, address, appended_file, directory, refused, writable};
 use crate::commands::origin::{self, Outcome};
 use crate::commands::serve::device_settings;
-use crate::config::{Config, Flags};
+use crate::config::{AccessTo, Config, Flags, Origin, OriginSpec};
+use crate::data_dir::DataDir;
 
 pub(super) fn check(flags: &Flags, scope: Scope) -> Result<CheckReport, Failure> {
     let config = Config::load(flags).map_err(Failure::request)?;
@@ -24,29 +25,50 @@ pub(super) fn check(flags: &Flags, scope: Scope) -> Result<CheckReport, Failure>
     if !is_all_named || !config.keep.is_pins_file_named {
         report.add("data-dir", directory(&config.data_dir, "--data-dir (data-dir)"));
     }
-    add_devices(&mut report, &config);
-    let origins = config.origins.iter().filter(|origin| origin.spec.is_some());
-    if scope.is_offline {
-        report.add("origins", Outcome::skipped("--offline"));
-    } else {
-        report.origins = origin::check_all(origins)?;
+    if let Some(AccessTo::File(path)) = &config.log.access {
+        report.add("log.access", appended_file(path, "--access-log (log.access)"));
     }
+    if let Some(path) = &config.log.record {
+        report.add("log.record", appended_file(path, "--record (log.record)"));
+    }
+    add_devices(&mut report, &config);
+    if config.origins.iter().any(|origin| origin.spec.is_none())
+        && let Some(lost) = DataDir::lost_origin(&config.data_dir)
+    {
+        report.add("origin", refused(&lost));
+    }
+    if scope.is_offline {
+        report.add("origins", Outcome::skipped("--offline: folders alone are checked"));
+    }
+    let is_checked = |origin: &&Origin| match &origin.spec {
+        None => false,
+        Some(OriginSpec::Folder(_)) => true,
+        Some(_) => !scope.is_offline,
+    };
+    report.origins = origin::check_all(config.origins.iter().filter(is_checked))?;
     Ok(report)
 }
 
 fn add_devices(report: &mut CheckReport, config: &Config) {
     let mut checked = Vec::new();
     for device in &config.devices {
-        // The default device is a file in the data directory, which was checked.
-        let Some(spec) = &device.spec else { continue };
+        let named = device.spec.clone().map(|spec| writable(&spec).map(|()| spec));
+        // The default device is a file in the data directory, whose rights were checked.
+        let spec = match named.unwrap_or_else(|| DataDir::planned_flash(&config.data_dir)) {
+            Ok(spec) => spec,
+            Err(failure) => {
+                report.add("device", refused(&failure));
+                continue;
+            }
+        };
         let settings = device_settings(device, spec.clone(), &config.keep);
-        let found = match writable(spec).map(|()| CheckedDevice::of(&settings)) {
-            Err(failure) => refused(&failure),
-            Ok(Err(StartError::Device(OpenError::NotMadeYet { .. }))) => {
+        let found = match CheckedDevice::of(&settings) {
+            // The file of a modelled drive.
+            Err(StartError::Device(OpenError::NotMadeYet { .. })) => {
                 Outcome::ok(format!("{spec}: the first start creates it"))
             }
-            Ok(Err(error)) => refused(&error.into()),
-            Ok(Ok(device)) => {
+            Err(error) => refused(&error.into()),
+            Ok(device) => {
                 let found = described(&settings, device);
                 checked.push((settings, device));
                 found
@@ -64,7 +86,9 @@ fn described(settings: &DeviceSettings, device: CheckedDevice) -> Outcome {
     let CheckedDevice { is_blank, shards, zones, zone } = device;
     let spec = &settings.spec;
     let shards = format!("{shards} {}", if shards == 1 { "shard" } else { "shards" });
+    let is_made = spec.place.is_in_memory() || spec.place.path().exists();
     Outcome::ok(match is_blank {
+        true if !is_made => format!("{spec}: the first start creates it, {zones} zones of {zone}"),
         true => format!("{spec}: blank, {zones} zones of {zone}; the first start formats it"),
         false => format!("{spec}: a cache with {shards}, {zones} zones of {zone}"),
     })

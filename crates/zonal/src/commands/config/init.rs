@@ -15,13 +15,8 @@ use crate::config::{Effective, Entry, Key, Setting, Source, assignment, entries}
 
 /// Write a commented configuration file: each key with its meaning and default
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  zonal config init /etc/zonal/zonal.toml
-  zonal config init - --origin s3:http://minio:9000 --listen 0.0.0.0:9000
-
-Values given as flags, variables or by --config are in the file; all others are comments.")]
-pub(super) struct Args<F: clap::Args> {
+#[command(after_help = help(F::CONFIG, F::FILE))]
+pub(super) struct Args<F: ServerFlags> {
     // Declared before the flags: otherwise clap lists it under their last help heading.
     /// File to create; - for standard output
     #[arg(value_name = "FILE")]
@@ -30,7 +25,15 @@ pub(super) struct Args<F: clap::Args> {
     flags: F,
 }
 
+fn help(commands: &str, file: &str) -> String {
+    format!(
+        "Examples:\n  {commands} init {file}\n  {commands} init - --data-dir /srv/zonal\n\n\
+         Values given as flags, variables or by --config are in the file; all others are comments."
+    )
+}
+
 pub(super) fn run<F: ServerFlags>(args: &Args<F>) -> Result<(), Failure> {
+    args.flags.validate().map_err(Failure::request)?;
     let effective = args.flags.effective(&super::matches()).map_err(Failure::request)?;
     let text = to_text(&effective, F::COMMAND);
     if args.path == Path::new("-") {

@@ -10,17 +10,21 @@ use crate::config::{Effective, Key, Setting, assignment, keys};
 
 /// Print the effective configuration, with the source of each value; secret keys are hidden
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Example: zonal config show --config /etc/zonal/zonal.toml --listen 0.0.0.0:9000
-
-The values are merged, and not checked. The output is a configuration file.")]
-pub(super) struct Args<F: clap::Args> {
+#[command(after_help = help(F::CONFIG, F::FILE))]
+pub(super) struct Args<F: ServerFlags> {
     // Declared before the flags: otherwise clap lists it under their last help heading.
     /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     flags: F,
+}
+
+fn help(commands: &str, file: &str) -> String {
+    format!(
+        "Example: {commands} show --config {file}\n\n\
+         The values are merged, and not checked. The output is a configuration file."
+    )
 }
 
 /// A setting in JSON.

@@ -65,7 +65,8 @@ fn several_origins_share_the_buckets() {
     for (text, said) in [
         (
             "[[origin]]\nspec = 'file:a'\n[[origin]]\n",
-            "FILE: line 3: origin.spec: must not be empty with several origins",
+            "FILE: line 3: origin.spec: must not be empty with several origins: fill the first \
+             [[origin]] of the file, or remove it",
         ),
         (
             "[[origin]]\nspec = 'file:a'\nbuckets=['b']\n[[origin]]\nspec = 'file:a'\n",
