@@ -42,7 +42,13 @@ impl BucketUrl {
                 let container = bucket.split('@').next().unwrap_or_default();
                 return Some(Err(format!("write azure:{container}?account=NAME")));
             }
-            _ => return None,
+            "s3a" | "s3n" => return Some(Err(format!("write s3://{rest}"))),
+            other => {
+                let other = other.trim().to_lowercase();
+                let is_meant = ["s3", "s3a", "s3n", "gs"].contains(&other.as_str());
+                let scheme = if other == "gs" { "gs" } else { "s3" };
+                return is_meant.then(|| Err(format!("write {scheme}://{rest}")));
+            }
         };
         let is_named = zonal_gateway::is_bucket_name(&bucket);
         Some(match is_named {
@@ -129,6 +135,9 @@ mod tests {
             Some(Err("unknown option \"x=1\": write s3://lake?region=REGION, or an endpoint, \
                       s3:https://HOST?region=REGION")),
         );
+        check("s3a://lake/a", Some(Err("write s3://lake/a")));
+        check("S3://lake", Some(Err("write s3://lake")));
+        check(" GS://lake", Some(Err("write gs://lake")));
         check("abfs://c@a.dfs.core.windows.net", Some(Err("write azure:c?account=NAME")));
     }
 }

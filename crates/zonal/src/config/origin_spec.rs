@@ -137,6 +137,16 @@ fn endpoint_advice(url: &str) -> Option<String> {
         None => ("http", url),
     };
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if let Some((_, host)) = host.rsplit_once('@') {
+        // Neither name nor password is printed.
+        return Some(format!(
+            "write s3:{scheme}://{host}, and the keys with --origin-access-key and \
+             --origin-secret-key-file"
+        ));
+    }
+    if host == "storage.googleapis.com" && !path.is_empty() {
+        return Some(format!("write gs://{path}"));
+    }
     Some(match path.split('/').next().unwrap_or_default() {
         "" => format!("write s3:{scheme}://{host}"),
         bucket => format!(

@@ -12,12 +12,16 @@ const PREFIX: &str = "ZONAL_";
 
 /// Flags that people try, each with what to write instead. Variables named after them get the same
 /// answer.
-pub(crate) const WRONG_FLAGS: [(&str, &str); 25] = [
+pub(crate) const WRONG_FLAGS: [(&str, &str); 29] = [
     ("--cache-size", SIZE),
     ("--cache-dir", SIZE),
     ("--cache-path", SIZE),
     ("--disk-size", SIZE),
     ("--size", SIZE),
+    ("--device", "the devices of zonal block are --capacity and --buffer"),
+    ("-c", "write --config FILE"),
+    ("-t", "write zonal config check --config FILE"),
+    ("-1", "a number is 0 or more"),
     ("--port", "the port belongs to the address: --listen 127.0.0.1:PORT"),
     ("--bind", "write --listen IP:PORT"),
     ("--address", "write --listen IP:PORT"),
@@ -40,7 +44,8 @@ pub(crate) const WRONG_FLAGS: [(&str, &str); 25] = [
     ("--metrics-port", "metrics are at the admin endpoint: --admin IP:PORT"),
 ];
 
-const SIZE: &str = "place and size belong to the device: --device 'file:PATH?size=8GiB'";
+const SIZE: &str = "place and size belong to the device: --device 'file:PATH?size=8GiB' (of \
+                    zonal block: --capacity)";
 
 /// Variables of the project's own tests, which may run in the same shell.
 const OF_TESTS: [&str; 9] = [
@@ -75,8 +80,13 @@ pub(super) fn refuse_unknown(
             let distance = |text: &str| strsim::damerau_levenshtein(text, &name);
             let either =
                 |(variable, flag): &&(String, String)| distance(variable).min(distance(flag));
-            let (nearest, _) = known.iter().min_by_key(either).expect("there are flags");
-            let why = format!("unknown environment variable {name}; did you mean {nearest}?");
+            let nearest = known.iter().min_by_key(either).expect("there are flags");
+            // Another word is nearer to no variable than to any other.
+            let is_near = either(&nearest) <= (name.len() - PREFIX.len()) / 2;
+            let why = match is_near {
+                true => format!("unknown environment variable {name}; did you mean {}?", nearest.0),
+                false => format!("unknown environment variable {name}: remove it (see --help)"),
+            };
             return Err(ConfigError::new("", why));
         }
     }

@@ -7,7 +7,7 @@ use crate::harness::{finished, folder, zonal};
 /// What somebody types, and the part of the answer that repairs it.
 type Mistake<'a> = (&'a [&'a str], &'a str);
 
-const FLAGS: [Mistake<'_>; 37] = [
+const FLAGS: [Mistake<'_>; 43] = [
     (&["--cache-size", "8GiB"], "--device 'file:PATH?size=8GiB'"),
     (&["--port", "9000"], "--listen 127.0.0.1:PORT"),
     (&["--endpoint-url", "http://minio:9000"], "write --origin s3:https://HOST"),
@@ -43,6 +43,15 @@ const FLAGS: [Mistake<'_>; 37] = [
         &["--origin", "s3:http://minio:9000/lake"],
         "write s3:http://minio:9000, and name the bucket with --origin-bucket lake",
     ),
+    (&["--origin", "S3://lake"], "write s3://lake"),
+    (&["--origin", "s3a://lake/a"], "write s3://lake/a"),
+    (
+        &["--origin", "s3:https://user:pw@h"],
+        "write s3:https://h, and the keys with --origin-access-key",
+    ),
+    (&["--origin", "s3:https://storage.googleapis.com/b"], "write gs://b"),
+    (&["--shards", "-1"], "a number is 0 or more"),
+    (&["-c", "zonal.toml"], "write --config FILE"),
     (&["--origin", "http://minio:9000"], "If it speaks S3, write s3:http://minio:9000"),
     (&["--origin", "srv/lake"], "write file:srv/lake for a folder"),
     (&["--origin", "s3:http://h?zone=1"], "write region=REGION or path-style=true|false"),
@@ -78,9 +87,10 @@ const FILES: [(&str, &str); 15] = [
     ("[log]\nlevel = 'a'\nlevel = 'b'\n", "remove one of the lines with level"),
 ];
 
-const VARIABLES: [(&str, &str); 4] = [
+const VARIABLES: [(&str, &str); 5] = [
     ("ZONAL_ORIGIN_REGION", "--origin 's3:https://HOST?region=REGION'"),
     ("ZONAL_CACHE_SIZE", "--device 'file:PATH?size=8GiB'"),
+    ("ZONAL_FOO_BAR_BAZ", "remove it"),
     ("ZONAL_LISTEN", "did you mean ZONAL_ENDPOINT_LISTEN?"),
     ("ZONAL_FRESHNES_DEFAULT", "did you mean ZONAL_FRESHNESS_DEFAULT?"),
 ];
