@@ -73,7 +73,6 @@ PLAN = {
     "CONTRIBUTING.md": [
         Elsewhere("runs this test"),
         Elsewhere("a row of a table; `tidy` checks that table"),
-        Elsewhere("tests of a release's files"),
     ],
 }
 
