@@ -36,7 +36,7 @@ release: toolchain ## optimized zonal and zonal-lab in target/shipped, with symb
 packages: toolchain ## .deb, .rpm, an archive of static programs and a container image, in target/dist
 	@$(CARGO) xtask package
 
-dist: toolchain ## a release from a tag, 30 minutes: make dist TAG=v0.1.0
+dist: toolchain ## a release from a tag, 20 minutes: make dist TAG=v0.1.0
 	@test -n "$(TAG)" || { echo "name a tag: make dist TAG=v0.1.0"; exit 1; }
 	@$(CARGO) xtask dist $(TAG)
 

@@ -99,7 +99,7 @@ impl Release {
     fn clone_into(&self, root: &Path, place: &Path) -> Result<PathBuf, String> {
         empty(place)?;
         let url = format!("file://{}", root.display());
-        // Without a checkout of this repository's branch, whatever it is.
+        // The tag alone, without the history.
         let words = ["clone", "--quiet", "--depth", "1", "--branch", &self.tag];
         let mut clone = Command::new("git");
         clone.args(["-c", "advice.detachedHead=false"]).args(words).arg(url).arg(place);

@@ -131,7 +131,7 @@ pub(crate) fn deb(root: &Path) -> Result<Vec<PathBuf>, String> {
         setup::run_quietly(&mut command)?;
         Ok::<_, String>(())
     };
-    into_dist(root, ".deb", || PROGRAMS.iter().try_for_each(package))
+    into_dist(root, ".deb", PROGRAMS.len(), || PROGRAMS.iter().try_for_each(package))
 }
 
 /// RPM packages of the staged programs.
@@ -145,13 +145,14 @@ pub(crate) fn rpm(root: &Path) -> Result<Vec<PathBuf>, String> {
         setup::run_quietly(&mut command)?;
         Ok::<_, String>(())
     };
-    into_dist(root, ".rpm", || PROGRAMS.iter().try_for_each(package))
+    into_dist(root, ".rpm", PROGRAMS.len(), || PROGRAMS.iter().try_for_each(package))
 }
 
-/// Removes files with this ending from [`DIST`], makes new ones, and lists them.
+/// Removes files with this ending from [`DIST`], makes this number of new ones, and lists them.
 fn into_dist(
     root: &Path,
     ending: &str,
+    count: usize,
     make: impl FnOnce() -> Result<(), String>,
 ) -> Result<Vec<PathBuf>, String> {
     let folder = root.join(DIST);
@@ -168,7 +169,7 @@ fn into_dist(
     made.map_err(|error| format!("{}: {error}", folder.display()))?;
     make()?;
     match list() {
-        files if files.len() == PROGRAMS.len() => Ok(files),
+        files if files.len() == count => Ok(files),
         files => Err(format!("{} files with {ending} were made", files.len())),
     }
 }
@@ -180,9 +181,15 @@ pub(crate) fn version(root: &Path) -> Result<String, String> {
 
 /// Version in the text of a manifest.
 pub(crate) fn version_in(manifest: &str) -> Result<String, String> {
-    let line = manifest.lines().find_map(|line| line.strip_prefix("version = "));
-    line.map(|version| version.trim_matches('"').to_owned())
-        .ok_or_else(|| "Cargo.toml has no version".to_owned())
+    value_in(manifest, "version")
+}
+
+/// A value of `[workspace.package]`.
+fn value_in(manifest: &str, key: &str) -> Result<String, String> {
+    let start = format!("{key} = ");
+    let line = manifest.lines().find_map(|line| line.strip_prefix(&start));
+    line.map(|value| value.trim_matches('"').to_owned())
+        .ok_or_else(|| format!("Cargo.toml has no {key}"))
 }
 
 fn read(path: &Path) -> Result<String, String> {

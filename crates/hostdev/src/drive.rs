@@ -19,6 +19,7 @@ pub use error::OpenError;
 pub use probe::probe;
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use rustix::io::Errno;
@@ -169,16 +170,22 @@ impl Drive {
         let DeviceLocation::File { path, size: Some(wanted) } = &spec.place else {
             return Self::open_read_only(spec);
         };
-        match fs::metadata(path).map(|file| Bytes(file.len())) {
-            Ok(Bytes(0)) | Err(_) if !path.is_symlink() || path.exists() => {
-                let file = empty_file(path, *wanted)?;
-                Self::new(spec, (None, file, Caching::Buffered), *wanted)
-            }
-            Ok(found) if found != *wanted => {
-                Err(OpenError::SizeMismatch { path: path.into(), found, wanted: *wanted })
-            }
-            _ => Self::open_read_only(spec),
+        let found = match fs::metadata(path) {
+            Ok(file) if file.is_file() => Bytes(file.len()),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Self::open_read_only(spec),
+            Err(_) if path.is_symlink() => return Err(OpenError::BrokenLink { path: path.into() }),
+            Err(_) => Bytes(0),
+            // A folder or a device.
+            Ok(_) => return Self::open_read_only(spec),
+        };
+        if found == Bytes(0) {
+            let file = empty_file(path, *wanted)?;
+            return Self::new(spec, (None, file, Caching::Buffered), *wanted);
         }
+        if found != *wanted {
+            return Err(OpenError::SizeMismatch { path: path.into(), found, wanted: *wanted });
+        }
+        Self::open_read_only(spec)
     }
 
     fn open_emulated_read_only(spec: &DeviceSpec, model: Model) -> Result<Self, OpenError> {

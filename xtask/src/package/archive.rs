@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::staged::NOTICES;
-use super::{DIST, STAGE, auditable, copy, stage, version};
+use super::{DIST, STAGE, auditable, copy, into_dist, stage, version};
 use crate::release::PROGRAMS;
 use crate::{ci, setup};
 
@@ -105,12 +105,14 @@ pub(super) fn make(root: &Path, programs: &Path, target: &str) -> Result<PathBuf
         let from = root.join(STAGE).join(part);
         setup::run_quietly(Command::new("cp").arg("-r").args([&from, &folder]))?;
     }
-    fs::create_dir_all(root.join(DIST)).map_err(|error| format!("{DIST}: {error}"))?;
     let archive = root.join(DIST).join(format!("{name}.tar.gz"));
     let mut pack = Command::new("tar");
     // The same files give the same archive.
     pack.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"]);
     pack.args(["--use-compress-program", "gzip -9 -n", "--create", "--file"]).arg(&archive);
-    setup::run_quietly(pack.arg("--directory").arg(root.join(STAGE)).arg(&name))?;
+    pack.arg("--directory").arg(root.join(STAGE)).arg(&name);
+    // Those of other versions are removed.
+    let ending = format!("-{}-linux.tar.gz", architecture(target));
+    into_dist(root, &ending, 1, || setup::run_quietly(&mut pack).map(drop))?;
     Ok(archive)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use super::{STAGE, version, write};
+use super::{STAGE, read, value_in, version_in, write};
 
 /// Folder of the pages, below the stage.
 const FOLDER: &str = "doc";
@@ -22,9 +22,11 @@ pub(super) fn stage(root: &Path) -> Result<(), String> {
         let names = entries.map(|entry| Path::new(folder).join(entry.file_name()));
         pages.extend(names.filter(|name| name.extension().is_some_and(|of| of == "md")));
     }
-    let files = format!("https://github.com/zonal/zonal/blob/v{}", version(root)?);
+    let manifest = read(&root.join("Cargo.toml"))?;
+    let repository = value_in(&manifest, "repository")?;
+    let files = format!("{repository}/blob/v{}", version_in(&manifest)?);
     for page in &pages {
-        let text = super::read(&root.join(page))?;
+        let text = read(&root.join(page))?;
         let text = with_links(&text, page, &pages, &files);
         write(&root.join(STAGE).join(FOLDER).join(page), text.as_bytes())?;
     }

@@ -122,6 +122,7 @@ fn what_a_start_refuses_a_check_refuses() {
     let folder = folder();
     let here = folder.path();
     File::create(here.join("one")).unwrap().set_len(1 << 30).unwrap();
+    std::os::unix::fs::symlink("nowhere", here.join("dangling")).unwrap();
     let quiet = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     for words in [
         ["--device", "file:f?size=64MiB", "--shards", "4"],
@@ -130,6 +131,9 @@ fn what_a_start_refuses_a_check_refuses() {
         ["--device", "file:f?size=256MiB&zone=16MiB", "--chunk", "32MiB"],
         ["--device", "file:f?size=256MiB&zone=1MiB", "--chunk", "1MiB"],
         ["--device", "emulator:zn540?zones=32&backing=no/b", "--shards", "1"],
+        ["--device", "file:.?size=512MiB", "--shards", "1"],
+        ["--device", "file:/dev/null?size=512MiB", "--shards", "1"],
+        ["--device", "file:dangling?size=512MiB", "--shards", "1"],
         ["--device", "file:f?size=512MiB", "--access-log", "no/a.json"],
         ["--device", "file:f?size=512MiB", "--access-log", "."],
         ["--device", "file:f?size=512MiB", "--record", "no/r"],
