@@ -22,7 +22,7 @@ use zonal_base::{Bytes, Nanos};
 use zonal_emulator::Model;
 
 use crate::bench::Progress;
-use crate::experiment::Drive;
+use crate::experiment::{Drive, TASKS_MAX};
 use crate::{Recorded, Workload};
 pub use advice::Advice;
 pub use finals::Final;
@@ -110,8 +110,8 @@ impl Question {
         if self.reads_per_s.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
             return Err("--reads-per-s: write a number above 0".into());
         }
-        if self.tasks == 0 {
-            return Err("--tasks: write 1 or more".into());
+        if !(1..=TASKS_MAX).contains(&self.tasks) {
+            return Err(format!("--tasks: write a number from 1 to {TASKS_MAX}"));
         }
         Ok(())
     }

@@ -32,6 +32,7 @@ pub(crate) use outcome::GIB;
 pub use outcome::{DriveBytes, Outcome};
 pub(crate) use results::{Column, millis};
 pub use results::{Results, Shown};
+pub(crate) use run::TASKS_MAX;
 pub(crate) use run::ZNSCCACHE_HOST;
 pub use run::run;
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use zonal_base::{Bytes, mix64};
 
 use crate::Distribution;
-use crate::trace::{Format, Trace};
+use crate::trace::{Format, Trace, TraceError};
 
 /// Requests and their order.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +47,9 @@ pub struct Recorded {
     /// Length and checksum of the file, so that results of another file are not reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<String>,
+    /// The files, once they are found.
+    #[serde(skip)]
+    pub found: Option<Trace>,
 }
 
 const fn one() -> u32 {
@@ -78,7 +81,27 @@ impl Recorded {
     /// The whole file, as fast as possible.
     #[must_use]
     pub const fn new(trace: PathBuf, format: Option<Format>) -> Self {
-        Self { trace, format, pace: Pace::Full, copies: 1, sample: 1, requests: None, mark: None }
+        Self {
+            trace,
+            format,
+            pace: Pace::Full,
+            copies: 1,
+            sample: 1,
+            requests: None,
+            mark: None,
+            found: None,
+        }
+    }
+
+    /// All of a trace whose files were found, as fast as possible.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn of(trace: Trace) -> Result<Self, TraceError> {
+        let mut recorded = Self::new(trace.to_string().into(), Some(trace.format()));
+        recorded.mark = Some(trace.mark()?);
+        recorded.found = Some(trace);
+        Ok(recorded)
     }
 
     /// The given format, or the one of the file name.
@@ -119,8 +142,9 @@ impl Recorded {
 
     /// Requires: a known format.
     pub(crate) fn file(&self) -> Trace {
-        let format = self.known_format().expect("checked");
-        Trace::new(self.trace.clone(), format)
+        self.found.clone().unwrap_or_else(|| {
+            Trace::new(self.trace.clone(), self.known_format().expect("checked"))
+        })
     }
 
     /// Size of every object, if the format has no sizes.
@@ -135,7 +159,10 @@ impl Recorded {
     /// The file cannot be read.
     pub fn find(&mut self, folder: &Path) -> Result<(), String> {
         self.trace = folder.join(&self.trace);
-        self.mark = Some(self.file().mark().map_err(|error| error.to_string())?);
+        let trace = Trace::find(std::slice::from_ref(&self.trace), self.known_format());
+        let trace = trace.map_err(|error| error.to_string())?;
+        self.mark = Some(trace.mark().map_err(|error| error.to_string())?);
+        self.found = Some(trace);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::alloc::System;
 
 use cap::Cap;
 use zonal_base::{Bytes, Rng};
-use zonal_lab::trace::{Capacity, NEVER, Op, ReplayTally, Request, Room, make};
+use zonal_lab::trace::{Capacity, NEVER, ReplayTally, Request, Room, make};
 use zonal_lab::{Distribution, Draw};
 
 /// Allocator that counts and never refuses.
@@ -30,7 +30,7 @@ const IN_SLOTS: [&str; 3] =
 fn requests() -> Vec<Request> {
     let draw = Draw::new(Distribution::Zipf { theta: 0.99 }, OBJECTS * 10, 1);
     let mut rng = Rng::new(1);
-    let request = |id| Request { id, size: 4096, time_s: 0, next: NEVER, op: Op::Read };
+    let request = |id| Request::read(id, 4096, 0);
     let mut requests: Vec<_> = (0..1_000_000).map(|_| request(draw.key(&mut rng))).collect();
     let mut next = vec![NEVER; zonal_base::index(OBJECTS * 10)];
     for (position, request) in requests.iter_mut().enumerate().rev() {

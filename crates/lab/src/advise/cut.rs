@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use zonal_base::Bytes;
 
 use crate::Recorded;
-use crate::simulated::whole_blocks;
-use crate::trace::{Contender, FlashBytes, NEVER, Op, ReplayOutcome, ReplayTally, Request};
+use crate::simulated::{blocks_read, whole_blocks};
+use crate::trace::{Contender, FlashBytes, Op, ReplayOutcome, ReplayTally, Request};
 
 /// Counts of both halves of the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,15 +97,16 @@ impl Cut {
         (cut, shared)
     }
 
-    fn chunks(&self, request: &Request) -> impl Iterator<Item = Request> + use<> {
+    /// Chunks that a request touches, with their numbers. A cached chunk is cached as a whole.
+    fn chunks(&self, request: &Request) -> impl Iterator<Item = (u64, Request)> + use<> {
         let (chunk, id) = (self.chunk.0, request.id);
         let all = whole_blocks(self.size_of_all, request.size).0;
-        (0..all.div_ceil(chunk)).map(move |number| {
+        let (first, bytes) = blocks_read(self.size_of_all, request);
+        (first / chunk..(first + bytes).div_ceil(chunk)).map(move |number| {
             let len = chunk.min(all - number * chunk);
             let head = if number == 0 { HEAD } else { 0 };
-            let size = zonal_base::low_u32(zonal_base::index(len + descriptors(len) + head));
             let id = if number == 0 { id } else { zonal_base::mix64(id ^ number << 32) };
-            Request { id, size, time_s: 0, next: NEVER, op: Op::Read }
+            (number, Request::read(id, len + descriptors(len) + head, 0))
         })
     }
 
@@ -113,11 +114,11 @@ impl Cut {
         let per_fetch = (zonal_cache::STRIPE.0 / self.chunk.0).max(1);
         let mut half = Half { reads: 1, ..Half::default() };
         let (mut all, mut missing) = (true, false);
-        for (number, chunk) in (0..).zip(self.chunks(request)) {
-            half.bytes += u64::from(chunk.size);
+        for (number, chunk) in self.chunks(request) {
+            half.bytes += chunk.size;
             match self.inner.read(&chunk) {
                 ReplayOutcome::Hit => {
-                    half.hit_bytes += u64::from(chunk.size);
+                    half.hit_bytes += chunk.size;
                     missing = false;
                 }
                 ReplayOutcome::Miss => {
@@ -174,7 +175,7 @@ impl Contender for Cut {
                     }
                     Op::Invalidate => {
                         let chunks: Vec<u64> =
-                            self.chunks(&of_copy).map(|chunk| chunk.id).collect();
+                            self.chunks(&of_copy).map(|(_, chunk)| chunk.id).collect();
                         chunks.into_iter().for_each(|id| self.inner.invalidate(id));
                     }
                 }

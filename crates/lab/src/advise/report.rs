@@ -8,6 +8,7 @@ use super::advice::{GIB, Judged, YEARS_MAX};
 use super::{Advice, Replayed, ZONE};
 use crate::chart::{Along, Chart, ChartLine};
 use crate::page;
+use crate::trace::Skipped;
 
 impl Advice {
     /// Writes `advice.json`, the figures and `report.html`, which is self-contained.
@@ -55,14 +56,20 @@ impl Advice {
             0 => String::new(),
             removals => format!(", and {removals} writes or deletions"),
         };
+        let skipped = match survey.skipped {
+            skipped if skipped == Skipped::default() => String::new(),
+            skipped => format!(" Not counted: {skipped}."),
+        };
         format!(
-            "{}: {} reads{times}{removals}; {} objects, {:.2} GiB of them, {} KiB a read on the mean, the largest {} KiB.",
+            "{}: {} reads{times}{removals}; {} objects, {:.2} GiB of them, {} KiB a read on the \
+             mean, the largest {} KiB; {}.{skipped}",
             self.trace,
             survey.reads,
             survey.objects,
             survey.footprint as f64 / GIB,
             survey.mean().0.div_ceil(1024),
             survey.largest.div_ceil(1024),
+            survey.time_unit,
         )
     }
 

@@ -5,8 +5,8 @@ use zonal_base::Bytes;
 
 use super::Question;
 use crate::bench::Progress;
-use crate::simulated::whole_blocks;
-use crate::trace::{NumberMap, Op, spread};
+use crate::simulated::{blocks_read, whole_blocks};
+use crate::trace::{NumberMap, Op, Skipped, TimeUnit, spread};
 
 /// Summary of a trace, over all copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -27,6 +27,10 @@ pub struct Survey {
     pub largest: u64,
     /// Time from the first to the last request; 0 without times in the trace.
     pub seconds: u64,
+    /// Unit of the times in the trace.
+    pub time_unit: TimeUnit,
+    /// Entries of an access log that are not counted above.
+    pub skipped: Skipped,
 }
 
 /// Number of requests read from the file at a time.
@@ -56,7 +60,7 @@ impl Survey {
                 }
                 let bytes = whole_blocks(size_of_all, request.size);
                 survey.reads += 1;
-                survey.read_bytes += bytes.0;
+                survey.read_bytes += blocks_read(size_of_all, request).1;
                 survey.largest = survey.largest.max(bytes.0);
                 objects.add(request.id, bytes);
             }
@@ -64,8 +68,10 @@ impl Survey {
             progress.show_share(reader.done());
         }
         if survey.reads == 0 {
-            return Err(format!("{}: the trace has no reads", recorded.trace.display()));
+            let requests = zonal_base::index(survey.requests);
+            return Err(reader.without_reads(requests).to_string());
         }
+        (survey.time_unit, survey.skipped) = (reader.time_unit(), reader.skipped());
         survey.seconds = times_s.map_or(0, |(first, last)| u64::from(last - first));
         (survey.objects, survey.footprint) = objects.estimate();
         Ok(survey.times(u64::from(recorded.copies)))

@@ -10,7 +10,7 @@ use super::cut::Cut;
 use super::{Advice, Final, Question, Replayed, Survey, advice, finals, sweep};
 use crate::bench::Progress;
 use crate::experiment::Campaign;
-use crate::trace::{Capacity, Room, make, replay};
+use crate::trace::{Capacity, Room, Skipped, TimeUnit, make, replay};
 use crate::{Distribution, Draw, Recorded};
 
 fn file(folder: &TempDir, name: &str, text: &str) -> PathBuf {
@@ -73,6 +73,8 @@ fn what_a_trace_asks_for_is_counted() {
         footprint: blocks(2 + 3),
         largest: blocks(3),
         seconds: 30,
+        time_unit: TimeUnit::Seconds,
+        skipped: Skipped::default(),
     };
     assert_eq!(of(1, None), once);
     let three = of(3, None);
@@ -83,7 +85,7 @@ fn what_a_trace_asks_for_is_counted() {
         &question(file(&folder, "none.twitter", "1,a,1,1,1,delete,0\n")),
         &Progress::hidden(),
     );
-    assert!(why.expect_err("no reads").ends_with("the trace has no reads"));
+    assert!(why.expect_err("no reads").ends_with("no reads, only 1 writes or deletions"));
 }
 
 /// Counts of both halves of a trace, in a cache that holds everything.

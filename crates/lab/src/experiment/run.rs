@@ -127,8 +127,8 @@ impl Experiment {
         let spec = self.policy.parse::<zonal_policy::Spec>().map_err(|error| error.to_string());
         spec.and_then(|spec| spec.on_device().map_err(|error| error.to_string()))
             .map_err(|why| format!("policy: {why}"))?;
-        if self.tasks == 0 {
-            return Err("tasks: write 1 or more".into());
+        if !(1..=TASKS_MAX).contains(&self.tasks) {
+            return Err(format!("tasks: write a number from 1 to {TASKS_MAX}"));
         }
         match &self.workload {
             Workload::Drawn(_) => self.check_drawn(),
@@ -238,6 +238,9 @@ impl Experiment {
 /// Spare room in percent for ZNCache's chunk LRU on zones. More spare room means more garbage in a
 /// victim zone. A tenth is usual in drives for mixed use; ZNCache leaves it open.
 const SPARE_PERCENT: u64 = 10;
+
+/// Largest number of gets in flight: a quarter of the executor's tasks, because gets start others.
+pub(crate) const TASKS_MAX: usize = 16 << 10;
 
 /// Size of the objects that Zonal's gets lie in.
 const OBJECT_MAX: Bytes = Bytes::mib(1024);

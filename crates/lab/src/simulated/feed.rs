@@ -47,8 +47,9 @@ pub(crate) struct Ask {
 pub(crate) enum What {
     /// Get of a key.
     Key(u64),
-    /// Get of a whole object of this size.
-    Object(u64, Bytes),
+    /// Get of an object: its size in whole blocks, and the first byte and the number of bytes that
+    /// are asked for.
+    Object(u64, Bytes, (u64, u64)),
     /// Removal of an object.
     Removal(u64),
 }
@@ -68,7 +69,10 @@ impl Pool {
         self.left = self.left.checked_sub(1)?;
         let PoolRequest { operation, key } = self.requests.next(&mut self.chance);
         let what = match operation {
-            Operation::Get => What::Object(key, as_stored(self.requests.bytes(key))),
+            Operation::Get => {
+                let size = as_stored(self.requests.bytes(key));
+                What::Object(key, size, (0, size.0))
+            }
             Operation::Set => What::Removal(key),
         };
         Some(Ask { what, due: None })
@@ -215,7 +219,9 @@ impl Recording {
         match (request.op, self.size_of_all) {
             (Op::Invalidate, _) => What::Removal(id),
             (Op::Read, Some(_)) if self.recorded.copies == 1 => What::Key(id),
-            (Op::Read, size) => What::Object(id, whole_blocks(size, request.size)),
+            (Op::Read, size) => {
+                What::Object(id, whole_blocks(size, request.size), blocks_read(size, request))
+            }
         }
     }
 
@@ -290,13 +296,26 @@ impl Recording {
 /// Size of an object on flash: whole blocks, or packed with others if it is shorter than one.
 /// Packed objects are bytes in a simulation too, and no tags: they need as much memory as flash.
 fn as_stored(len: u32) -> Bytes {
-    if Record::is_packed(len) { Bytes(len.into()) } else { whole_blocks(None, len) }
+    if Record::is_packed(len) { Bytes(len.into()) } else { whole_blocks(None, len.into()) }
 }
 
 /// Size of an object, rounded up to whole blocks.
-pub(crate) fn whole_blocks(of_all: Option<Bytes>, own: u32) -> Bytes {
-    let bytes = of_all.unwrap_or(Bytes(own.into()));
+pub(crate) fn whole_blocks(of_all: Option<Bytes>, own: u64) -> Bytes {
+    let bytes = of_all.unwrap_or(Bytes(own));
     Bytes(bytes.blocks_ceil().0.max(1) * BLOCK_BYTES as u64)
+}
+
+/// First byte and number of bytes of a read, in whole blocks.
+pub(crate) fn blocks_read(of_all: Option<Bytes>, request: &trace::Request) -> (u64, u64) {
+    let all = whole_blocks(of_all, request.size).0;
+    if of_all.is_some() || request.bytes == request.size {
+        return (0, all);
+    }
+    let block = BLOCK_BYTES as u64;
+    let first = request.offset / block * block;
+    let end = request.offset.saturating_add(request.bytes).div_ceil(block) * block;
+    let first = first.min(all - block);
+    (first, end.clamp(first + block, all) - first)
 }
 
 #[expect(

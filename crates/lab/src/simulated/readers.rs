@@ -164,9 +164,9 @@ impl Readers {
                 let (number, at) = (key / per_object, key % per_object * self.get);
                 self.part(cache, number, at..at + self.get).await
             }
-            What::Object(id, size) => {
+            What::Object(id, size, asked) => {
                 self.wanted.enter(id, size);
-                let came = self.whole(cache, Called::Own(id), size.0).await;
+                let came = self.object(cache, Called::Own(id), size.0, asked).await;
                 self.wanted.leave(id);
                 came
             }
@@ -183,15 +183,22 @@ impl Readers {
         }
     }
 
-    /// Reads all of an object of this size. If the cache knows another size, it revalidates with
-    /// the origin.
-    async fn whole(self: &Rc<Self>, cache: &Cache, object: Called, size: u64) -> Option<Came> {
+    /// Reads from an object of this size: the first byte and the number of bytes are `asked`. If
+    /// the cache knows another size, it revalidates with the origin.
+    async fn object(
+        self: &Rc<Self>,
+        cache: &Cache,
+        object: Called,
+        size: u64,
+        asked: (u64, u64),
+    ) -> Option<Came> {
         let name = object.name();
         let mut opened = self.open(cache, &name, Freshness::Immutable).await?;
         if opened.head.size != size {
             opened = self.open(cache, &name, Freshness::Revalidate).await?;
         }
-        let range = 0..opened.head.size;
+        let (first, bytes) = if opened.head.size == size { asked } else { (0, opened.head.size) };
+        let range = first..first + bytes;
         let mut came = self.read(cache, object, (&name, &opened), range).await?;
         came.is_hit &= opened.found == HeadSource::Hit;
         Some(came)

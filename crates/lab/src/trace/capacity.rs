@@ -44,10 +44,10 @@ impl Capacity {
 
     /// Share of the capacity that an object of `size` bytes takes.
     #[must_use]
-    pub fn weight(self, size: u32) -> u64 {
+    pub const fn weight(self, size: u64) -> u64 {
         match self {
             Self::Objects(_) => 1,
-            Self::Bytes(_) => u64::from(size),
+            Self::Bytes(_) => size,
         }
     }
 }

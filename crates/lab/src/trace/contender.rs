@@ -44,12 +44,13 @@ pub trait Contender: Send {
         false
     }
 
-    /// Runs requests in order. The default method is compiled per policy, so one dynamic call
+    /// Runs requests in order. A range counts as an object of its own. The default method is compiled per policy, so one dynamic call
     /// covers thousands of requests.
     fn run(&mut self, requests: &[Request], tally: &mut ReplayTally) {
         for request in requests {
+            let request = request.as_object();
             match request.op {
-                Op::Read => tally.count(request, self.read(request)),
+                Op::Read => tally.count(&request, self.read(&request)),
                 Op::Invalidate => self.invalidate(request.id),
             }
         }
@@ -74,10 +75,10 @@ pub struct ReplayTally {
 impl ReplayTally {
     fn count(&mut self, request: &Request, outcome: ReplayOutcome) {
         self.requests += 1;
-        self.bytes += u64::from(request.size);
+        self.bytes += request.size;
         if outcome == ReplayOutcome::Hit {
             self.hits += 1;
-            self.hit_bytes += u64::from(request.size);
+            self.hit_bytes += request.size;
         }
     }
 

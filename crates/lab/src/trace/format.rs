@@ -1,4 +1,4 @@
-//! Trace formats and compression: names, properties, and detection by file name or content.
+//! Trace formats: names, properties, and detection by file name.
 
 use std::fmt;
 use std::path::Path;
@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::log::LogFormat;
 
 /// Format of a trace. Each reader's file says which columns it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +36,13 @@ pub enum Format {
     U64Le,
     /// One big-endian 64-bit object id per request.
     U64Be,
+    /// Access log.
+    Log(LogFormat),
 }
 
 impl Format {
     /// Every format with its name on the command line.
-    pub const ALL: [(&'static str, Self); 12] = [
+    pub const ALL: [(&'static str, Self); 18] = [
         ("oracleGeneral", Self::OracleGeneral),
         ("arc", Self::Arc),
         ("cachelib", Self::Cachelib),
@@ -51,7 +55,21 @@ impl Format {
         ("u32be", Self::U32Be),
         ("u64le", Self::U64Le),
         ("u64be", Self::U64Be),
+        ("s3-log", Self::Log(LogFormat::S3)),
+        ("cloudtrail", Self::Log(LogFormat::CloudTrail)),
+        ("cloudfront", Self::Log(LogFormat::CloudFront)),
+        ("nginx", Self::Log(LogFormat::Nginx)),
+        ("haproxy", Self::Log(LogFormat::Haproxy)),
+        ("zonal-log", Self::Log(LogFormat::Zonal)),
     ];
+
+    /// The format of an access log.
+    pub(super) const fn log(self) -> Option<LogFormat> {
+        match self {
+            Self::Log(log) => Some(log),
+            _ => None,
+        }
+    }
 
     /// Whether the format has object sizes.
     #[must_use]
@@ -63,7 +81,8 @@ impl Format {
             | Self::Twitter
             | Self::Msr
             | Self::Spc
-            | Self::TextSize => true,
+            | Self::TextSize
+            | Self::Log(_) => true,
             Self::Text | Self::U32Le | Self::U32Be | Self::U64Le | Self::U64Be => false,
         }
     }
@@ -78,7 +97,8 @@ impl Format {
             | Self::Msr
             | Self::Spc
             | Self::Text
-            | Self::TextSize => true,
+            | Self::TextSize
+            | Self::Log(_) => true,
             Self::Arc | Self::U32Le | Self::U32Be | Self::U64Le | Self::U64Be => false,
         }
     }
@@ -132,32 +152,6 @@ impl Serialize for Format {
 impl<'de> Deserialize<'de> for Format {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
-}
-
-/// Compression of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packing {
-    /// Uncompressed.
-    Plain,
-    /// Compressed with zstd.
-    Zstd,
-    /// Compressed with xz.
-    Xz,
-    /// Compressed with gzip.
-    Gz,
-}
-
-impl Packing {
-    /// Detects the compression by the first bytes of a file. The file name does not count.
-    #[must_use]
-    pub const fn of_first_bytes(bytes: &[u8]) -> Self {
-        match bytes {
-            [0x28, 0xB5, 0x2F, 0xFD, ..] => Self::Zstd,
-            [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
-            [0x1F, 0x8B, 8, ..] => Self::Gz,
-            _ => Self::Plain,
-        }
     }
 }
 

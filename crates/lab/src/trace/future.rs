@@ -21,7 +21,7 @@ impl Future {
             if batch.is_empty() {
                 return Ok(Self { next });
             }
-            for Request { id, op, .. } in &batch {
+            for Request { id, op, .. } in batch.iter().map(|request| request.as_object()) {
                 let position = u32::try_from(next.len()).ok().filter(|at| *at != NEVER);
                 let Some(position) = position else {
                     return Err(reader.error(format!(
@@ -31,11 +31,11 @@ impl Future {
                 next.push(NEVER);
                 match op {
                     Op::Read => {
-                        if let Some(last) = last.insert(*id, position) {
+                        if let Some(last) = last.insert(id, position) {
                             next[zonal_base::index(u64::from(last))] = position;
                         }
                     }
-                    Op::Invalidate => drop(last.remove(id)),
+                    Op::Invalidate => drop(last.remove(&id)),
                 }
             }
             on_progress(reader.done());

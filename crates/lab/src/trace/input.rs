@@ -3,66 +3,11 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::reader::Reader;
-use super::{Format, Packing};
-
-/// A trace file and its format.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trace {
-    path: PathBuf,
-    format: Format,
-}
-
-impl Trace {
-    /// Names a trace. No file is opened yet.
-    #[must_use]
-    pub const fn new(path: PathBuf, format: Format) -> Self {
-        Self { path, format }
-    }
-
-    /// Path of the file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Format of the records in the file.
-    #[must_use]
-    pub const fn format(&self) -> Format {
-        self.format
-    }
-
-    /// Opens the trace at its beginning.
-    ///
-    /// # Errors
-    /// When the file does not exist or cannot be read.
-    pub fn open(&self) -> Result<Reader, TraceError> {
-        Ok(Reader::new(Input::open(&self.path)?, self.format))
-    }
-
-    /// Length and CRC-32C of the file on disk, to detect another file under the same name.
-    ///
-    /// # Errors
-    /// When the file does not exist or cannot be read.
-    pub fn mark(&self) -> Result<String, TraceError> {
-        let fail = |why: io::Error| TraceError::unreadable(&self.path, &why);
-        let mut file = File::open(&self.path).map_err(fail)?;
-        let (mut buffer, mut checksum, mut len) = (vec![0; BUFFER], 0, 0_u64);
-        loop {
-            match file.read(&mut buffer).map_err(fail)? {
-                0 => return Ok(format!("{len}-{checksum:08x}")),
-                read => {
-                    checksum = crc32c::crc32c_append(checksum, &buffer[..read]);
-                    len += read as u64;
-                }
-            }
-        }
-    }
-}
+use super::packing::{self, Packing};
+use super::source::TraceFile;
 
 /// Position of an error in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,30 +22,32 @@ enum ErrorPosition {
 /// Trace error: the trace cannot be read. Names the position and what was expected there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceError {
-    path: PathBuf,
+    file: String,
     place: ErrorPosition,
     why: String,
 }
 
 impl TraceError {
-    fn unreadable(path: &Path, why: &io::Error) -> Self {
-        let why = format!("cannot be read: {why}");
-        Self { path: path.to_owned(), place: ErrorPosition::File, why }
+    pub(super) fn unreadable(file: &str, why: &io::Error) -> Self {
+        Self::in_file(file, format!("cannot be read: {why}"))
+    }
+
+    /// Error of a file as a whole.
+    pub(super) fn in_file(file: &str, why: String) -> Self {
+        Self { file: file.into(), place: ErrorPosition::File, why }
     }
 }
 
 impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, place, why } = self;
+        let Self { file, place, why } = self;
         match place {
-            ErrorPosition::File => write!(f, "{}: {why}", path.display()),
-            ErrorPosition::Line(line, None) => {
-                write!(f, "{}, line {line}: {why}", path.display())
-            }
+            ErrorPosition::File => write!(f, "{file}: {why}"),
+            ErrorPosition::Line(line, None) => write!(f, "{file}, line {line}: {why}"),
             ErrorPosition::Line(line, Some(column)) => {
-                write!(f, "{}, line {line}, column {column}: {why}", path.display())
+                write!(f, "{file}, line {line}, column {column}: {why}")
             }
-            ErrorPosition::Byte(byte) => write!(f, "{}, byte {byte}: {why}", path.display()),
+            ErrorPosition::Byte(byte) => write!(f, "{file}, byte {byte}: {why}"),
         }
     }
 }
@@ -111,45 +58,45 @@ impl std::error::Error for TraceError {}
 const LINE_MAX: u64 = 64 << 10;
 
 /// Buffer size in bytes of reads and of decompression.
-const BUFFER: usize = 256 << 10;
+pub(super) const BUFFER: usize = 256 << 10;
 
-/// Decompressed bytes of a trace.
+/// Decompressed bytes of a trace file.
 pub(super) struct Input {
-    path: PathBuf,
-    bytes: BufReader<Box<dyn Read + Send>>,
-    /// Size of the file on disk in bytes, compressed.
-    file_bytes: u64,
+    name: String,
+    bytes: BufReader<Unpacked>,
     file_bytes_read: Arc<AtomicU64>,
     line: Vec<u8>,
     lines: u64,
     offset: u64,
 }
 
+/// Decompressed bytes: those that were looked at in advance, and the others.
+type Unpacked = io::Chain<io::Cursor<Vec<u8>>, Box<dyn Read + Send>>;
+
 impl fmt::Debug for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Input").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Input").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
 impl Input {
-    fn open(path: &Path) -> Result<Self, TraceError> {
-        let fail = |why: io::Error| TraceError::unreadable(path, &why);
-        let file = File::open(path).map_err(fail)?;
-        let file_bytes = file.metadata().map_err(fail)?.len();
+    pub(super) fn open(file: &TraceFile) -> Result<Self, TraceError> {
+        let fail = |why: io::Error| TraceError::unreadable(&file.name, &why);
+        let refused = |why: String| TraceError::in_file(&file.name, why);
         let file_bytes_read = Arc::new(AtomicU64::new(0));
-        let counted = Counted { file, read: file_bytes_read.clone() };
+        let bytes = File::open(&file.path).map_err(fail)?;
+        let counted = Counted { file: bytes, read: file_bytes_read.clone() };
         let mut packed = BufReader::with_capacity(BUFFER, counted);
         let packing = Packing::of_first_bytes(packed.fill_buf().map_err(fail)?);
-        let unpacked: Box<dyn Read + Send> = match packing {
-            Packing::Plain => Box::new(packed),
-            Packing::Zstd => Box::new(zstd::Decoder::with_buffer(packed).map_err(fail)?),
-            Packing::Xz => Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(packed)),
-            Packing::Gz => Box::new(flate2::bufread::MultiGzDecoder::new(packed)),
-        };
+        let mut unpacked = packing.map_err(refused)?.unpack(packed).map_err(fail)?;
+        let mut head = Vec::new();
+        let looked_at = unpacked.by_ref().take(packing::LOOKED_AT).read_to_end(&mut head);
+        looked_at.map_err(|why| refused(format!("cannot be decompressed: {why}")))?;
+        packing::check_unpacked(&head).map_err(refused)?;
+        let bytes = io::Cursor::new(head).chain(unpacked);
         Ok(Self {
-            path: path.to_owned(),
-            bytes: BufReader::with_capacity(BUFFER, unpacked),
-            file_bytes,
+            name: file.name.clone(),
+            bytes: BufReader::with_capacity(BUFFER, bytes),
             file_bytes_read,
             line: Vec::new(),
             lines: 0,
@@ -157,10 +104,25 @@ impl Input {
         })
     }
 
-    /// Share of the file read so far, from 0 to 1.
-    pub(super) fn done(&self) -> f64 {
-        let read = self.file_bytes_read.load(Ordering::Relaxed);
-        if self.file_bytes == 0 { 1.0 } else { read as f64 / self.file_bytes as f64 }
+    /// Bytes of the file on disk that were read so far, compressed.
+    pub(super) fn file_bytes_read(&self) -> u64 {
+        self.file_bytes_read.load(Ordering::Relaxed)
+    }
+
+    /// The first bytes of the file, at most `most`, which are read again later.
+    ///
+    /// Requires: nothing was read yet.
+    pub(super) fn head(&mut self, most: usize) -> Result<&[u8], TraceError> {
+        let mut head = vec![0; most];
+        let filled = self.fill(&mut head)?;
+        head.truncate(filled);
+        let empty =
+            || io::Cursor::new(Vec::new()).chain(Box::new(io::empty()) as Box<dyn Read + Send>);
+        let rest = std::mem::replace(&mut self.bytes, BufReader::with_capacity(0, empty()));
+        let bytes = io::Cursor::new(head).chain(Box::new(rest) as Box<dyn Read + Send>);
+        self.bytes = BufReader::with_capacity(BUFFER, bytes);
+        let head = self.bytes.fill_buf().map_err(|why| TraceError::unreadable(&self.name, &why))?;
+        Ok(&head[..head.len().min(most)])
     }
 
     /// Returns the next line without its line end, or `None` at the end of the file.
@@ -174,8 +136,13 @@ impl Input {
         if self.line.is_empty() {
             return Ok(None);
         }
-        if self.line.last() != Some(&b'\n') && self.line.len() as u64 == LINE_MAX {
-            return Err(self.in_line(None, format!("a line exceeds {LINE_MAX} bytes")));
+        if self.line.last() != Some(&b'\n') {
+            let why = match self.line.len() as u64 {
+                LINE_MAX => format!("a line exceeds {LINE_MAX} bytes"),
+                _ => "the last line has no line end, so it may be cut: complete it or remove it"
+                    .into(),
+            };
+            return Err(self.in_line(None, why));
         }
         match str::from_utf8(&self.line) {
             Ok(line) => Ok(Some(line.trim_ascii_end())),
@@ -185,40 +152,53 @@ impl Input {
 
     /// Error in the line that was read last.
     pub(super) fn in_line(&self, column: Option<usize>, why: String) -> TraceError {
-        TraceError { path: self.path.clone(), place: ErrorPosition::Line(self.lines, column), why }
+        TraceError { file: self.name.clone(), place: ErrorPosition::Line(self.lines, column), why }
     }
 
     /// Fills `records` with whole records of `each` bytes as far as the file lasts. Returns the
     /// bytes filled; 0 at the end of the file.
     pub(super) fn records(&mut self, records: &mut [u8], each: usize) -> Result<usize, TraceError> {
-        let mut filled = 0;
-        while filled < records.len() {
-            match self.bytes.read(&mut records[filled..]) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(why) if why.kind() == io::ErrorKind::Interrupted => (),
-                Err(why) => {
-                    return Err(self.at_byte(filled, format!("cannot be decompressed: {why}")));
-                }
-            }
-        }
+        let filled = self.fill(records)?;
         let rest = filled % each;
         if rest != 0 {
             let why = format!("the file ends after {rest} bytes of a record of {each}");
-            return Err(self.at_byte(filled, why));
+            return Err(self.at_byte(filled as u64, why));
         }
         self.offset += filled as u64;
         Ok(filled)
     }
 
-    fn at_byte(&self, after: usize, why: String) -> TraceError {
-        let place = ErrorPosition::Byte(self.offset + after as u64);
-        TraceError { path: self.path.clone(), place, why }
+    /// Fills a buffer as far as the file lasts.
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, TraceError> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.bytes.read(&mut buffer[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(why) if why.kind() == io::ErrorKind::Interrupted => (),
+                Err(why) => {
+                    let why = format!("cannot be decompressed: {why}");
+                    return Err(self.at_byte(filled as u64, why));
+                }
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Error behind the records that were read last.
+    pub(super) fn at_byte(&self, after: u64, why: String) -> TraceError {
+        let place = ErrorPosition::Byte(self.offset + after);
+        TraceError { file: self.name.clone(), place, why }
     }
 
     /// Error of the file as a whole.
     pub(super) fn in_file(&self, why: String) -> TraceError {
-        TraceError { path: self.path.clone(), place: ErrorPosition::File, why }
+        TraceError::in_file(&self.name, why)
+    }
+
+    /// The bytes, for a parser that finds its own boundaries.
+    pub(super) const fn bytes(&mut self) -> &mut impl BufRead {
+        &mut self.bytes
     }
 }
 

@@ -11,10 +11,10 @@ use std::thread;
 
 use super::future::Future;
 use super::reader::Reader;
-use super::{Contender, ReplayTally, Request, Trace, TraceError};
+use super::{Contender, Op, ReplayTally, Request, Trace, TraceError};
 
 /// Requests per batch: 768 KiB, which fit into a core's cache.
-pub(super) const BATCH: usize = 32 << 10;
+pub(super) const BATCH: usize = 16 << 10;
 
 /// Batches in memory, 6 MiB: the maximum lead of the fastest contender over the slowest.
 const WINDOW: usize = 8;
@@ -26,7 +26,7 @@ const WINDOW: usize = 8;
 /// The reading thread calls `on_progress` with the share done, from 0 to 1.
 ///
 /// # Errors
-/// When the trace cannot be read to its end.
+/// When the trace cannot be read to its end, or has no reads.
 pub fn replay(
     trace: &Trace,
     contenders: Vec<Box<dyn Contender>>,
@@ -46,7 +46,7 @@ pub fn replay(
     let seats = contenders
         .into_iter()
         .map(|contender| Seat { taken: 0, contender: Some((contender, ReplayTally::default())) });
-    let source = Source { reader: trace.open()?, future, position: 0 };
+    let source = Source { reader: trace.open()?, future, position: 0, has_reads: false };
     let stage = Stage {
         state: Mutex::new(State {
             seats: seats.collect(),
@@ -102,6 +102,7 @@ struct Source {
     reader: Reader,
     future: Future,
     position: usize,
+    has_reads: bool,
 }
 
 /// A task of a worker thread.
@@ -174,10 +175,14 @@ impl Stage<'_> {
         let result = source.reader.batch(&mut batch, BATCH);
         source.future.tell(&mut batch, source.position);
         source.position += batch.len();
+        source.has_reads |= batch.iter().any(|request| request.op == Op::Read);
         (self.on_progress)(source.reader.done());
         let mut state = self.lock();
         match result {
             Err(error) => state.error = Some(error),
+            Ok(()) if batch.is_empty() && !source.has_reads => {
+                state.error = Some(source.reader.without_reads(source.position));
+            }
             Ok(()) if batch.is_empty() => state.is_over = true,
             Ok(()) => {
                 state.window.push_back(Arc::new(batch));

@@ -54,7 +54,7 @@ impl Replay {
         let tallies = replay(&self.trace, self.contenders, &|done| progress.show_share(done))?;
         let rows = self.names.into_iter().zip(tallies);
         let rows = rows.map(|((policy, capacity), tally)| ReplayRow::new(policy, capacity, &tally));
-        Ok(ReplayReport { trace: self.trace.path().display().to_string(), rows: rows.collect() })
+        Ok(ReplayReport { trace: self.trace.to_string(), rows: rows.collect() })
     }
 }
 

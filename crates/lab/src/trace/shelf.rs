@@ -3,7 +3,8 @@
 //! Entries are sorted by name, each as close behind its home place as possible, so a search ends
 //! where the name would have to be. An entry takes 6 bytes for 44 bits of the name, the list and
 //! the mark, and 4 bytes for its time of insertion or renewal. Byte capacities add 4 bytes for the
-//! size. The table is filled to nine tenths. Object capacities allocate all of it at the start.
+//! size; sizes from 4 GiB on lie in a map beside it. The table is filled to nine tenths. Object
+//! capacities allocate all of it at the start.
 //!
 //! A scan finds the oldest entries of a list, a batch of a 96th of the table at a time (`List`).
 
@@ -12,7 +13,7 @@ use std::collections::VecDeque;
 use zonal_base::{index as wide, low_u32};
 
 use super::Capacity;
-use super::spread::name;
+use super::spread::{NumberMap, name};
 
 /// Position of an object in the table, valid until an object is added or removed.
 pub(super) type Slot = usize;
@@ -50,8 +51,10 @@ pub(super) struct Shelf {
     lowers: Vec<u16>,
     /// Insertion or renewal times; 0 in gaps.
     times: Vec<Time>,
-    /// Sizes in bytes; empty where every object counts as one.
+    /// Sizes in bytes, [`LARGE`] for larger ones; empty where every object counts as one.
     sizes: Vec<u32>,
+    /// Sizes of large objects, by name.
+    large: NumberMap<u64, u64>,
     capacity: Capacity,
     homes: usize,
     count: usize,
@@ -62,6 +65,9 @@ pub(super) struct Shelf {
 }
 
 const GAP: u32 = 0;
+
+/// Marks an object whose size does not fit into 32 bits.
+const LARGE: u32 = u32::MAX;
 
 const LIST_BITS: u32 = 2;
 const MARK_BITS: u32 = 2;
@@ -107,6 +113,7 @@ impl Shelf {
             lowers: Vec::new(),
             times: Vec::new(),
             sizes: Vec::new(),
+            large: NumberMap::default(),
             capacity,
             homes: 0,
             count: 0,
@@ -125,7 +132,7 @@ impl Shelf {
     }
 
     /// Adds an object as the newest of a list, with mark 0. Requires: the object is absent.
-    pub(super) fn add(&mut self, id: u64, size: u32, list: u8) {
+    pub(super) fn add(&mut self, id: u64, size: u64, list: u8) {
         if self.count == self.most {
             // Grows by only an eighth, so that few entries stay unused.
             self.make_room_for(self.most + self.most / 8);
@@ -136,8 +143,11 @@ impl Shelf {
         self.open_gap(at);
         self.uppers[at] = upper;
         self.lowers[at] = lower << (LIST_BITS + MARK_BITS);
-        if let Some(of) = self.sizes.get_mut(at) {
-            *of = size;
+        if !self.sizes.is_empty() {
+            self.sizes[at] = u32::try_from(size).unwrap_or(LARGE);
+            if self.sizes[at] == LARGE {
+                self.large.insert(self.name(at), size);
+            }
         }
         self.enter(at, list);
     }
@@ -148,6 +158,9 @@ impl Shelf {
 
     pub(super) fn remove(&mut self, slot: Slot) {
         self.leave(slot);
+        if self.sizes.get(slot) == Some(&LARGE) {
+            self.large.remove(&self.name(slot));
+        }
         self.count -= 1;
         // Backward shift: entries behind move up as long as they are displaced from their home.
         let is_displaced = |at: &Slot| self.uppers[*at] != GAP && self.home(*at) < *at;
@@ -175,7 +188,11 @@ impl Shelf {
 
     /// Weight of an object in units of the capacity.
     pub(super) fn weight(&self, slot: Slot) -> u64 {
-        self.sizes.get(slot).map_or(1, |size| u64::from(*size))
+        match self.sizes.get(slot) {
+            None => 1,
+            Some(&LARGE) => self.large[&self.name(slot)],
+            Some(size) => u64::from(*size),
+        }
     }
 
     pub(super) fn list(&self, slot: Slot) -> u8 {
@@ -236,6 +253,11 @@ impl Shelf {
             at += 1;
         }
         at
+    }
+
+    /// Name of the object in a slot, as far as it is stored.
+    fn name(&self, at: Slot) -> u64 {
+        u64::from(self.uppers[at]) << u16::BITS | u64::from(self.lower(at))
     }
 
     fn lower(&self, at: Slot) -> u16 {
@@ -440,10 +462,10 @@ mod tests {
 
     /// Model: objects with list and size, the oldest first.
     #[derive(Default)]
-    struct Model(Vec<(u64, u8, u32)>);
+    struct Model(Vec<(u64, u8, u64)>);
 
     impl Model {
-        fn take(&mut self, id: u64) -> Option<(u64, u8, u32)> {
+        fn take(&mut self, id: u64) -> Option<(u64, u8, u64)> {
             let at = self.0.iter().position(|object| object.0 == id)?;
             Some(self.0.remove(at))
         }
@@ -468,15 +490,14 @@ mod tests {
             let list = [0, 0, 0, 0, 1, 1, 2, 3][wide(rng.below(8))];
             match (shelf.find(id), rng.below(8)) {
                 (None, _) => {
-                    let size = low_u32(wide(rng.below(100)));
+                    // Some are larger than 4 GiB, and one is just as large as fits.
+                    let size = [1, 1 << 20, u64::from(u32::MAX) / 99][wide(rng.below(3))];
+                    let size = rng.below(100) * size + rng.below(2) * (1 << 40);
                     shelf.add(id, size, list);
                     model.0.push((id, list, size));
                 }
                 (Some(slot), 0..3) => {
-                    assert_eq!(
-                        model.take(id).map(|known| known.2.into()),
-                        Some(shelf.weight(slot))
-                    );
+                    assert_eq!(model.take(id).map(|known| known.2), Some(shelf.weight(slot)));
                     shelf.remove(slot);
                 }
                 (Some(slot), 3..6) => {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use zonal_lab::trace::{Format, Op, Request, Trace, TraceError};
+use zonal_lab::trace::{Format, Request, Trace, TraceError};
 
 /// Writes a file; each test needs its own name.
 pub(crate) fn write(name: &str, bytes: &[u8]) -> PathBuf {
@@ -26,12 +26,12 @@ pub(crate) fn read(path: &Path, format: Format) -> Result<Vec<Request>, TraceErr
     }
 }
 
-pub(crate) const fn get(id: u64, size: u32, time_s: u32) -> Request {
-    Request { id, size, time_s, next: zonal_lab::trace::NEVER, op: Op::Read }
+pub(crate) const fn get(id: u64, size: u64, time_s: u32) -> Request {
+    Request::read(id, size, time_s)
 }
 
-pub(crate) const fn invalidate(id: u64, size: u32, time_s: u32) -> Request {
-    Request { op: Op::Invalidate, ..get(id, size, time_s) }
+pub(crate) const fn invalidate(id: u64, size: u64, time_s: u32) -> Request {
+    Request::invalidate(id, size, time_s)
 }
 
 pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {

@@ -48,7 +48,7 @@ fn a_line_of_arc_is_so_many_pages() {
 #[test]
 fn text_has_a_time_or_none() {
     check(Format::Text, b"5\n6\n", &[get(5, 4096, 0), get(6, 4096, 0)]);
-    check(Format::Text, b"1.5 5\n2 6", &[get(5, 4096, 1), get(6, 4096, 2)]);
+    check(Format::Text, b"1.5 5\n2 6\n", &[get(5, 4096, 1), get(6, 4096, 2)]);
     check(Format::TextSize, b"1 0 68\n2,1,7454\r\n", &[get(0, 68, 1), get(1, 7454, 2)]);
     check(Format::TextSize, b"5 100\n", &[get(5, 100, 0)]);
 }
@@ -99,4 +99,24 @@ fn reads_on_block_devices_are_cut_into_blocks() {
     let spc = b"0,7,4096,r,0.551706\n1,0,512,W,1.2\n";
     let expected = [get(0, 4096, 0), get(1, 4096, 0), invalidate(1 << 44, 4096, 1)];
     check(Format::Spc, spc, &expected);
+}
+
+#[test]
+fn a_skippable_frame_of_zstd_is_skipped() {
+    let mut packed = Vec::new();
+    for part in [&b"5\n"[..], b"6\n"] {
+        let frame = zstd(part);
+        packed.extend([0x50, 0x2A, 0x4D, 0x18, 4, 0, 0, 0]);
+        packed.extend(u32::try_from(frame.len()).unwrap().to_le_bytes());
+        packed.extend(frame);
+    }
+    let path = write("parallel.text", &packed);
+    assert_eq!(read(&path, Format::Text).unwrap(), [get(5, 4096, 0), get(6, 4096, 0)]);
+}
+
+#[test]
+fn an_object_may_be_larger_than_4_gib() {
+    let five_tib = 5_u64 << 40;
+    let text = format!("1 7 {five_tib}\n");
+    check(Format::TextSize, text.as_bytes(), &[get(7, five_tib, 1)]);
 }

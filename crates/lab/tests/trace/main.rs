@@ -3,6 +3,7 @@
 mod exact;
 mod files;
 mod formats;
+mod logs;
 mod models;
 mod refused;
 mod zipf;

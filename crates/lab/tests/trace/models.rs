@@ -17,8 +17,8 @@ fn requests(seed: u64, count: u32) -> Vec<Request> {
             let id = rng.below(8) * rng.below(8);
             let op = if rng.below(10) == 0 { Op::Invalidate } else { Op::Read };
             // Sizes change, as in real traces.
-            let size = u32::try_from(1 + rng.below(40)).unwrap_or(1);
-            Request { id, size, time_s, next: NEVER, op }
+            let size = 1 + rng.below(40);
+            Request { op, ..Request::read(id, size, time_s) }
         })
         .collect();
     for at in 0..requests.len() {
@@ -177,7 +177,7 @@ fn nobody_misses_less_than_who_knows_the_future() {
 fn an_object_larger_than_the_room_is_not_kept_and_drives_nothing_out() {
     for policy in ALL {
         let mut subject = contender(policy, Capacity::Bytes(Bytes(100)));
-        let request = |id, size, next| Request { id, size, time_s: 0, next, op: Op::Read };
+        let request = |id, size, next| Request { next, ..Request::read(id, size, 0) };
         subject.read(&request(1, 5, 2));
         subject.read(&request(2, 101, 3));
         assert_eq!(subject.read(&request(1, 5, NEVER)), ReplayOutcome::Hit, "{policy}");

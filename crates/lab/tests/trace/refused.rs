@@ -133,3 +133,61 @@ fn a_contender_that_panics_does_not_leave_the_others_waiting() {
     let outcome = std::panic::catch_unwind(|| replay(&trace, contenders(), &|_| ()).is_ok());
     assert!(outcome.is_err());
 }
+
+#[test]
+fn an_empty_column_and_a_cut_last_line_are_named() {
+    check(
+        "gap.text-size",
+        Format::TextSize,
+        b"1,2,68\n1,,68\n",
+        ", line 2, column 3: column 2 is empty",
+    );
+    let why = ", line 2: the last line has no line end, so it may be cut: complete it or remove it";
+    check("cut.text-size", Format::TextSize, b"1 2 7454\n2 3 74", why);
+    let why = ", line 1, column 5: expected a size in bytes, not \"99999999999999999999\"";
+    check("huge.text-size", Format::TextSize, b"1 2 99999999999999999999\n", why);
+}
+
+#[test]
+fn other_packings_and_archives_are_named() {
+    let bz2 = b"BZh91AY&SY";
+    let why = ": this is a bzip2 file: unpack it with bunzip2, or pass `bzcat FILE |` and -";
+    check("named.u64le", Format::U64Le, bz2, why);
+    let mut tar = vec![0; 1024];
+    tar[..5].copy_from_slice(b"a.log");
+    tar[257..262].copy_from_slice(b"ustar");
+    let why = ": this is a tar archive: unpack it with tar -x, and name the files in it";
+    check("named.tar", Format::Text, &tar, why);
+    check("named.tar.gz", Format::Text, &gz(&tar), why);
+    let why = ": this is Gz inside a packed file: unpack it once";
+    check("twice.gz", Format::Text, &gz(&gz(b"1\n")), why);
+}
+
+#[test]
+fn records_of_another_format_are_refused() {
+    let text = "1 2 3\n".repeat(100);
+    let why = ", byte 0: this is text, not records of u64le: write --format";
+    check("text.u64le", Format::U64Le, text.as_bytes(), why);
+    let numbers: Vec<u8> = (0..1000_u64).flat_map(u64::to_le_bytes).collect();
+    let why = ", byte 0: every number is a multiple of 2^32: is this u64le?";
+    check("order.u64be", Format::U64Be, &numbers, why);
+    let mixed: Vec<u8> = (0..3000_u64).flat_map(|n| zonal_base::mix64(n).to_le_bytes()).collect();
+    let path = write("mixed.oracleGeneral", &mixed);
+    let why = read(&path, Format::OracleGeneral).unwrap_err().to_string();
+    assert!(why.contains("no records of oracleGeneral: time runs backwards in 506"), "{why}");
+}
+
+#[test]
+fn a_trace_without_reads_is_refused() {
+    let room = Room { capacity: "10".parse().unwrap(), zones: 1 };
+    for (name, bytes, expected) in [
+        ("void.text", &b""[..], "the trace is empty: it has no request"),
+        ("void.gz", &gz(b"")[..], "the trace is empty: it has no request"),
+        ("writes.spc", b"0,7,512,w,0\n", "the trace has no reads, only 1 writes or deletions"),
+    ] {
+        let format = if name == "writes.spc" { Format::Spc } else { Format::Text };
+        let trace = Trace::new(write(name, bytes), format);
+        let why = replay(&trace, vec![make("lru", room).unwrap()], &|_| ()).unwrap_err();
+        assert!(why.to_string().ends_with(expected), "{why}");
+    }
+}

@@ -1,13 +1,13 @@
 //! `zonal-lab advise`: recommends drive, policy, chunk size and spare space for a recorded load.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use zonal_base::{Bytes, Nanos};
 use zonal_cli::{COMMIT, Failure, print};
 use zonal_lab::advise::Question;
 use zonal_lab::bench::Progress;
 use zonal_lab::experiment::Drive;
-use zonal_lab::trace::{Format, SIZE_UNKNOWN};
+use zonal_lab::trace::{Format, SIZE_UNKNOWN, Trace};
 use zonal_lab::{Pace, Recorded};
 
 use super::at_once;
@@ -19,20 +19,21 @@ use super::at_once;
 1. Replay the trace on the candidate policies, with several capacities and chunk sizes.
 2. Run the best few with the full cache on the drive model, and the best of these also on its twin without zones (zn540 and
    sn540 are twins).
-docs/lab.md explains each figure and its limits. Trace formats are those of zonal-lab trace.
+docs/lab.md explains each figure and its limits. Traces are those of zonal-lab trace: access logs of S3 (s3-log), CloudTrail,
+CloudFront, nginx, HAProxy and Zonal, and traces of other simulators.
 
 A short trace does not fill a large drive: --copies 50 replays 50 copies together, each with its own objects.
 
 Prices: GETs from S3 Standard in us-east-1 cost 0.40 $ per million requests; traffic is not counted.
 
-Examples: zonal-lab advise --trace w.oracleGeneral.bin.zst --capacity 500GiB
+Examples: zonal-lab advise --trace access-logs/ --capacity 500GiB --html advice
           zonal-lab advise --trace requests.log --format text-size --reads-per-s 2000 --html advice
           zonal-lab advise --trace cdn.text-size --drive sn540 --capacity 200GiB --dwpd 3 --price 0.45 --json")]
 pub(crate) struct Args {
-    /// Trace file
-    #[arg(long, value_name = "FILE")]
-    trace: PathBuf,
-    /// Format of the trace [without it: from the file name]
+    /// Trace files: access logs or traces, folders, patterns in quotes, or - for standard input
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    trace: Vec<PathBuf>,
+    /// Format of the trace [without it: from the file name or the content]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// Number of requests to use, from the start of the trace
@@ -45,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIMES")]
     pace: Option<Pace>,
     /// Object size if the trace has no sizes: a power of two from 4KiB to 1MiB
-    #[arg(long, value_name = "SIZE", default_value_t = Bytes(SIZE_UNKNOWN.into()))]
+    #[arg(long, value_name = "SIZE", default_value_t = Bytes(SIZE_UNKNOWN))]
     size: Bytes,
     /// Drive model: zn540, sn540; p5316-qlc, p5510-tlc and p5800x-optane are guesses
     #[arg(long, value_name = "NAME", default_value = "zn540")]
@@ -86,18 +87,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let mut recorded = Recorded {
+    let trace = Trace::find(&args.trace, args.format).map_err(Failure::request)?;
+    let recorded = Recorded {
         pace: args.pace.unwrap_or_default(),
         copies: args.copies,
         requests: args.requests,
-        ..Recorded::new(args.trace.clone(), args.format)
+        ..Recorded::of(trace).map_err(Failure::request)?
     };
-    if recorded.known_format().is_none() {
-        let file = args.trace.display();
-        let why = format!("unknown trace format of {file}: write --format");
-        return Err(Failure::request(why));
-    }
-    recorded.find(Path::new("")).map_err(Failure::request)?;
     let question = Question {
         recorded,
         size: args.size,

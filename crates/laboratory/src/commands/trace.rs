@@ -9,23 +9,27 @@ use zonal_lab::trace::{Capacity, Format, Replay, Trace};
 /// Replay a trace on cache policies: misses, and bytes written to flash
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Formats: oracleGeneral (libCacheSim), arc (.lis), cachelib, twitter, msr, spc (csv), text (a line for each object), text-size
-(object and size), u32le, u32be, u64le, u64be (numbers); plain, or compressed with zstd, xz or gzip. File names with the format
-need no --format: w.oracleGeneral.bin.zst, P3.lis.zst, w.msr.csv.gz. Reads are requests; writes and deletes invalidate.
-docs/traces.md lists the columns.
+Formats of logs: s3-log (S3 server access log), cloudtrail (data events of S3), cloudfront, nginx (also Apache), haproxy and
+zonal-log. They are recognized without --format. A folder, a pattern in quotes such as 'logs/*.gz', or - (standard input) are
+traces, too.
+Formats of traces: oracleGeneral (libCacheSim), arc (.lis), cachelib, twitter, msr, spc (csv), text (a line for each object),
+text-size (object and size), u32le, u32be, u64le, u64be (numbers). File names with the format need no --format:
+w.oracleGeneral.bin.zst, P3.lis.zst, w.msr.csv.gz.
+All may be compressed with gzip, zstd or xz. Reads are requests; writes and deletes invalidate. docs/traces.md has more.
 
 Zone policies: flow, zone-fifo, zone-lru, epoch, chunk-lru, region-fifo, region-lru, direct, zlru, zdrop and zlru+zdrop,
 with settings as in zdrop?vop=50%. Per-object reference policies: lru, fifo, clock, sieve, s3-fifo, arc, and belady (knows
 the future). They ignore flash: each miss is one write.
 
-Examples: zonal-lab trace w.oracleGeneral.bin.zst --policy lru,sieve,s3-fifo --capacity 4897,9794
+Examples: zonal-lab trace access-logs/ --policy lru,flow --capacity 10GiB,100GiB
+          zonal-lab trace w.oracleGeneral.bin.zst --policy lru,sieve,s3-fifo --capacity 4897,9794
           zonal-lab trace requests.log --format text-size --policy flow,belady --capacity 1GiB,8GiB --plot w.svg
           zonal-lab trace P3.lis.zst --policy arc --capacity 76254 --json")]
 pub(crate) struct Args {
-    /// Trace file
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    /// Format of the trace [without it: from the file name]
+    /// Trace files: files, folders, patterns in quotes, or - for standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Format of the trace [without it: from the file name or the content]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// Policies, comma-separated
@@ -46,11 +50,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let format = args.format.or_else(|| Format::of_name(&args.file)).ok_or_else(|| {
-        let file = args.file.display();
-        Failure::request(format!("unknown trace format of {file}: write --format"))
-    })?;
-    let trace = Trace::new(args.file.clone(), format);
+    let trace = Trace::find(&args.files, args.format).map_err(Failure::request)?;
     let comparison = Replay::new(trace, &args.policies, &args.capacities, args.zones);
     let comparison = comparison.map_err(Failure::request)?;
     let report = comparison.run(&Progress::on_terminal()).map_err(Failure::request)?;

@@ -98,7 +98,7 @@ fn a_replay_that_cannot_be_meant_or_done_says_why() {
     };
     let lru = ["--policy", "lru", "--capacity", "10"];
     let with = |words: &[&'static str]| [words, &lru].concat();
-    check(&with(&["w.log"]), (2, "unknown trace format of w.log: write --format"));
+    check(&with(&["w.log"]), (2, "w.log: unknown trace format: write --format. The first line is"));
     check(
         &with(&["w.log", "--format", "csv"]),
         (2, "invalid value 'csv' for '--format <FORMAT>': unknown trace format \"csv\": write "),
@@ -215,7 +215,7 @@ fn advice_that_cannot_be_meant_or_given_says_why() {
     let check = |words: &[&str], failure| {
         check_failure(here, &[&["advise", "--trace"], words].concat(), failure);
     };
-    check(&["w.log"], (2, "unknown trace format of w.log: write --format"));
+    check(&["w.log"], (2, "w.log: unknown trace format: write --format. The first line is"));
     check(&["no.lis"], (2, "no.lis: cannot be read: No such file"));
     check(
         &["w.text-size", "--capacity", "2GiB"],

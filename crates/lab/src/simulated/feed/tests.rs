@@ -35,14 +35,15 @@ fn objects_have_their_sizes_in_whole_blocks_and_copies_have_objects_of_their_own
     let path = file(&folder, "sizes.text-size", b"1 0\n2 4096\n1 4097\n");
     let one = Recorded::new(path, None);
     let (asks, failure) = asked(&one);
-    let object = |id, kib| Ask { what: What::Object(id, Bytes::kib(kib)), due: None };
+    let object =
+        |id, kib| Ask { what: What::Object(id, Bytes::kib(kib), (0, kib << 10)), due: None };
     assert_eq!((asks, failure), (vec![object(1, 4), object(2, 4), object(1, 8)], None));
     let path = file(&folder, "copies.text-size", b"1 0\n2 4096\n1 4097\n");
     let (asks, _) = asked(&Recorded { copies: 3, ..Recorded::new(path, None) });
     let ids: Vec<u64> = asks
         .iter()
         .map(|ask| match ask.what {
-            What::Object(id, _) => id,
+            What::Object(id, ..) => id,
             other => panic!("{other:?}"),
         })
         .collect();

@@ -7,8 +7,6 @@
 use super::super::shelf::{Shelf, Slot};
 use super::super::{Capacity, FlashBytes};
 use super::store::Store;
-use zonal_base::{index, low_u32};
-
 /// Objects in slots, evicted in LRU order.
 pub(in crate::trace) struct Chunks {
     /// Slot size in units of the capacity: 1 object, or 4096 bytes.
@@ -76,7 +74,7 @@ impl Store for Chunks {
             self.forget(oldest);
         }
         self.free -= slots;
-        self.shelf.add(id, low_u32(index(len)), LIST);
+        self.shelf.add(id, len, LIST);
         self.filled += len;
     }
 

@@ -5,13 +5,11 @@ use zonal_base::Rng;
 use zonal_policy::Promotion;
 
 use super::*;
-use crate::trace::{Op, reference};
+use crate::trace::reference;
 use crate::{Distribution, Draw};
 
-const NEVER: u32 = crate::trace::NEVER;
-
-fn read(id: u64, size: u32) -> Request {
-    Request { id, size, time_s: 0, next: NEVER, op: Op::Read }
+fn read(id: u64, size: u64) -> Request {
+    Request::read(id, size, 0)
 }
 
 fn contender(spec: &str, capacity: Capacity, zones: u32) -> Result<Box<dyn Contender>, String> {
@@ -167,7 +165,7 @@ fn reclaim_gains_something_when_records_leave_much_of_a_zone_free() {
             let mut rng = Rng::new(1);
             for _ in 0..3000 {
                 let id = rng.below(u64::from(zones) * 3);
-                flash.read(&read(id, 51 + u32::try_from(id % 50).unwrap()));
+                flash.read(&read(id, 51 + id % 50));
             }
             let FlashBytes { filled, moved } = flash.flash();
             assert!(moved < filled * 20, "{spec}, {zones} zones: {moved} after {filled}");
@@ -189,7 +187,7 @@ fn reclaim_ends_when_objects_are_nearly_as_large_as_zones() {
             let random = zonal_base::mix64(id + SEED * 100_000);
             let octave = 1 << (random % 10);
             let size = (octave + (random >> 16) % octave).min(1020);
-            flash.read(&read(id, u32::try_from(size).unwrap()));
+            flash.read(&read(id, size));
         }
     }
 }
@@ -208,7 +206,7 @@ fn walk<S: Store>(spec: &str, room: Room, store: S, (steps, check): (&Steps, fn(
         match is_invalidation {
             true => flash.invalidate(*id),
             false => {
-                flash.read(&read(*id, *size));
+                flash.read(&read(*id, (*size).into()));
             }
         }
         check(&mut flash.store);

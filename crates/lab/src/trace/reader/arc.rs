@@ -3,13 +3,13 @@
 //! Columns: `start count ignored sequence`. Each line is `count` requests, for the pages `start` to
 //! `start + count - 1`.
 
-use super::super::{NEVER, Op, Request};
+use super::super::Request;
 use super::field::Wrong;
 use super::{Lines, Run, field};
 
 pub(super) struct Arc;
 
-const PAGE: u32 = 512;
+const PAGE: u64 = 512;
 
 impl Lines for Arc {
     fn parse<'a>(&mut self, line: &'a str) -> Result<Option<Run>, Wrong<'a>> {
@@ -22,7 +22,7 @@ impl Lines for Arc {
         if left == 0 {
             return Ok(None);
         }
-        let next = Request { id, size: PAGE, time_s: 0, next: NEVER, op: Op::Read };
+        let next = Request::read(id, PAGE, 0);
         Ok(Some(Run { next, left, step: 1 }))
     }
 }

@@ -10,7 +10,7 @@
 //! Block (`block_id`, `io_size`, `io_offset`, `op_name`): operations that begin with `get` request
 //! `io_size` bytes of the block. Operations that begin with `put` or `delete` invalidate the block.
 
-use super::super::{NEVER, Op, Request};
+use super::super::{Op, Request};
 use super::field::Wrong;
 use super::{Lines, Run, field};
 
@@ -79,7 +79,7 @@ impl Lines for Cachelib {
         }
         let time_s = columns.time.map_or(Ok(0), |time| field::seconds(at(time)?))?;
         let left = columns.count.map_or(Ok(1), |n| field::number(at(n)?, "a count"))?;
-        let next = Request { id: field::object(at(columns.id)?), size, time_s, next: NEVER, op };
+        let next = Request { op, ..Request::read(field::object(at(columns.id)?), size, time_s) };
         Ok((left != 0).then_some(Run { next, left, step: 0 }))
     }
 }

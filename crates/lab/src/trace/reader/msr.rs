@@ -4,7 +4,7 @@
 //! since 1601), counted here from the first line. A `Read` is one request per 4 KiB block that it
 //! touches. A `Write` invalidates these blocks.
 
-use super::super::{NEVER, Op, Request};
+use super::super::{Op, Request};
 use super::field::Wrong;
 use super::{Lines, Run, field};
 
@@ -40,7 +40,7 @@ impl Lines for Msr {
         let id = field::object(&format!("{host} {disk}")).wrapping_add(first);
         let seconds = time.saturating_sub(origin) / TICKS;
         let time_s = u32::try_from(seconds).unwrap_or(u32::MAX);
-        let next = Request { id, size: field::BLOCK_SIZE, time_s, next: NEVER, op };
+        let next = Request { op, ..Request::read(id, field::BLOCK_SIZE, time_s) };
         Ok(Some(Run { next, left, step: 1 }))
     }
 }

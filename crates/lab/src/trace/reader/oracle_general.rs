@@ -4,18 +4,14 @@
 //! request. The last field is ignored: next positions are computed from the trace itself, in all
 //! formats alike.
 
-use super::super::{NEVER, Op, Request};
+use super::super::Request;
 
 pub(super) const BYTES: usize = 24;
 
 pub(super) fn parse(record: &[u8]) -> Request {
-    Request {
-        id: u64::from_le_bytes(part(record, 4)),
-        size: u32::from_le_bytes(part(record, 12)),
-        time_s: u32::from_le_bytes(part(record, 0)),
-        next: NEVER,
-        op: Op::Read,
-    }
+    let size = u32::from_le_bytes(part(record, 12));
+    let time_s = u32::from_le_bytes(part(record, 0));
+    Request::read(u64::from_le_bytes(part(record, 4)), size.into(), time_s)
 }
 
 fn part<const N: usize>(record: &[u8], at: usize) -> [u8; N] {

@@ -2,15 +2,14 @@
 //!
 //! These formats have neither times nor sizes.
 
-use super::super::{NEVER, Op, Request, SIZE_UNKNOWN};
+use super::super::{Request, SIZE_UNKNOWN};
 
 macro_rules! plain {
     ($name:ident, $number:ty, $from:ident) => {
         pub(super) fn $name(record: &[u8]) -> Request {
             let mut bytes = [0; size_of::<$number>()];
             bytes.copy_from_slice(record);
-            let id = <$number>::$from(bytes).into();
-            Request { id, size: SIZE_UNKNOWN, time_s: 0, next: NEVER, op: Op::Read }
+            Request::read(<$number>::$from(bytes).into(), SIZE_UNKNOWN, 0)
         }
     };
 }

@@ -3,7 +3,7 @@
 //! Columns: `unit,block,size,operation,time`, and perhaps more. Blocks have 512 bytes; sizes are in
 //! bytes. `r` is one request per 4 KiB block that it touches. `w` invalidates these blocks.
 
-use super::super::{NEVER, Op, Request};
+use super::super::{Op, Request};
 use super::field::Wrong;
 use super::{Lines, Run, field};
 
@@ -30,7 +30,7 @@ impl Lines for Spc {
         let time_s = field::seconds(field::next(&mut columns, "a time")?)?;
         let (first, left) = field::blocks(sector.saturating_mul(SECTOR), bytes);
         let id = unit.wrapping_mul(UNIT).wrapping_add(first);
-        let next = Request { id, size: field::BLOCK_SIZE, time_s, next: NEVER, op };
+        let next = Request { op, ..Request::read(id, field::BLOCK_SIZE, time_s) };
         Ok(Some(Run { next, left, step: 1 }))
     }
 }

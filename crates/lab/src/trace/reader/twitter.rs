@@ -5,7 +5,7 @@
 //! the recorded cache filled with them after a miss, and here a miss fills. The value's size is 0
 //! in a `get` that missed in the recorded cache, and stays 0. The TTL is ignored.
 
-use super::super::{NEVER, Op, Request};
+use super::super::{Op, Request};
 use super::field::Wrong;
 use super::{Lines, Run, field};
 
@@ -31,6 +31,6 @@ impl Lines for Twitter {
             }
         };
         let size = key.saturating_add(value);
-        Ok(Some(Run::one(Request { id, size, time_s, next: NEVER, op })))
+        Ok(Some(Run::one(Request { op, ..Request::read(id, size, time_s) })))
     }
 }

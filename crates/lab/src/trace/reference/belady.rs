@@ -8,8 +8,6 @@
 
 use std::collections::BinaryHeap;
 
-use zonal_base::{index, low_u32};
-
 use super::super::shelf::Shelf;
 use super::super::{Capacity, Contender, FlashBytes, NEVER, ReplayOutcome, Request};
 
@@ -43,7 +41,7 @@ impl Belady {
         }
     }
 
-    fn keep(&mut self, next: u32, size: u32) {
+    fn keep(&mut self, next: u32, size: u64) {
         if next == NEVER {
             return;
         }
@@ -60,9 +58,9 @@ impl Belady {
     }
 
     /// Removes the object read at `position`, and returns its size.
-    fn take(&mut self, position: u32) -> Option<u32> {
+    fn take(&mut self, position: u32) -> Option<u64> {
         let slot = self.shelf.find(position.into())?;
-        let size = low_u32(index(self.shelf.weight(slot)));
+        let size = self.shelf.weight(slot);
         self.shelf.remove(slot);
         Some(size)
     }

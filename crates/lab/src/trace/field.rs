@@ -59,18 +59,24 @@ pub(super) fn object(text: &str) -> u64 {
     })
 }
 
-/// Size in bytes. Sizes above 32 bits saturate.
-pub(super) fn size(text: &str) -> Result<u32, Wrong<'_>> {
-    number(text, "a size in bytes").map(|size: u64| u32::try_from(size).unwrap_or(u32::MAX))
+/// Largest object size: 1 EiB. A larger number is no size.
+const SIZE_MAX: u64 = 1 << 60;
+
+/// Size in bytes.
+pub(super) fn size(text: &str) -> Result<u64, Wrong<'_>> {
+    let size = number(text, "a size in bytes")?;
+    if SIZE_MAX < size {
+        return Err(Wrong::part(text, format!("expected a size in bytes, not {text:?}")));
+    }
+    Ok(size)
 }
 
 /// Block size in bytes into which requests on block devices are cut.
-pub(super) const BLOCK_SIZE: u32 = 4096;
+pub(super) const BLOCK_SIZE: u64 = 4096;
 
 /// First block of a byte range, and the number of blocks it touches, at least 1.
 pub(super) const fn blocks(offset: u64, bytes: u64) -> (u64, u64) {
-    const BLOCK: u64 = BLOCK_SIZE as u64;
-    let first = offset / BLOCK;
+    let first = offset / BLOCK_SIZE;
     let bytes = if bytes == 0 { 1 } else { bytes };
-    (first, offset.saturating_add(bytes - 1) / BLOCK - first + 1)
+    (first, offset.saturating_add(bytes - 1) / BLOCK_SIZE - first + 1)
 }
