@@ -107,7 +107,7 @@ fn foyer(args: FoyerArgs) -> Result<(), String> {
         let subject = FoyerSubject::open(args.folder, args.size, args.workload.value).await;
         let subject = Arc::new(subject.map_err(|error| text(&error))?);
         let opened = start.elapsed();
-        let progress = Progress::on_terminal();
+        let progress = Progress::shown();
         let report = bench::run(subject.clone(), (args.workload, opened), progress).await;
         subject.close().await.map_err(|error| text(&error))?;
         let report = report.map_err(|error| text(&error))?;

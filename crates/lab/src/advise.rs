@@ -1,44 +1,54 @@
-//! Advice: recommends drive, policy, chunk size and spare space for a recorded load, from
-//! measurements.
+//! Advice: which cache to use for a recorded load, and what it saves.
 //!
-//! 1. Read the trace once: volume and kind of its requests (`survey`).
-//! 2. Replay policies, chunk sizes and capacities without a drive (`sweep`, `cut`): hits, origin
-//!    requests, bytes written.
-//! 3. Run the best of them (the Pareto front of the two) as a whole cache on the drive model, and
-//!    the best one on its conventional twin (`finals`).
-//! 4. Derive and print the recommendation (`advice`, `report`).
+//! 1. Read the trace once: count everything, and keep the requests of some objects in memory
+//!    (`sample`).
+//! 2. Replay the default policy and others at many sizes (`curve`, `cut`): hits, requests to the
+//!    origin, bytes written to flash.
+//! 3. Choose (`choice`) by what it costs (`market`, `prices`): freshness rule (`freshness`), size,
+//!    policy, chunk size, kind of drive.
+//! 4. Run the choice as a whole cache on drive models, for latencies (`runs`).
+//! 5. Say it in sentences (`sentences`), tables (`report`) and a page with figures (`page`,
+//!    `figure`).
 
-mod advice;
+mod choice;
+mod curve;
 mod cut;
-mod finals;
+mod figure;
+mod freshness;
+mod market;
+mod page;
+mod prices;
 mod report;
-mod survey;
-mod sweep;
+mod runs;
+mod sample;
+mod sentences;
 
 #[cfg(test)]
 mod tests;
 
 use zonal_base::{Bytes, Nanos};
-use zonal_emulator::Model;
 
 use crate::bench::Progress;
-use crate::experiment::{Drive, TASKS_MAX};
-use crate::{Recorded, Workload};
-pub use advice::Advice;
-pub use finals::Final;
-pub use survey::Survey;
-pub use sweep::Replayed;
+use crate::experiment::TASKS_MAX;
+use crate::trace::Trace;
+pub use choice::{Advice, Basis, Choice, DriveCost, PolicyCost, RuleCost, SizeCost};
+pub use curve::Estimate;
+pub use prices::{DriveKind, Egress, OriginPrice, Prices, ReadPrice};
+pub use runs::Run;
+pub use sample::{Sample, Survey};
 
-/// Request for advice: the recorded load, the intended drive, and prices.
+/// Request for advice: the recorded load, and what is known about origin and drives.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The load.
-    pub recorded: Recorded,
+    pub trace: Trace,
+    /// Requests to use, from the start of the trace; `None`: all.
+    pub requests: Option<u64>,
+    /// Chunk lookups of the requests that are kept and replayed; `None`: all.
+    pub lookups: Option<u64>,
     /// Size of every object, if the trace has no sizes.
     pub size: Bytes,
-    /// Bytes of the drive that the cache may use; `None`: all.
-    pub drive: Drive,
-    /// Share of the drive that the cache may use; `None`: all.
+    /// Largest cache to recommend; `None`: any.
     pub capacity: Option<Bytes>,
     /// DRAM tier, in bytes.
     pub dram: Bytes,
@@ -46,13 +56,15 @@ pub struct Question {
     pub tasks: usize,
     /// Latency of the origin to the first byte.
     pub origin_latency: Nanos,
-    /// Price of a million origin requests, in dollars.
-    pub price: f64,
+    /// Prices of origins and drives.
+    pub prices: Prices,
+    /// Storage class in `prices`.
+    pub origin: String,
+    /// Where the cache is.
+    pub egress: Egress,
     /// Reads per second; `None`: the rate of the trace.
     pub reads_per_s: Option<f64>,
-    /// Rated drive writes per day (DWPD), for five years.
-    pub dwpd: f64,
-    /// Seed: equal seeds give equal advice.
+    /// Seed of the runs: equal seeds give equal advice.
     pub seed: u64,
     /// Number of parallel runs.
     pub at_once: usize,
@@ -60,52 +72,24 @@ pub struct Question {
     pub commit: String,
 }
 
-/// Minimum number of zones for a policy to have a choice.
-const ZONES_MIN: u32 = 16;
+/// Chunk lookups that are usually kept. Their requests take 50 MB.
+pub const LOOKUPS: u64 = 1 << 20;
 
-/// Size of zones, and of the equivalent stretches of conventional drives.
-const ZONE: Bytes = Bytes::mib(1077);
+/// Reads below which nothing can be said.
+const READS_MIN: u64 = 1000;
 
-/// Drives to compare.
-#[derive(Clone, Copy, Debug)]
-struct Sides {
-    /// Zoned drive; `None` without one.
-    zoned: Option<Drive>,
-    conventional: Option<Drive>,
-}
+/// Objects below which chance decides.
+const OBJECTS_MIN: u64 = 50;
 
 impl Question {
-    /// Checks the question; reads only the trace's name and beginning.
-    ///
-    /// # Errors
-    /// When the question makes no sense.
+    /// Checks the question, without reading the trace.
     fn check(&self) -> Result<(), String> {
-        self.recorded.check()?;
-        let zones = self.zones();
-        if zones < ZONES_MIN {
-            return Err(format!(
-                "a cache of {zones} zones of {ZONE} is too small to compare policies: write \
-                 --capacity {}GiB or more; for a short trace, add --copies",
-                (u64::from(ZONES_MIN) * ZONE.0).div_ceil(1 << 30)
-            ));
-        }
-        let whole = self.drive.zones();
-        if whole < zones {
-            return Err(format!(
-                "{} has {}GiB, less than --capacity",
-                self.drive,
-                (u64::from(whole) * ZONE.0) >> 30
-            ));
-        }
-        let has_sizes = self.recorded.size_of_all(self.size).is_none();
-        let is_size = self.size.0.is_power_of_two() && CHUNKS_OF_ALL.contains(&self.size);
-        if !has_sizes && !is_size {
+        let is_size = self.size.0.is_power_of_two() && SIZES_OF_ALL.contains(&self.size);
+        if !self.trace.format().has_sizes() && !is_size {
             return Err("--size: write a power of two from 4KiB to 1MiB".into());
         }
-        for (name, value) in [("--price", self.price), ("--dwpd", self.dwpd)] {
-            if !value.is_finite() || value <= 0.0 {
-                return Err(format!("{name}: write a number above 0"));
-            }
+        if self.capacity.is_some_and(|capacity| capacity < curve::SIZE_MIN) {
+            return Err(format!("--capacity: write {} or more", curve::SIZE_MIN));
         }
         if self.reads_per_s.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
             return Err("--reads-per-s: write a number above 0".into());
@@ -113,57 +97,35 @@ impl Question {
         if !(1..=TASKS_MAX).contains(&self.tasks) {
             return Err(format!("--tasks: write a number from 1 to {TASKS_MAX}"));
         }
-        Ok(())
+        self.prices.of(&self.origin, self.egress).map(drop)
     }
 
-    /// Reads the whole trace.
+    /// Reads the trace, and keeps a sample of it.
     ///
     /// # Errors
-    /// When the trace cannot be read, or has no requests.
-    pub fn survey(&self, progress: &Progress) -> Result<Survey, String> {
+    /// When the question makes no sense, or the trace cannot be read or is too short.
+    pub fn sample(&self, progress: &Progress) -> Result<Sample, String> {
         self.check()?;
-        Survey::of(self, progress)
+        let sample = Sample::take(self, progress)?;
+        let Survey { reads, objects, .. } = sample.survey;
+        if reads < READS_MIN || objects < OBJECTS_MIN {
+            return Err(format!(
+                "{}: too short to advise on: {reads} reads, {objects} objects. Advice needs \
+                 {READS_MIN} reads of {OBJECTS_MIN} objects",
+                self.trace
+            ));
+        }
+        Ok(sample)
     }
 
     /// Replays and runs the candidates. Equal questions to the same program have equal answers.
     ///
     /// # Errors
-    /// When a run failed.
-    pub fn advise(&self, survey: Survey, progress: &Progress) -> Result<Advice, String> {
-        let replayed = sweep::replay(self, &survey, progress)?;
-        let finals = finals::run(self, &survey, &replayed, progress)?;
-        Ok(Advice::new(self, survey, replayed, finals))
-    }
-
-    /// Zones of the cache, at full size.
-    fn zones(&self) -> u32 {
-        let asked =
-            self.capacity.map(|bytes| zonal_base::low_u32(zonal_base::index(bytes.0 / ZONE.0)));
-        asked.unwrap_or_else(|| self.drive.zones())
-    }
-
-    /// Capacity of the cache, in bytes.
-    fn room(&self) -> Bytes {
-        Bytes(u64::from(self.zones()) * ZONE.0)
-    }
-
-    /// The named drive and its twin. Of the measured drive there is one of either kind.
-    fn sides(&self) -> Sides {
-        let named = |name: &str| name.parse::<Drive>().ok();
-        let is_measured = [named("zn540"), named("sn540")].contains(&Some(self.drive));
-        match (self.drive.model(), is_measured) {
-            (_, true) => Sides { zoned: named("zn540"), conventional: named("sn540") },
-            (Model::Zoned(_), false) => Sides { zoned: Some(self.drive), conventional: None },
-            (Model::Conventional(_), false) => {
-                Sides { zoned: None, conventional: Some(self.drive) }
-            }
-        }
-    }
-
-    fn workload(&self, sample: u32) -> Workload {
-        Workload::Recorded(Recorded { sample, ..self.recorded.clone() })
+    /// When a replay or a run failed.
+    pub fn advise(&self, sample: &Sample, progress: &Progress) -> Result<Advice, String> {
+        choice::advise(self, sample, progress)
     }
 }
 
 /// Allowed object sizes for traces without sizes.
-const CHUNKS_OF_ALL: std::ops::RangeInclusive<Bytes> = Bytes::kib(4)..=Bytes::mib(1);
+const SIZES_OF_ALL: std::ops::RangeInclusive<Bytes> = Bytes::kib(4)..=Bytes::mib(1);

@@ -3,7 +3,8 @@
 //!
 //! 1. A [`Maker`] draws one request after the other: keys with a drifting popularity (`drifting`),
 //!    the pages of a B-tree (`btree`), or objects of [`CacheBench`].
-//! 2. [`Made::write`] writes them as 32-bit keys, as in `ZNCache`'s files, or with sizes and times.
+//! 2. [`Made::write`] writes them as 32-bit keys, as in `ZNCache`'s files, or with sizes and times: as
+//!    records of libCacheSim, or as a server access log of S3.
 
 mod btree;
 mod drifting;
@@ -13,11 +14,12 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use chrono::DateTime;
 use zonal_base::{Rng, index, low_u32};
 
 use crate::CacheBench;
 use crate::bench::Progress;
-use crate::trace::Format;
+use crate::trace::{Format, LogFormat};
 pub use btree::{BTree, Shape};
 pub use drifting::Drifting;
 
@@ -45,12 +47,26 @@ pub struct Made {
     pub seed: u64,
 }
 
-/// Trace file to write, `x.u32le` or `x.oracleGeneral.bin`. The name selects the format.
+/// Trace file to write: `x.u32le`, `x.oracleGeneral.bin` or `x.s3-log`. The name selects the format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     path: PathBuf,
-    are_keys: bool,
+    form: Form,
 }
+
+/// Form of a request in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// A key of 32 bits.
+    Key,
+    /// A record of libCacheSim.
+    Record,
+    /// A line of an S3 server access log.
+    S3Log,
+}
+
+/// First second of a made access log: 2026-01-01, in UTC.
+const LOG_BEGIN_S: u64 = 1_767_225_600;
 
 /// Requests between two progress reports.
 const PROGRESS: u64 = 1 << 16;
@@ -69,9 +85,12 @@ impl FromStr for Output {
     fn from_str(text: &str) -> Result<Self, String> {
         let path = PathBuf::from(text);
         match Format::of_name(&path) {
-            Some(Format::U32Le) => Ok(Self { path, are_keys: true }),
-            Some(Format::OracleGeneral) => Ok(Self { path, are_keys: false }),
-            _ => Err("write a name that ends in .u32le (keys alone) or .oracleGeneral.bin (sizes and times)".into()),
+            Some(Format::U32Le) => Ok(Self { path, form: Form::Key }),
+            Some(Format::OracleGeneral) => Ok(Self { path, form: Form::Record }),
+            Some(Format::Log(LogFormat::S3)) => Ok(Self { path, form: Form::S3Log }),
+            _ => Err("write a name that ends in .u32le (keys alone), .oracleGeneral.bin or \
+                      .s3-log (sizes and times)"
+                .into()),
         }
     }
 }
@@ -99,7 +118,7 @@ impl Made {
         let cannot = |error: io::Error| format!("{name}: {error}");
         let mut file = BufWriter::new(File::create(&half).map_err(cannot)?);
         let written = self
-            .write_requests(output.are_keys, progress, &mut file)
+            .write_requests(output.form, progress, &mut file)
             .and_then(|()| file.flush().map_err(|error| error.to_string()))
             .map_err(|why| format!("{name}: {why}"));
         drop(file);
@@ -113,22 +132,28 @@ impl Made {
 
     fn write_requests(
         mut self,
-        are_keys: bool,
+        form: Form,
         progress: &Progress,
         file: &mut impl Write,
     ) -> Result<(), String> {
         let mut rng = Rng::new(self.seed);
         for number in 0..self.requests {
             let (id, size) = self.maker.next(number, &mut rng);
-            let written = if are_keys {
-                let key = u32::try_from(id).map_err(|_| {
-                    format!("key {id} exceeds 32 bits: write .oracleGeneral.bin, or use fewer keys")
-                })?;
-                file.write_all(&key.to_le_bytes())
-            } else {
-                let seconds = number / u64::from(self.requests_per_s.max(1));
-                let seconds = seconds.min(u64::from(u32::MAX));
-                file.write_all(&record(low_u32(index(seconds)), id, size))
+            let seconds = number / u64::from(self.requests_per_s.max(1));
+            let written = match form {
+                Form::Key => {
+                    let key = u32::try_from(id).map_err(|_| {
+                        format!(
+                            "key {id} exceeds 32 bits: write .oracleGeneral.bin, or use fewer keys"
+                        )
+                    })?;
+                    file.write_all(&key.to_le_bytes())
+                }
+                Form::Record => {
+                    let seconds = seconds.min(u64::from(u32::MAX));
+                    file.write_all(&record(low_u32(index(seconds)), id, size))
+                }
+                Form::S3Log => file.write_all(log_line(seconds, id, size).as_bytes()),
             };
             written.map_err(|error| error.to_string())?;
             if number.is_multiple_of(PROGRESS) {
@@ -147,6 +172,17 @@ fn record(seconds: u32, id: u64, size: u32) -> [u8; 24] {
     record[12..16].copy_from_slice(&size.to_le_bytes());
     record[16..].copy_from_slice(&(-1_i64).to_le_bytes());
     record
+}
+
+/// A line of a server access log of S3: a read of a whole object.
+fn log_line(seconds: u64, id: u64, size: u32) -> String {
+    let time = DateTime::from_timestamp((LOG_BEGIN_S + seconds).cast_signed(), 0);
+    let time = time.unwrap_or_default().format("%d/%b/%Y:%H:%M:%S +0000");
+    format!(
+        "- made [{time}] 192.0.2.1 - {id:016X} REST.GET.OBJECT object-{id} \"GET /made/object-{id} \
+         HTTP/1.1\" 200 - {size} {size} 10 9 \"-\" \"zonal-lab\" - - SigV4 - AuthHeader - TLSv1.3 - \
+         -\n"
+    )
 }
 
 #[cfg(test)]

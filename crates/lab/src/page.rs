@@ -2,10 +2,15 @@
 
 /// A page, with its title, its body, and the program that wrote it.
 pub(crate) fn page(title: &str, body: &str, made: &str) -> String {
+    page_with(STYLE, title, body, made)
+}
+
+/// A page with a style sheet of its own.
+pub(crate) fn page_with(style: &str, title: &str, body: &str, made: &str) -> String {
     let title = escaped(title);
     format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n\
-         <style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n{body}\
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width\"><title>{title}</title>\n<style>{style}</style></head><body>\n<h1>{title}</h1>\n{body}\
          <p>Made by {made}, {}.</p>\n</body></html>\n",
         today(),
     )

@@ -36,7 +36,7 @@ use origin::Wanted;
 use readers::Readers;
 use world::World;
 
-pub(crate) use feed::{Load, Pool, Recording, blocks_read, whole_blocks};
+pub(crate) use feed::{Load, Pool, Recording};
 pub use io::Calls;
 pub use measures::{Latency, Moved};
 pub(crate) use measures::{Measures, Timed};

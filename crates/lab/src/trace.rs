@@ -37,6 +37,7 @@ pub use log::{LogFormat, Skipped};
 pub use make::{Room, make};
 pub use reader::{Reader, TimeUnit};
 pub use replay::replay;
+pub(crate) use replay::replay_while;
 pub use report::{Replay, ReplayReport, ReplayRow};
 pub use request::{NEVER, Op, Request, SIZE_UNKNOWN};
 pub use source::Trace;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use zonal_base::{Bytes, mix64};
 
 use crate::Distribution;
-use crate::trace::{Format, Trace, TraceError};
+use crate::trace::{Format, Trace};
 
 /// Requests and their order.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +49,7 @@ pub struct Recorded {
     pub mark: Option<String>,
     /// The files, once they are found.
     #[serde(skip)]
-    pub found: Option<Trace>,
+    pub(crate) found: Option<Trace>,
 }
 
 const fn one() -> u32 {
@@ -94,14 +94,11 @@ impl Recorded {
     }
 
     /// All of a trace whose files were found, as fast as possible.
-    ///
-    /// # Errors
-    /// A file cannot be read.
-    pub fn of(trace: Trace) -> Result<Self, TraceError> {
+    #[must_use]
+    pub fn of(trace: Trace) -> Self {
         let mut recorded = Self::new(trace.to_string().into(), Some(trace.format()));
-        recorded.mark = Some(trace.mark()?);
         recorded.found = Some(trace);
-        Ok(recorded)
+        recorded
     }
 
     /// The given format, or the one of the file name.

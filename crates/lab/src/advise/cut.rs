@@ -1,69 +1,61 @@
-//! Chunked replay: a trace as the engine sees it, without a drive. Objects are cut into chunks,
-//! copied and sampled as in a run, and use the flash space of their records.
+//! Chunked replay: a sample as the engine sees it, without a drive. Objects are cut into chunks,
+//! which use the flash space of their records.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zonal_base::Bytes;
+use serde::Serialize;
+use zonal_base::{Bytes, mix64};
 
-use crate::Recorded;
-use crate::simulated::{blocks_read, whole_blocks};
+use super::freshness::{Confirmations, RULES};
 use crate::trace::{Contender, FlashBytes, Op, ReplayOutcome, ReplayTally, Request};
 
-/// Counts of both halves of the trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub(super) halves: [Half; 2],
-}
+/// Groups of objects, by which the error of a sample is estimated.
+pub(super) const GROUPS: usize = 16;
 
-/// Counts of a part of a trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Half {
+/// Counts of a part of a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Counts {
     pub(super) reads: u64,
     /// Reads of which every chunk was cached.
     pub(super) hits: u64,
+    /// Bytes that were asked for, and those of them that were cached.
     pub(super) bytes: u64,
-    /// Bytes of cached chunks.
     pub(super) hit_bytes: u64,
-    /// Origin requests: adjacent missing chunks share one.
+    /// Requests for bytes to the origin: adjacent missing chunks share one.
     pub(super) fetches: u64,
+    /// Bytes that the origin sends: whole chunks.
+    pub(super) fetched_bytes: u64,
+    /// Reads of objects of which nothing was cached: each asks for the metadata, too.
+    pub(super) heads: u64,
+    /// Reads whose cached object must be confirmed, by freshness rule.
+    pub(super) confirmations: [u64; RULES],
     /// Bytes written for the first time, and bytes rewritten.
     pub(super) filled: u64,
     pub(super) moved: u64,
+    /// Missed reads and missed bytes, by group of objects.
+    pub(super) missed: [u64; GROUPS],
+    pub(super) missed_bytes: [u64; GROUPS],
 }
 
-impl Counts {
-    /// Counts of the whole trace.
-    pub(super) const fn whole(&self) -> Half {
-        let [first, second] = self.halves;
-        Half {
-            reads: first.reads + second.reads,
-            hits: first.hits + second.hits,
-            bytes: first.bytes + second.bytes,
-            hit_bytes: first.hit_bytes + second.hit_bytes,
-            fetches: first.fetches + second.fetches,
-            filled: first.filled + second.filled,
-            moved: first.moved + second.moved,
-        }
-    }
-}
-
-/// A cache of one policy, and its requests.
-pub(super) struct Cut {
-    inner: Box<dyn Contender>,
-    recorded: Recorded,
-    size_of_all: Option<Bytes>,
-    chunk: Bytes,
-    /// Requests so far, and the number in half the trace.
-    position: u64,
-    middle: u64,
-    /// Flash writes before the current half.
-    before: FlashBytes,
-    counts: Counts,
-    shared: SharedCounts,
-}
+/// Counts of both halves of the trace.
+pub(super) type Halves = [Counts; 2];
 
 /// Counts, shared with the caller.
-pub(super) type SharedCounts = Arc<Mutex<Counts>>;
+pub(super) type SharedCounts = Arc<Mutex<Halves>>;
+
+/// A cache of one policy, and its counts.
+pub(super) struct Cut {
+    inner: Box<dyn Contender>,
+    chunk: Bytes,
+    /// Requests so far, and the number at which the second half begins.
+    position: usize,
+    middle: usize,
+    /// Flash writes before the current half.
+    before: FlashBytes,
+    confirmations: Option<Confirmations>,
+    halves: Halves,
+    shared: SharedCounts,
+}
 
 /// Overhead of a record: its descriptors in the segment and in the footer, each 36 bytes plus 4 per
 /// 32 KiB (docs/formats/zonelog.md).
@@ -75,78 +67,104 @@ const fn descriptors(len: u64) -> u64 {
 /// descriptors.
 const HEAD: u64 = 112 + descriptors(112);
 
+/// Largest distance of chunks that one request to the origin covers.
+const STRIPE: u64 = zonal_cache::STRIPE.0;
+
+/// Chunks that a request touches: their IDs, and the space that each takes on flash. A cached chunk
+/// is cached as a whole.
+pub(super) fn chunks(request: &Request, chunk: Bytes) -> impl Iterator<Item = (u64, u64)> + use<> {
+    let (chunk, id, size) = (chunk.0, request.id, request.size);
+    let (first, end) = (request.offset, request.offset + request.bytes);
+    (first / chunk..end.div_ceil(chunk)).map(move |number| {
+        let len = chunk.min(size - number * chunk);
+        let head = if number == 0 { HEAD } else { 0 };
+        let id = if number == 0 { id } else { mix64(id ^ number << 32) };
+        (id, len + descriptors(len) + head)
+    })
+}
+
 impl Cut {
+    /// `middle` is the first request of the second half. With `confirms`, the freshness rules are
+    /// counted, which takes memory for each object.
     pub(super) fn new(
         inner: Box<dyn Contender>,
-        recorded: Recorded,
-        (size, chunk): (Bytes, Bytes),
-        requests: u64,
+        chunk: Bytes,
+        middle: usize,
+        confirms: bool,
     ) -> (Self, SharedCounts) {
         let shared = SharedCounts::default();
         let cut = Self {
             inner,
-            size_of_all: recorded.size_of_all(size),
-            recorded,
             chunk,
             position: 0,
-            middle: requests / 2,
+            middle,
             before: FlashBytes::default(),
-            counts: Counts::default(),
+            confirmations: confirms.then(Confirmations::default),
+            halves: Halves::default(),
             shared: shared.clone(),
         };
         (cut, shared)
     }
 
-    /// Chunks that a request touches, with their numbers. A cached chunk is cached as a whole.
-    fn chunks(&self, request: &Request) -> impl Iterator<Item = (u64, Request)> + use<> {
-        let (chunk, id) = (self.chunk.0, request.id);
-        let all = whole_blocks(self.size_of_all, request.size).0;
-        let (first, bytes) = blocks_read(self.size_of_all, request);
-        (first / chunk..(first + bytes).div_ceil(chunk)).map(move |number| {
-            let len = chunk.min(all - number * chunk);
-            let head = if number == 0 { HEAD } else { 0 };
-            let id = if number == 0 { id } else { zonal_base::mix64(id ^ number << 32) };
-            (number, Request::read(id, len + descriptors(len) + head, 0))
-        })
+    fn counts(&mut self) -> &mut Counts {
+        &mut self.halves[usize::from(self.middle <= self.position)]
     }
 
     fn get(&mut self, request: &Request) -> ReplayOutcome {
-        let per_fetch = (zonal_cache::STRIPE.0 / self.chunk.0).max(1);
-        let mut half = Half { reads: 1, ..Half::default() };
-        let (mut all, mut missing) = (true, false);
-        for (number, chunk) in self.chunks(request) {
-            half.bytes += chunk.size;
-            match self.inner.read(&chunk) {
+        let chunk = self.chunk.0;
+        let per_fetch = (STRIPE / chunk).max(1);
+        let (mut fetches, mut fetched_bytes, mut hit_bytes) = (0, 0, 0);
+        let (mut count, mut hits, mut is_missing) = (0_u64, 0_u64, false);
+        let (begin, end) = (request.offset, request.offset + request.bytes);
+        for (number, (id, space)) in (begin / chunk..).zip(chunks(request, self.chunk)) {
+            count += 1;
+            let asked = end.min((number + 1) * chunk) - begin.max(number * chunk);
+            match self.inner.read(&Request::read(id, space, 0)) {
                 ReplayOutcome::Hit => {
-                    half.hit_bytes += chunk.size;
-                    missing = false;
+                    (hits, is_missing) = (hits + 1, false);
+                    hit_bytes += asked;
                 }
                 ReplayOutcome::Miss => {
-                    let begins = !missing || u64::is_multiple_of(number, per_fetch);
-                    half.fetches += u64::from(begins);
-                    (all, missing) = (false, true);
+                    fetches += u64::from(!is_missing || number.is_multiple_of(per_fetch));
+                    fetched_bytes += chunk.min(request.size - number * chunk);
+                    is_missing = true;
                 }
             }
         }
-        half.hits = u64::from(all);
-        let counted = &mut self.counts.halves[usize::from(self.middle <= self.position)];
-        counted.reads += half.reads;
-        counted.hits += half.hits;
-        counted.bytes += half.bytes;
-        counted.hit_bytes += half.hit_bytes;
-        counted.fetches += half.fetches;
-        if all { ReplayOutcome::Hit } else { ReplayOutcome::Miss }
+        let is_hit = hits == count;
+        let confirmations = self
+            .confirmations
+            .as_mut()
+            .map_or([0; RULES], |confirmed| confirmed.read(request, is_hit));
+        let group = zonal_base::index(mix64(request.id ^ GROUP_SALT) % GROUPS as u64);
+        let counts = self.counts();
+        counts.reads += 1;
+        counts.bytes += request.bytes;
+        counts.hits += u64::from(is_hit);
+        counts.hit_bytes += hit_bytes;
+        counts.fetches += fetches;
+        counts.fetched_bytes += fetched_bytes;
+        counts.heads += u64::from(hits == 0);
+        counts.missed[group] += u64::from(!is_hit);
+        counts.missed_bytes[group] += request.bytes - hit_bytes;
+        for (sum, more) in counts.confirmations.iter_mut().zip(confirmations) {
+            *sum += more;
+        }
+        if is_hit { ReplayOutcome::Hit } else { ReplayOutcome::Miss }
     }
 
     /// Adds the flash writes since the last call to the half that `position` is in.
     fn note_flash(&mut self) {
         let now = self.inner.flash();
-        let half = &mut self.counts.halves[usize::from(self.middle <= self.position)];
-        half.filled += now.filled - self.before.filled;
-        half.moved += now.moved - self.before.moved;
-        self.before = now;
+        let before = std::mem::replace(&mut self.before, now);
+        let counts = self.counts();
+        counts.filled += now.filled - before.filled;
+        counts.moved += now.moved - before.moved;
     }
 }
+
+/// Salt of the hash that divides objects into groups.
+const GROUP_SALT: u64 = 0x47_52_4F_55_50;
 
 impl Contender for Cut {
     fn read(&mut self, request: &Request) -> ReplayOutcome {
@@ -163,20 +181,11 @@ impl Contender for Cut {
 
     fn run(&mut self, requests: &[Request], _: &mut ReplayTally) {
         for request in requests {
-            if self.recorded.requests.is_some_and(|most| most <= self.position) {
-                break;
-            }
-            for copy in 0..self.recorded.copies {
-                let Some(id) = self.recorded.id_of(request.id, copy) else { continue };
-                let of_copy = Request { id, ..*request };
-                match request.op {
-                    Op::Read => {
-                        self.get(&of_copy);
-                    }
-                    Op::Invalidate => {
-                        let chunks: Vec<u64> =
-                            self.chunks(&of_copy).map(|(_, chunk)| chunk.id).collect();
-                        chunks.into_iter().for_each(|id| self.inner.invalidate(id));
+            match request.op {
+                Op::Read => drop(self.get(request)),
+                Op::Invalidate => {
+                    for (id, _) in chunks(request, self.chunk) {
+                        self.inner.invalidate(id);
                     }
                 }
             }
@@ -186,6 +195,6 @@ impl Contender for Cut {
             self.position += 1;
         }
         self.note_flash();
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = self.counts;
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = self.halves;
     }
 }

@@ -1,226 +1,173 @@
-//! Report of a recommendation: sentences, tables and figures, for a terminal and as an HTML page.
+//! Report for a terminal: the sentences, then the tables behind them.
 
 use std::fmt;
-use std::fs;
-use std::path::Path;
 
-use super::advice::{GIB, Judged, YEARS_MAX};
-use super::{Advice, Replayed, ZONE};
-use crate::chart::{Along, Chart, ChartLine};
+use zonal_base::Bytes;
+
+use super::choice::{DriveCost, PolicyCost, RuleCost, SizeCost};
+use super::runs::Run;
+use super::sentences::{count, gib, money, percent};
+use super::{Advice, Survey};
 use crate::page;
 use crate::trace::Skipped;
 
-impl Advice {
-    /// Writes `advice.json`, the figures and `report.html`, which is self-contained.
-    ///
-    /// # Errors
-    /// When the folder is not writable.
-    pub fn write(&self, folder: &Path) -> Result<(), String> {
-        let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
-        fs::create_dir_all(folder).map_err(cannot)?;
-        let json = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
-        fs::write(folder.join("advice.json"), json + "\n").map_err(cannot)?;
-        let mut figures = Vec::new();
-        for chart in self.charts() {
-            let path = folder.join(format!("{}.svg", chart.file));
-            chart.write(&path)?;
-            figures.push(fs::read_to_string(&path).map_err(cannot)?);
-        }
-        let sentence = |text: &String| format!("<p>{}</p>\n", page::escaped(text));
-        let body = format!(
-            "<p>{}</p>\n\
-             <h2>Recommendation</h2>\n\
-             {}<h2>Runs</h2>\n\
-             {}<h2>Replays</h2>\n\
-             {}<h2>Figures</h2>\n\
-             {}",
-            page::escaped(&self.load()),
-            self.words.iter().map(sentence).collect::<String>(),
-            page::table(&self.runs()),
-            page::table(&self.replays()),
-            page::figures(&figures),
-        );
-        let made = format!("<code>zonal-lab advise</code>, commit {}", page::escaped(&self.commit));
-        let page = page::page(&format!("Advice for {}", self.trace), &body, &made);
-        fs::write(folder.join("report.html"), page).map_err(cannot)
-    }
-
-    /// Describes the load in a sentence.
-    fn load(&self) -> String {
-        let survey = &self.survey;
-        let times = match survey.seconds {
-            0 => String::new(),
-            seconds => format!(" in {:.1} hours", seconds as f64 / 3600.0),
-        };
-        let removals = match survey.removals {
-            0 => String::new(),
-            removals => format!(", and {removals} writes or deletions"),
-        };
-        let skipped = match survey.skipped {
-            skipped if skipped == Skipped::default() => String::new(),
-            skipped => format!(" Not counted: {skipped}."),
-        };
-        format!(
-            "{}: {} reads{times}{removals}; {} objects, {:.2} GiB of them, {} KiB a read on the \
-             mean, the largest {} KiB; {}.{skipped}",
-            self.trace,
-            survey.reads,
-            survey.objects,
-            survey.footprint as f64 / GIB,
-            survey.mean().0.div_ceil(1024),
-            survey.largest.div_ceil(1024),
-            survey.time_unit,
-        )
-    }
-
-    fn runs(&self) -> Vec<Vec<String>> {
-        let names = RUNS.iter().map(|(name, _)| (*name).to_owned());
-        let numbered = std::iter::once("run".to_owned()).chain(names).collect();
-        let row = |(number, judged): (usize, &Judged)| {
-            let mark = if number == self.take { " *" } else { "" };
-            let fields = RUNS.iter().map(|(_, of)| of(judged));
-            std::iter::once(format!("{}{mark}", number + 1)).chain(fields).collect()
-        };
-        std::iter::once(numbered).chain(self.finals.iter().enumerate().map(row)).collect()
-    }
-
-    fn replays(&self) -> Vec<Vec<String>> {
-        let names = REPLAYS.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let row = |one| REPLAYS.iter().map(|(_, of)| of(one)).collect();
-        std::iter::once(names).chain(self.replayed.iter().map(row)).collect()
-    }
-
-    fn charts(&self) -> Vec<Chart> {
-        let by_run = |file, title, y: &'static str, of: fn(&Judged) -> f64| {
-            let places = (1..=self.finals.len()).map(|number| format!("run {number}")).collect();
-            let here = (0..).map(f64::from).zip(self.finals.iter().map(of)).collect();
-            let lines = vec![ChartLine { name: y.into(), drive: Vec::new(), here }];
-            Chart { file, title, x: "", y, along: Along::Places(places), lines }
-        };
-        vec![
-            self.by_capacity(
-                "hit-ratio",
-                "Reads served fully from the cache",
-                "hit ratio",
-                |one| one.late_hit_ratio,
-            ),
-            self.by_capacity("flash-bytes", "Flash bytes written per read", "KiB", |one| {
-                one.late_flash_bytes / 1024.0
-            }),
-            self.latencies(),
-            by_run("throughput", "Throughput of gets", "GiB/s", |one| {
-                one.run.outcome.get_gib_per_s()
-            }),
-            by_run("device-wa", "Device write amplification", "device WA", |one| {
-                one.run.device_amplification()
-            }),
-        ]
-    }
-
-    /// Lines of the policies with the first chunk size, by capacity.
-    fn by_capacity(
-        &self,
-        file: &'static str,
-        title: &'static str,
-        y: &'static str,
-        of: fn(&Replayed) -> f64,
-    ) -> Chart {
-        let first = self.replayed.first();
-        let is_of = |one: &&Replayed| {
-            first.is_some_and(|first| one.chunk == first.chunk && one.sample == first.sample)
-        };
-        let mut lines: Vec<ChartLine> = Vec::new();
-        for one in self.replayed.iter().filter(is_of) {
-            let point = (room_gib(one), of(one));
-            match lines.iter_mut().find(|line| line.name == one.policy) {
-                Some(line) => line.here.push(point),
-                None => lines.push(ChartLine {
-                    name: one.policy.clone(),
-                    drive: Vec::new(),
-                    here: vec![point],
-                }),
-            }
-        }
-        for line in &mut lines {
-            line.here.sort_by(|a, b| a.0.total_cmp(&b.0));
-        }
-        Chart { file, title, x: "GiB", y, along: Along::Numbers, lines }
-    }
-
-    fn latencies(&self) -> Chart {
-        let line = |(number, judged): (usize, &Judged)| {
-            let get = &judged.run.outcome.get;
-            let ms = [get.p50_ns, get.p99_ns, get.p999_ns].map(|nanos| nanos as f64 / 1e6);
-            let here = (0..).map(f64::from).zip(ms).collect();
-            ChartLine { name: format!("run {}", number + 1), drive: Vec::new(), here }
-        };
-        Chart {
-            file: "latency",
-            title: "Latency of gets",
-            x: "",
-            y: "ms",
-            along: Along::Places(["p50", "p99", "p99.9"].map(String::from).to_vec()),
-            lines: self.finals.iter().enumerate().map(line).collect(),
-        }
-    }
-}
-
-fn room_gib(one: &Replayed) -> f64 {
-    u64::from(one.zones) as f64 * ZONE.0 as f64 / GIB
-}
+/// A table: its title, and rows of which the first has the names of columns.
+pub(super) type Table = (String, Vec<Vec<String>>);
 
 /// Column of a table: its name, and the value of a row.
 type Column<T> = (&'static str, fn(&T) -> String);
 
-const RUNS: [Column<Judged>; 17] = [
-    ("drive", |one| one.run.drive_name()),
-    ("policy", |one| one.run.replayed.policy.clone()),
-    ("chunk", |one| zonal_base::Bytes(one.run.replayed.chunk).to_string()),
-    ("spare %", |one| one.run.spare.to_string()),
-    ("hits %", |one| format!("{:.2}", 100.0 * one.run.replayed.late_hit_ratio)),
-    ("run's %", |one| format!("{:.2}", 100.0 * one.run.outcome.hit_ratio())),
-    ("p50 ms", |one| millis(one.run.outcome.get.p50_ns)),
-    ("p99 ms", |one| millis(one.run.outcome.get.p99_ns)),
-    ("p99.9 ms", |one| millis(one.run.outcome.get.p999_ns)),
-    ("hit p99 ms", |one| millis(one.run.outcome.hit.p99_ns)),
-    ("gets/s", |one| format!("{:.0}", one.run.gets_per_s())),
-    ("GiB/s", |one| format!("{:.3}", one.run.outcome.get_gib_per_s())),
-    ("host WA", |one| format!("{:.3}", one.run.replayed.late_write_amplification)),
-    ("device WA", |one| format!("{:.3}", one.run.device_amplification())),
-    ("programmed B/read", |one| format!("{:.0}", one.programmed_per_read)),
-    ("years", |one| one.years.map_or("-".into(), |years| format!("{:.1}", years.min(YEARS_MAX)))),
-    ("$/month", |one| one.dollars_per_month.map_or("-".into(), |dollars| format!("{dollars:.2}"))),
+impl Advice {
+    /// Describes the load.
+    pub(super) fn load(&self) -> String {
+        let Survey { reads, read_bytes, removals, objects, seconds, time_unit, .. } = self.survey;
+        let time = match self.survey.reads_per_s() {
+            None => String::new(),
+            Some(rate) => format!(" in {:.1} h ({rate:.1}/s)", seconds as f64 / 3600.0),
+        };
+        let removals = match removals {
+            0 => String::new(),
+            removals => format!(", {} writes or deletions", count(removals as f64)),
+        };
+        let skipped = match self.survey.skipped {
+            skipped if skipped == Skipped::default() => String::new(),
+            skipped => format!(" Not counted: {skipped}."),
+        };
+        format!(
+            "{}: {} reads{time}{removals}; {} objects; {} read, of them {} different; {} a read, \
+             the largest object {}; {time_unit}.{skipped}",
+            self.trace,
+            count(reads as f64),
+            count(objects as f64),
+            gib(read_bytes as f64),
+            gib(self.footprint as f64),
+            Bytes(read_bytes / reads.max(1)).rounded(),
+            Bytes(self.survey.largest).rounded(),
+        )
+    }
+
+    /// The tables behind the advice.
+    pub(super) fn tables(&self) -> Vec<Table> {
+        let currency = &self.price.currency;
+        let amounts = format!("{currency} in {}", self.basis.name);
+        let chosen = self.choice.estimate.size;
+        let mut tables = vec![(
+            format!("Sizes, with policy {} ({amounts})", self.sizes[0].estimate.policy),
+            rows(&SIZES, &self.sizes, |one| one.estimate.size == chosen),
+        )];
+        let at = gib(chosen as f64);
+        tables.push((
+            format!("Policies with {at} ({amounts})"),
+            rows(&POLICIES, &self.policies, |one| {
+                one.estimate.policy == self.choice.estimate.policy
+            }),
+        ));
+        if 1 < self.chunks.len() {
+            tables.push((
+                format!("Chunk sizes with {at} ({amounts})"),
+                rows(&CHUNKS, &self.chunks, |one| one.estimate.chunk == self.choice.estimate.chunk),
+            ));
+        }
+        tables.push((
+            format!("Freshness rules, with everything cached ({amounts})"),
+            rows(&RULES, &self.freshness, |one| one.rule == self.choice.freshness),
+        ));
+        tables.push((
+            format!("Kinds of drives with {at} ({amounts})"),
+            rows(&DRIVES, &self.drives, |one| one.name == self.choice.drive),
+        ));
+        if !self.runs.is_empty() {
+            let title = "Latency on drive models, from an empty cache on".to_owned();
+            tables.push((title, rows(&RUNS, &self.runs, |_| false)));
+        }
+        tables
+    }
+}
+
+/// Rows of a table; the chosen one is marked.
+fn rows<T>(columns: &[Column<T>], all: &[T], is_chosen: impl Fn(&T) -> bool) -> Vec<Vec<String>> {
+    let names = std::iter::once(String::new());
+    let names = names.chain(columns.iter().map(|(name, _)| (*name).to_owned())).collect();
+    let row = |one| {
+        let mark = if is_chosen(one) { "*" } else { "" };
+        std::iter::once(mark.to_owned()).chain(columns.iter().map(|(_, of)| of(one))).collect()
+    };
+    std::iter::once(names).chain(all.iter().map(row)).collect()
+}
+
+const SIZES: [Column<SizeCost>; 7] = [
+    ("size", |one| gib(one.estimate.size as f64)),
+    ("hits", |one| percent(1.0 - one.estimate.misses, one.estimate.misses_error)),
+    ("byte hits", |one| percent(1.0 - one.estimate.byte_misses, one.estimate.byte_misses_error)),
+    ("origin", |one| money(one.origin_cost)),
+    ("drive", |one| money(one.drive_cost)),
+    ("sum", |one| money(one.origin_cost + one.drive_cost)),
+    ("filled", |one| if one.estimate.is_filled { "yes" } else { "no" }.into()),
 ];
 
-const REPLAYS: [Column<Replayed>; 9] = [
-    ("policy", |one| one.policy.clone()),
-    ("chunk", |one| zonal_base::Bytes(one.chunk).to_string()),
-    ("GiB", |one| format!("{:.0}", room_gib(one))),
-    ("one in", |one| one.sample.to_string()),
-    ("hits %", |one| format!("{:.2}", 100.0 * one.late_hit_ratio)),
-    ("byte hits %", |one| format!("{:.2}", 100.0 * one.late_byte_hit_ratio)),
-    ("origin/read", |one| format!("{:.4}", one.late_fetches)),
-    ("flash B/read", |one| format!("{:.0}", one.late_flash_bytes)),
-    ("host WA", |one| format!("{:.3}", one.late_write_amplification)),
+const POLICIES: [Column<PolicyCost>; 6] = [
+    ("policy", |one| {
+        let names = std::iter::once(&one.estimate.policy).chain(&one.equal);
+        names.cloned().collect::<Vec<_>>().join(" = ")
+    }),
+    ("hits", |one| percent(1.0 - one.estimate.misses, one.estimate.misses_error)),
+    ("byte hits", |one| percent(1.0 - one.estimate.byte_misses, one.estimate.byte_misses_error)),
+    ("written/read", |one| format!("{:.1} KiB", one.estimate.flash_bytes / 1024.0)),
+    ("sum", |one| money(one.cost)),
+    ("as cheap", |one| if one.is_cheap { "yes" } else { "" }.into()),
 ];
 
-fn millis(nanos: u64) -> String {
+const CHUNKS: [Column<PolicyCost>; 6] = [
+    ("chunk", |one| Bytes(one.estimate.chunk).to_string()),
+    ("hits", |one| percent(1.0 - one.estimate.misses, one.estimate.misses_error)),
+    ("byte hits", |one| percent(1.0 - one.estimate.byte_misses, one.estimate.byte_misses_error)),
+    ("written/read", |one| format!("{:.1} KiB", one.estimate.flash_bytes / 1024.0)),
+    ("sum", |one| money(one.cost)),
+    ("as cheap", |one| if one.is_cheap { "yes" } else { "" }.into()),
+];
+
+const RULES: [Column<RuleCost>; 3] = [
+    ("rule", |one| one.rule.clone()),
+    ("confirmations/read", |one| format!("{:.3}", one.confirmations)),
+    ("origin", |one| money(one.origin_cost)),
+];
+
+const DRIVES: [Column<DriveCost>; 7] = [
+    ("kind", |one| one.name.clone()),
+    ("drive", |one| gib(one.drive_bytes)),
+    ("hits", |one| percent(1.0 - one.misses, 0.0)),
+    ("programmed a day", |one| one.programmed_a_day.map_or("unknown".into(), gib)),
+    ("life, years", |one| {
+        one.years.map_or("unknown".into(), |years| format!("{:.1}", years.min(99.0)))
+    }),
+    ("drive", |one| money(one.drive_cost)),
+    ("sum", |one| money(one.origin_cost + one.drive_cost)),
+];
+
+const RUNS: [Column<Run>; 9] = [
+    ("model", |one| one.drive.clone()),
+    ("gets", |one| count(one.gets as f64)),
+    ("hit p50 ms", |one| ms(one.hit.p50_ns)),
+    ("p99", |one| ms(one.hit.p99_ns)),
+    ("p99.9", |one| ms(one.hit.p999_ns)),
+    ("miss p50 ms", |one| ms(one.miss.p50_ns)),
+    ("p99", |one| ms(one.miss.p99_ns)),
+    ("p99.9", |one| ms(one.miss.p999_ns)),
+    ("GiB/s", |one| format!("{:.2}", one.gib_per_s)),
+];
+
+fn ms(nanos: u64) -> String {
     format!("{:.2}", nanos as f64 / 1e6)
 }
 
 impl fmt::Display for Advice {
-    /// Prints the sentences first, then the tables.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.load())?;
-        self.words.iter().try_for_each(|text| writeln!(f, "{text}"))?;
-        writeln!(
-            f,
-            "\nRuns (* = recommended; hits and bytes are of the full cache, the rest starts with \
-             an empty cache):"
-        )?;
-        f.write_str(&page::aligned(&self.runs()))?;
-        writeln!(f, "\nReplays, the second half of the trace:")?;
-        f.write_str(&page::aligned(&self.replays()))?;
+        self.sentences.iter().try_for_each(|text| writeln!(f, "{text}"))?;
+        for (title, table) in self.tables() {
+            writeln!(f, "\n{title}:")?;
+            f.write_str(&page::aligned(&table))?;
+        }
         writeln!(f, "\ncommit {}", self.commit)
     }
 }

@@ -46,6 +46,14 @@ fn keys_and_objects_are_read_again_as_they_were_made() {
     assert!(objects.iter().all(|request| request.size == 64 << 10));
     let times: Vec<u32> = objects.iter().map(|request| request.time_s).collect();
     assert_eq!((times[99], times[100], times[4999]), (0, 1, 49));
+    let (path, written) = made(&folder, "log.s3-log", (1000, 5000));
+    assert_eq!(written, Ok(()));
+    let logged = read(path, "s3-log".parse().expect("ours"));
+    let began = logged[0].time_s;
+    assert!(logged.iter().zip(&times).all(|(request, time)| request.time_s - began == *time));
+    assert!(logged.iter().all(|request| (request.size, request.bytes) == (64 << 10, 64 << 10)));
+    let same = |at: usize, other: usize| objects[at].id == objects[other].id;
+    assert!((0..999).all(|at| same(at, at + 1) == (logged[at].id == logged[at + 1].id)));
 }
 
 #[test]

@@ -300,13 +300,13 @@ fn as_stored(len: u32) -> Bytes {
 }
 
 /// Size of an object, rounded up to whole blocks.
-pub(crate) fn whole_blocks(of_all: Option<Bytes>, own: u64) -> Bytes {
+fn whole_blocks(of_all: Option<Bytes>, own: u64) -> Bytes {
     let bytes = of_all.unwrap_or(Bytes(own));
     Bytes(bytes.blocks_ceil().0.max(1) * BLOCK_BYTES as u64)
 }
 
 /// First byte and number of bytes of a read, in whole blocks.
-pub(crate) fn blocks_read(of_all: Option<Bytes>, request: &trace::Request) -> (u64, u64) {
+fn blocks_read(of_all: Option<Bytes>, request: &trace::Request) -> (u64, u64) {
     let all = whole_blocks(of_all, request.size).0;
     if of_all.is_some() || request.bytes == request.size {
         return (0, all);

@@ -22,6 +22,7 @@ mod twitter;
 
 use std::collections::VecDeque;
 use std::fs;
+use std::sync::Arc;
 
 use super::field::{self, Wrong};
 use super::input::Input;
@@ -69,7 +70,7 @@ pub struct Reader {
     source: Source,
     /// Name of the first file.
     name: String,
-    /// Bytes of all files on disk.
+    /// Bytes of all files on disk, or the number of requests in memory.
     file_bytes: u64,
 }
 
@@ -78,6 +79,8 @@ enum Source {
     Traces(Box<Traces>),
     /// Access logs, merged by time.
     Logs(Box<LogReader>),
+    /// Requests in memory, and the number of those that were taken.
+    Held(Arc<[Request]>, usize),
 }
 
 /// Files of a trace format, and the position in them.
@@ -113,12 +116,18 @@ impl Reader {
         Ok(Self { source, name, file_bytes })
     }
 
+    pub(super) fn of_held(name: &str, held: Arc<[Request]>) -> Self {
+        let file_bytes = held.len() as u64;
+        Self { source: Source::Held(held, 0), name: name.into(), file_bytes }
+    }
+
     /// Share of the files read so far, from 0 to 1.
     #[must_use]
     pub fn done(&self) -> f64 {
         let read = match &self.source {
             Source::Traces(traces) => traces.bytes_read(),
             Source::Logs(logs) => logs.bytes_read(),
+            Source::Held(_, taken) => *taken as u64,
         };
         if self.file_bytes == 0 { 1.0 } else { read as f64 / self.file_bytes as f64 }
     }
@@ -133,6 +142,12 @@ impl Reader {
         match &mut self.source {
             Source::Traces(traces) => traces.batch(batch, most),
             Source::Logs(logs) => logs.batch(batch, most),
+            Source::Held(held, taken) => {
+                let end = held.len().min(*taken + most);
+                batch.extend_from_slice(&held[*taken..end]);
+                *taken = end;
+                Ok(())
+            }
         }
     }
 
@@ -140,7 +155,7 @@ impl Reader {
     #[must_use]
     pub fn skipped(&self) -> Skipped {
         match &self.source {
-            Source::Traces(_) => Skipped::default(),
+            Source::Traces(_) | Source::Held(..) => Skipped::default(),
             Source::Logs(logs) => logs.skipped(),
         }
     }
@@ -150,7 +165,7 @@ impl Reader {
     pub const fn time_unit(&self) -> TimeUnit {
         match &self.source {
             Source::Traces(traces) => traces.unit,
-            Source::Logs(_) => TimeUnit::Seconds,
+            Source::Logs(_) | Source::Held(..) => TimeUnit::Seconds,
         }
     }
 

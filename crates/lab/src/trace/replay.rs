@@ -32,6 +32,19 @@ pub fn replay(
     contenders: Vec<Box<dyn Contender>>,
     on_progress: &(dyn Fn(f64) + Sync),
 ) -> Result<Vec<ReplayTally>, TraceError> {
+    replay_while(trace, contenders, &|done| {
+        on_progress(done);
+        true
+    })
+}
+
+/// As [`replay()`], but ends early once `goes_on` returns false. The contenders have then replayed
+/// the same first part of the trace.
+pub(crate) fn replay_while(
+    trace: &Trace,
+    contenders: Vec<Box<dyn Contender>>,
+    goes_on: &(dyn Fn(f64) -> bool + Sync),
+) -> Result<Vec<ReplayTally>, TraceError> {
     // Without contenders the window would never drain.
     if contenders.is_empty() {
         return Ok(Vec::new());
@@ -40,7 +53,9 @@ pub fn replay(
     // With two passes, each counts as half of the progress.
     let (before, share) = if needs_future { (0.5, 0.5) } else { (0.0, 1.0) };
     let future = match needs_future {
-        true => Future::of(trace, &|done| on_progress(done * before))?,
+        true => Future::of(trace, &|done| {
+            goes_on(done * before);
+        })?,
         false => Future::default(),
     };
     let seats = contenders
@@ -58,7 +73,7 @@ pub fn replay(
             is_abandoned: false,
         }),
         changed: Condvar::new(),
-        on_progress: &|done| on_progress(before + done * share),
+        goes_on: &|done| goes_on(before + done * share),
     };
     thread::scope(|scope| {
         for _ in 1..thread::available_parallelism().map_or(1, usize::from) {
@@ -73,7 +88,7 @@ pub fn replay(
 struct Stage<'a> {
     state: Mutex<State>,
     changed: Condvar,
-    on_progress: &'a (dyn Fn(f64) + Sync),
+    goes_on: &'a (dyn Fn(f64) -> bool + Sync),
 }
 
 struct State {
@@ -176,14 +191,14 @@ impl Stage<'_> {
         source.future.tell(&mut batch, source.position);
         source.position += batch.len();
         source.has_reads |= batch.iter().any(|request| request.op == Op::Read);
-        (self.on_progress)(source.reader.done());
+        let goes_on = (self.goes_on)(source.reader.done());
         let mut state = self.lock();
         match result {
             Err(error) => state.error = Some(error),
             Ok(()) if batch.is_empty() && !source.has_reads => {
                 state.error = Some(source.reader.without_reads(source.position));
             }
-            Ok(()) if batch.is_empty() => state.is_over = true,
+            Ok(()) if batch.is_empty() || !goes_on => state.is_over = true,
             Ok(()) => {
                 state.window.push_back(Arc::new(batch));
                 state.source = Some(source);

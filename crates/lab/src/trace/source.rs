@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use super::input::{BUFFER, Input};
 use super::reader::Reader;
-use super::{Format, TraceError, detect};
+use super::{Format, Request, TraceError, detect};
 
-/// A trace: its files, all of one format.
+/// A trace: its files, all of one format, or requests in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     files: Vec<TraceFile>,
     format: Format,
+    held: Option<Arc<[Request]>>,
 }
 
 /// A file of a trace.
@@ -46,7 +47,7 @@ impl Trace {
     /// One file of a known format. No file is opened yet.
     #[must_use]
     pub fn new(path: PathBuf, format: Format) -> Self {
-        Self { files: vec![TraceFile::new(path)], format }
+        Self { files: vec![TraceFile::new(path)], format, held: None }
     }
 
     /// Finds the files: names may be files, folders with everything in them, patterns such as
@@ -65,7 +66,14 @@ impl Trace {
             Some(format) => format,
             None => of_content(&files)?,
         };
-        Ok(Self { files, format })
+        Ok(Self { files, format, held: None })
+    }
+
+    /// Requests in memory, with their sizes and times. `name` is for messages.
+    #[must_use]
+    pub fn of_requests(name: &str, requests: Arc<[Request]>) -> Self {
+        let file = TraceFile { path: name.into(), name: name.into(), _copy: None };
+        Self { files: vec![file], format: Format::TextSize, held: Some(requests) }
     }
 
     /// Format of the files.
@@ -79,7 +87,10 @@ impl Trace {
     /// # Errors
     /// When a file does not exist or cannot be read.
     pub fn open(&self) -> Result<Reader, TraceError> {
-        Reader::open(&self.files, self.format)
+        match &self.held {
+            Some(held) => Ok(Reader::of_held(&self.to_string(), held.clone())),
+            None => Reader::open(&self.files, self.format),
+        }
     }
 
     /// Length and CRC-32C of the files on disk, to detect other files under the same names.

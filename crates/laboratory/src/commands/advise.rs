@@ -1,34 +1,30 @@
-//! `zonal-lab advise`: recommends drive, policy, chunk size and spare space for a recorded load.
+//! `zonal-lab advise`: recommends a cache for a recorded load.
 
 use std::path::PathBuf;
 
+use signal_hook::consts::SIGINT;
 use zonal_base::{Bytes, Nanos};
 use zonal_cli::{COMMIT, Failure, print};
-use zonal_lab::advise::Question;
+use zonal_lab::advise::{Egress, LOOKUPS, Prices, Question};
 use zonal_lab::bench::Progress;
-use zonal_lab::experiment::Drive;
 use zonal_lab::trace::{Format, SIZE_UNKNOWN, Trace};
-use zonal_lab::{Pace, Recorded};
 
 use super::at_once;
 
-/// Recommend a drive, policy, chunk size and overprovisioning for a recorded workload, with the
-/// figures behind it
+/// Recommend a cache for a recorded workload: size, drive, policy, chunk size, freshness, and what it
+/// saves
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-1. Replay the trace on the candidate policies, with several capacities and chunk sizes.
-2. Run the best few with the full cache on the drive model, and the best of these also on its twin without zones (zn540 and
-   sn540 are twins).
-docs/lab.md explains each figure and its limits. Traces are those of zonal-lab trace: access logs of S3 (s3-log), CloudTrail,
-CloudFront, nginx, HAProxy and Zonal, and traces of other simulators.
+Reads access logs (S3, CloudTrail, CloudFront, nginx, HAProxy, Zonal's own) and traces of other simulators; docs/traces.md has
+all formats. A long trace is sampled by objects, with fixed memory; intervals are said. Ctrl-C prints what is known by then.
 
-A short trace does not fill a large drive: --copies 50 replays 50 copies together, each with its own objects.
+Prices: --origin and --egress select a row of the built-in list, crates/lab/data/prices.toml; --prices takes your own file of
+that form. docs/lab.md#advice explains each figure and its limits.
 
-Prices: GETs from S3 Standard in us-east-1 cost 0.40 $ per million requests; traffic is not counted.
-
-Examples: zonal-lab advise --trace access-logs/ --capacity 500GiB --html advice
-          zonal-lab advise --trace requests.log --format text-size --reads-per-s 2000 --html advice
-          zonal-lab advise --trace cdn.text-size --drive sn540 --capacity 200GiB --dwpd 3 --price 0.45 --json")]
+Examples: zonal-lab advise --trace access-logs/ --html advice
+          zonal-lab advise --trace access-logs/ --origin s3-standard-ia --egress internet --capacity 500GiB
+          zonal-lab advise --trace requests.log --format text-size --reads-per-s 2000 --json
+          zcat logs/*.gz | zonal-lab advise --trace -")]
 pub(crate) struct Args {
     /// Trace files: access logs or traces, folders, patterns in quotes, or - for standard input
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
@@ -39,19 +35,13 @@ pub(crate) struct Args {
     /// Number of requests to use, from the start of the trace
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
-    /// Number of copies of the trace to replay together, each with its own objects
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536))]
-    copies: u32,
-    /// Replay speed: 1x as recorded, or a multiple [without it: as fast as possible]
-    #[arg(long, value_name = "TIMES")]
-    pace: Option<Pace>,
+    /// Replay all requests instead of a sample: slower, 48 bytes of memory for each
+    #[arg(long)]
+    exact: bool,
     /// Object size if the trace has no sizes: a power of two from 4KiB to 1MiB
     #[arg(long, value_name = "SIZE", default_value_t = Bytes(SIZE_UNKNOWN))]
     size: Bytes,
-    /// Drive model: zn540, sn540; p5316-qlc, p5510-tlc and p5800x-optane are guesses
-    #[arg(long, value_name = "NAME", default_value = "zn540")]
-    drive: Drive,
-    /// Capacity of the cache on the drive [without it: the whole drive]
+    /// Largest cache to recommend [without it: up to all that the trace reads]
     #[arg(long, value_name = "SIZE")]
     capacity: Option<Bytes>,
     /// DRAM in front of flash
@@ -63,22 +53,25 @@ pub(crate) struct Args {
     /// Time to first byte of the origin
     #[arg(long, value_name = "TIME", default_value = "40ms")]
     origin_latency: Nanos,
-    /// Price of a million requests to the origin, in dollars
-    #[arg(long, value_name = "DOLLARS", default_value_t = 0.40)]
-    price: f64,
+    /// Storage class of the origin, as in the price file
+    #[arg(long, value_name = "NAME", default_value = "s3-standard")]
+    origin: String,
+    /// Where the cache is, seen from the origin: same-region, other-region or internet
+    #[arg(long, value_name = "PLACE", default_value_t)]
+    egress: Egress,
+    /// Price file [without it: the built-in list]
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
     /// Reads per second, for costs and drive life [without it: from the times of the trace]
     #[arg(long, value_name = "N")]
     reads_per_s: Option<f64>,
-    /// Endurance rating of the drive: drive writes per day (DWPD) for five years
-    #[arg(long, value_name = "N", default_value_t = 1.0)]
-    dwpd: f64,
     /// Random seed; equal seeds give equal advice
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Number of parallel runs [without it: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     jobs: Option<u32>,
-    /// Report directory: write tables and figures there
+    /// Report directory: write a page and its data there
     #[arg(long, value_name = "DIR")]
     html: Option<PathBuf>,
     /// Print JSON instead of text and tables
@@ -87,34 +80,45 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let trace = Trace::find(&args.trace, args.format).map_err(Failure::request)?;
-    let recorded = Recorded {
-        pace: args.pace.unwrap_or_default(),
-        copies: args.copies,
-        requests: args.requests,
-        ..Recorded::of(trace).map_err(Failure::request)?
-    };
+    let progress = Progress::shown();
+    stop_on_interrupt(&progress)?;
     let question = Question {
-        recorded,
+        trace: Trace::find(&args.trace, args.format).map_err(Failure::request)?,
+        requests: args.requests,
+        lookups: (!args.exact).then_some(LOOKUPS),
         size: args.size,
-        drive: args.drive,
         capacity: args.capacity,
         dram: args.dram,
         tasks: args.tasks as usize,
         origin_latency: args.origin_latency,
-        price: args.price,
+        prices: Prices::read(args.prices.as_deref()).map_err(Failure::request)?,
+        origin: args.origin.clone(),
+        egress: args.egress,
         reads_per_s: args.reads_per_s,
-        dwpd: args.dwpd,
         seed: args.seed,
         at_once: at_once(args.jobs),
         commit: COMMIT.into(),
     };
-    let progress = Progress::on_terminal();
-    let survey = question.survey(&progress).map_err(Failure::request)?;
-    let advice = question.advise(survey, &progress).map_err(Failure::work)?;
+    let sample = question.sample(&progress).map_err(Failure::request)?;
+    let advice = question.advise(&sample, &progress).map_err(Failure::work)?;
+    drop(progress);
     if let Some(folder) = &args.html {
         advice.write(folder).map_err(Failure::work)?;
         eprintln!("zonal-lab: the report is {}", folder.join("report.html").display());
     }
     if args.json { print::json(&advice) } else { print::text(&advice.to_string()) }
 }
+
+/// The first Ctrl-C ends the work early, the second one the program.
+fn stop_on_interrupt(progress: &Progress) -> Result<(), Failure> {
+    let stop = progress.stop();
+    let killed =
+        signal_hook::flag::register_conditional_shutdown(SIGINT, INTERRUPTED, stop.clone());
+    killed
+        .and_then(|_| signal_hook::flag::register(SIGINT, stop.clone()))
+        .map_err(|error| Failure::work(error.to_string()))?;
+    Ok(())
+}
+
+/// Exit code of a program that Ctrl-C ended, as shells expect it.
+const INTERRUPTED: i32 = 130;

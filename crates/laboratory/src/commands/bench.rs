@@ -99,7 +99,7 @@ fn measure(args: Args) -> Result<BenchReport, Failure> {
         let start = Instant::now();
         let (node, subject) = NodeSubject::start(&settings, capacity, args.workload.value).await?;
         let opened = start.elapsed();
-        let progress = Progress::on_terminal();
+        let progress = Progress::shown();
         let report = bench::run(Arc::new(subject), (args.workload, opened), progress).await;
         node.stop().await;
         report.map_err(|error| match error {

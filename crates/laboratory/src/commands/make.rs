@@ -16,8 +16,8 @@ Workloads: uniform, zipf:THETA (exact), ycsb-zipf:THETA and ycsb-scrambled (YCSB
 32 KiB, records of 1 KiB) that miss the reader's memory. --cachebench takes objects from pop.json and sizes.json of a
 CacheBench configuration.
 
-Output formats: x.u32le has 32-bit little-endian keys, as ZNCache's workloads; x.oracleGeneral.bin also has sizes and times.
-See docs/lab.md.
+Output formats: x.u32le has 32-bit little-endian keys, as ZNCache's workloads; x.oracleGeneral.bin also has sizes and times,
+and so has x.s3-log, a server access log as S3 writes it. See docs/lab.md.
 
 Examples: zonal-lab make ycsb-scrambled --keys 1000000 --requests 10000000 --out y.u32le
           zonal-lab make zipf:0.9 --churn 20 --keys 1000000 --requests 50000000 --out moving.u32le
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         requests_per_s: args.requests_per_s,
         seed: args.seed,
     };
-    made.write(&args.out, &Progress::on_terminal()).map_err(Failure::work)
+    made.write(&args.out, &Progress::shown()).map_err(Failure::work)
 }
 
 fn maker(args: &Args) -> Result<Maker, String> {

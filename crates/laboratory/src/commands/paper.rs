@@ -174,6 +174,6 @@ fn report(paper: Paper, choice: &Choice, args: &Args) -> Result<PaperReport, Fai
         kept: args.keep.clone(),
         commit: COMMIT.into(),
     };
-    let progress = Progress::on_terminal();
+    let progress = Progress::shown();
     paper.run((choice, args.ours), &campaign, &progress).map_err(Failure::work)
 }

@@ -84,7 +84,7 @@ fn run_all<E: Shown + Watchable, R: Recorded>(
     if let Some(to) = destination {
         return run_recorded::<E, R>(args, title, (&campaign, to));
     }
-    let done = campaign.run(&Progress::on_terminal()).map_err(failure)?;
+    let done = campaign.run(&Progress::shown()).map_err(failure)?;
     tell(args, &Results { title, done })
 }
 
@@ -120,7 +120,7 @@ fn run_recorded<E: Shown + Watchable, R: Recorded>(
         watched.note(Nanos(0), format_args!("{what}"));
         watched
     };
-    let done = campaign.run_watched(&Progress::on_terminal(), watch);
+    let done = campaign.run_watched(&Progress::shown(), watch);
     let (_in_use, recorded) = recorder.finish(done.as_ref().err().map(ToString::to_string));
     let told = done.map_err(failure).and_then(|done| tell(args, &Results { title, done }));
     page::end(page, told.and(recorded))

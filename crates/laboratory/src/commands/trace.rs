@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let trace = Trace::find(&args.files, args.format).map_err(Failure::request)?;
     let comparison = Replay::new(trace, &args.policies, &args.capacities, args.zones);
     let comparison = comparison.map_err(Failure::request)?;
-    let report = comparison.run(&Progress::on_terminal()).map_err(Failure::request)?;
+    let report = comparison.run(&Progress::shown()).map_err(Failure::request)?;
     if let Some(path) = &args.plot {
         report.write_plot(path).map_err(Failure::work)?;
         eprintln!("zonal-lab: the plot is {}", path.display());
