@@ -78,8 +78,11 @@ pub const LOOKUPS: u64 = 1 << 20;
 /// Reads below which nothing can be said.
 const READS_MIN: u64 = 1000;
 
-/// Objects below which chance decides.
-const OBJECTS_MIN: u64 = 50;
+/// Chunks below which chance decides.
+const CHUNKS_MIN: u64 = 50;
+
+/// Reads per second above which a number is none.
+const RATE_MAX: f64 = 1e9;
 
 impl Question {
     /// Checks the question, without reading the trace.
@@ -91,8 +94,8 @@ impl Question {
         if self.capacity.is_some_and(|capacity| capacity < curve::SIZE_MIN) {
             return Err(format!("--capacity: write {} or more", curve::SIZE_MIN));
         }
-        if self.reads_per_s.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
-            return Err("--reads-per-s: write a number above 0".into());
+        if self.reads_per_s.is_some_and(|rate| !(0.0 < rate && rate <= RATE_MAX)) {
+            return Err("--reads-per-s: write a number above 0, at most 1e9".into());
         }
         if !(1..=TASKS_MAX).contains(&self.tasks) {
             return Err(format!("--tasks: write a number from 1 to {TASKS_MAX}"));
@@ -107,12 +110,13 @@ impl Question {
     pub fn sample(&self, progress: &Progress) -> Result<Sample, String> {
         self.check()?;
         let sample = Sample::take(self, progress)?;
-        let Survey { reads, objects, .. } = sample.survey;
-        if reads < READS_MIN || objects < OBJECTS_MIN {
+        let (reads, (chunks, _)) = (sample.survey.reads, sample.footprint(curve::CHUNKS[0]));
+        if reads < READS_MIN || chunks < CHUNKS_MIN {
             return Err(format!(
-                "{}: too short to advise on: {reads} reads, {objects} objects. Advice needs \
-                 {READS_MIN} reads of {OBJECTS_MIN} objects",
-                self.trace
+                "{}: not enough to advise on: {reads} reads of {chunks} different chunks. Advice \
+                 needs {READS_MIN} reads of {CHUNKS_MIN} objects or chunks of {}",
+                self.trace,
+                curve::CHUNKS[0],
             ));
         }
         Ok(sample)

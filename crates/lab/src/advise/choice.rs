@@ -152,7 +152,7 @@ pub(super) fn advise(
     sample: &Sample,
     progress: &Progress,
 ) -> Result<Advice, String> {
-    let footprint = sample.footprint(CHUNKS[0]);
+    let (_, footprint) = sample.footprint(CHUNKS[0]);
     let (curve, others) = curves(question, sample, (footprint, progress))?;
     let mut market = Market::new(question, sample, Basis::per_month(question, sample))?;
     let mut freshness = market.choose_rule(&curve, &sample.survey);

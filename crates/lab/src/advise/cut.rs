@@ -7,6 +7,7 @@ use serde::Serialize;
 use zonal_base::{Bytes, mix64};
 
 use super::freshness::{Confirmations, RULES};
+use super::sample::is_read;
 use crate::trace::{Contender, FlashBytes, Op, ReplayOutcome, ReplayTally, Request};
 
 /// Groups of objects, by which the error of a sample is estimated.
@@ -67,6 +68,12 @@ const fn descriptors(len: u64) -> u64 {
 /// descriptors.
 const HEAD: u64 = 112 + descriptors(112);
 
+/// Bytes of a chunk on flash: whole blocks, or packed with others if it is shorter than one.
+const fn stored(len: u64) -> u64 {
+    const BLOCK: u64 = zonal_base::BLOCK_BYTES as u64;
+    if len < BLOCK { len } else { len.div_ceil(BLOCK) * BLOCK }
+}
+
 /// Largest distance of chunks that one request to the origin covers.
 const STRIPE: u64 = zonal_cache::STRIPE.0;
 
@@ -79,7 +86,7 @@ pub(super) fn chunks(request: &Request, chunk: Bytes) -> impl Iterator<Item = (u
         let len = chunk.min(size - number * chunk);
         let head = if number == 0 { HEAD } else { 0 };
         let id = if number == 0 { id } else { mix64(id ^ number << 32) };
-        (id, len + descriptors(len) + head)
+        (id, stored(len) + descriptors(len) + head)
     })
 }
 
@@ -137,18 +144,21 @@ impl Cut {
             .as_mut()
             .map_or([0; RULES], |confirmed| confirmed.read(request, is_hit));
         let group = zonal_base::index(mix64(request.id ^ GROUP_SALT) % GROUPS as u64);
+        let is_read = is_read(request);
         let counts = self.counts();
-        counts.reads += 1;
         counts.bytes += request.bytes;
-        counts.hits += u64::from(is_hit);
         counts.hit_bytes += hit_bytes;
         counts.fetches += fetches;
         counts.fetched_bytes += fetched_bytes;
-        counts.heads += u64::from(hits == 0);
-        counts.missed[group] += u64::from(!is_hit);
         counts.missed_bytes[group] += request.bytes - hit_bytes;
-        for (sum, more) in counts.confirmations.iter_mut().zip(confirmations) {
-            *sum += more;
+        if is_read {
+            counts.reads += 1;
+            counts.hits += u64::from(is_hit);
+            counts.heads += u64::from(hits == 0);
+            counts.missed[group] += u64::from(!is_hit);
+            for (sum, more) in counts.confirmations.iter_mut().zip(confirmations) {
+                *sum += more;
+            }
         }
         if is_hit { ReplayOutcome::Hit } else { ReplayOutcome::Miss }
     }

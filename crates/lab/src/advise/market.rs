@@ -141,12 +141,14 @@ impl<'a> Market<'a> {
         let loosest = loosest_rule(survey);
         let least = costs.last().map_or(0.0, |(.., cost)| cost.origin_cost);
         let saved = self.without() - least;
+        let position = |rule| freshness::ALL.iter().position(|other| *other == rule);
+        let allowed = costs.iter().take_while(|(rule, ..)| position(*rule) <= position(loosest));
         let chosen = CONFIRMING.iter().find_map(|share| {
-            costs.iter().find(|(rule, _, cost)| {
-                let position = |rule| freshness::ALL.iter().position(|other| *other == rule);
-                position(*rule) <= position(loosest) && cost.origin_cost - least <= share * saved
-            })
+            allowed.clone().find(|(.., cost)| cost.origin_cost - least <= share * saved)
         });
+        // Where none leaves half of the savings, the loosest may leave some.
+        let saves = |(.., cost): &&(Rule, f64, RuleCost)| cost.origin_cost < self.without();
+        let chosen = chosen.or_else(|| allowed.clone().last().filter(saves));
         if let Some((rule, confirmed, _)) = chosen.or(costs.first()) {
             (self.rule, self.confirmed) = (*rule, *confirmed);
         }

@@ -80,6 +80,9 @@ pub struct ReadPrice {
     pub gib: f64,
 }
 
+/// Highest price: far above any, so that sums have few digits.
+const PRICE_MAX: f64 = 1e6;
+
 const GIB: f64 = (1_u64 << 30) as f64;
 
 /// Days of a month.
@@ -108,8 +111,8 @@ impl Prices {
                 .chain(origin.egress.values().copied())
         });
         let of_drives = prices.drive.iter().map(|drive| drive.dollars_per_gib);
-        if amounts.chain(of_drives).any(|amount| !amount.is_finite() || amount < 0.0) {
-            return Err("a price is not a number from 0 on".into());
+        if amounts.chain(of_drives).any(|amount| !(0.0..=PRICE_MAX).contains(&amount)) {
+            return Err(format!("a price is not a number from 0 to {PRICE_MAX}"));
         }
         for drive in &prices.drive {
             let has_sense = 0.0 < drive.dwpd
@@ -124,8 +127,10 @@ impl Prices {
                 ));
             }
         }
-        if prices.drive.is_empty() {
-            return Err("there is no [[drive]]".into());
+        if prices.drive.iter().all(|drive| drive.zoned) {
+            return Err(
+                "add a [[drive]] with zoned = false: small caches have no zoned drive".into()
+            );
         }
         Ok(prices)
     }
@@ -242,7 +247,7 @@ mod tests {
         let refused = |from: &str, to: &str| {
             Prices::parse(&BUILT_IN.replace(from, to)).expect_err("it makes no sense")
         };
-        assert_eq!(refused("0.40", "-0.40"), "a price is not a number from 0 on");
+        assert_eq!(refused("0.40", "-0.40"), "a price is not a number from 0 to 1000000");
         assert!(refused("dwpd = 0.3", "dwpd = 0.0").starts_with("drive \"NVMe, QLC\": write dwpd"));
         assert!(refused("currency", "money").contains("unknown field `money`"));
     }

@@ -34,7 +34,7 @@ impl Advice {
             skipped => format!(" Not counted: {skipped}."),
         };
         format!(
-            "{}: {} reads{time}{removals}; {} objects; {} read, of them {} different; {} a read, \
+            "{}: {} reads{time}{removals}; {} objects; {} read, all of it {} on flash; {} a read, \
              the largest object {}; {time_unit}.{skipped}",
             self.trace,
             count(reads as f64),
@@ -107,14 +107,18 @@ const SIZES: [Column<SizeCost>; 7] = [
 
 const POLICIES: [Column<PolicyCost>; 6] = [
     ("policy", |one| {
-        let names = std::iter::once(&one.estimate.policy).chain(&one.equal);
-        names.cloned().collect::<Vec<_>>().join(" = ")
+        let policy = &one.estimate.policy;
+        match &one.equal[..] {
+            [] => policy.clone(),
+            [other] => format!("{policy} = {other}"),
+            others => format!("{policy} = {} others", others.len()),
+        }
     }),
     ("hits", |one| percent(1.0 - one.estimate.misses, one.estimate.misses_error)),
     ("byte hits", |one| percent(1.0 - one.estimate.byte_misses, one.estimate.byte_misses_error)),
     ("written/read", |one| format!("{:.1} KiB", one.estimate.flash_bytes / 1024.0)),
     ("sum", |one| money(one.cost)),
-    ("as cheap", |one| if one.is_cheap { "yes" } else { "" }.into()),
+    ("within 2 %", |one| if one.is_cheap { "yes" } else { "" }.into()),
 ];
 
 const CHUNKS: [Column<PolicyCost>; 6] = [
@@ -123,7 +127,7 @@ const CHUNKS: [Column<PolicyCost>; 6] = [
     ("byte hits", |one| percent(1.0 - one.estimate.byte_misses, one.estimate.byte_misses_error)),
     ("written/read", |one| format!("{:.1} KiB", one.estimate.flash_bytes / 1024.0)),
     ("sum", |one| money(one.cost)),
-    ("as cheap", |one| if one.is_cheap { "yes" } else { "" }.into()),
+    ("within 2 %", |one| if one.is_cheap { "yes" } else { "" }.into()),
 ];
 
 const RULES: [Column<RuleCost>; 3] = [

@@ -3,11 +3,14 @@
 //! Objects are chosen by a hash of their number, with all requests for them (SHARDS). A cache with
 //! the same fraction of the space misses as often. The fraction is halved whenever the sample would
 //! exceed its memory, so the memory is fixed and the fraction follows from the trace.
+//!
+//! A large object counts as many: each part of 32 MiB is chosen by itself. Otherwise chance would
+//! decide whether the bytes of a few large objects are in the sample.
 
 use std::sync::Arc;
 
 use serde::Serialize;
-use zonal_base::{BLOCK_BYTES, Bytes, mix64};
+use zonal_base::{Bytes, mix64};
 
 use super::Question;
 use crate::bench::Progress;
@@ -22,11 +25,13 @@ pub struct Survey {
     pub read_bytes: u64,
     /// Writes and deletions.
     pub removals: u64,
-    /// Distinct objects that were read; an estimate if the trace was sampled.
+    /// Distinct objects that were read; each version counts. Above a million it is an estimate,
+    /// within half a percent.
     pub objects: u64,
     /// Size of the largest object.
     pub largest: u64,
-    /// Share of the objects that were written or deleted after a read; an estimate if sampled.
+    /// Share of the objects that were written or deleted after a read, each version counted; an
+    /// estimate if sampled.
     pub overwritten: f64,
     /// Time from the first to the last request; 0 without times in the trace.
     pub seconds: u64,
@@ -76,6 +81,42 @@ const fn lookups(request: &Request) -> u64 {
     1 + request.bytes / PIECE
 }
 
+/// Size of a part of an object.
+const PART: u64 = 32 << 20;
+
+/// Parts that an object has at most.
+const PARTS_MAX: u64 = 4096;
+
+/// Marks a request for the rest of a read, whose beginning is a request for another part.
+const REST: u32 = 0;
+
+/// Cuts a request into requests for parts, each an object of its own. Only the first of them counts
+/// as a read.
+fn parts(request: &Request) -> impl Iterator<Item = Request> + use<> {
+    let request = *request;
+    let part = PART.max((request.size / PARTS_MAX).next_power_of_two());
+    let (begin, end) = (request.offset, request.offset + request.bytes);
+    let first = begin / part;
+    (first..end.div_ceil(part).max(first + 1)).map(move |number| {
+        let from = number * part;
+        let offset = begin.max(from) - from;
+        let id = if number == 0 { request.id } else { mix64(request.id ^ mix64(number)) };
+        Request {
+            id,
+            size: part.min(request.size - from),
+            offset,
+            bytes: end.min(from + part) - from - offset,
+            next: if number == first { request.next } else { REST },
+            ..request
+        }
+    })
+}
+
+/// Whether a request of a sample counts as a read.
+pub(super) const fn is_read(request: &Request) -> bool {
+    request.next != REST
+}
+
 /// Sample that is being taken: requests with the number of the read before them.
 #[derive(Default)]
 struct Taking {
@@ -88,11 +129,16 @@ struct Taking {
 
 impl Taking {
     fn take(&mut self, request: &Request, survey: &Survey, most: u64) {
-        if !is_in(request.id, self.halvings) {
-            return;
+        for part in parts(request) {
+            if is_in(part.id, self.halvings) {
+                self.kept.push((survey.reads, part));
+                self.lookups += lookups(&part);
+                self.thin_out(most);
+            }
         }
-        self.kept.push((survey.reads, *request));
-        self.lookups += lookups(request);
+    }
+
+    fn thin_out(&mut self, most: u64) {
         while most < self.lookups {
             self.halvings += 1;
             self.kept.retain(|(_, request)| is_in(request.id, self.halvings));
@@ -108,6 +154,7 @@ impl Sample {
         let most = question.lookups.unwrap_or(u64::MAX);
         let mut reader = question.trace.open().map_err(|error| error.to_string())?;
         let (mut survey, mut taking) = (Survey::default(), Taking::default());
+        let mut objects = Objects::default();
         let (mut batch, mut times_s) = (Vec::with_capacity(BATCH), None);
         let mut left = question.requests.unwrap_or(u64::MAX);
         let size_of_all = (!question.trace.format().has_sizes()).then_some(question.size.0);
@@ -118,19 +165,20 @@ impl Sample {
             if batch.is_empty() {
                 break;
             }
-            for request in &batch {
-                let request = in_blocks(request, size_of_all);
+            for read in &batch {
+                let request = sized(read, size_of_all);
                 let (first, last) = times_s.unwrap_or((request.time_s, request.time_s));
                 times_s = Some((request.time_s.min(first), request.time_s.max(last)));
                 taking.take(&request, &survey, most);
                 match request.op {
                     Op::Invalidate => survey.removals += 1,
                     Op::Read => {
+                        objects.add(request.id);
                         if survey.reads.is_multiple_of(NOTE_EVERY) {
                             taking.notes.push(survey.read_bytes);
                         }
                         survey.reads += 1;
-                        survey.read_bytes += request.bytes;
+                        survey.read_bytes += size_of_all.unwrap_or(read.bytes);
                         survey.largest = survey.largest.max(request.size);
                     }
                 }
@@ -142,6 +190,7 @@ impl Sample {
             return Err(reader.without_reads(zonal_base::index(survey.removals)).to_string());
         }
         (survey.time_unit, survey.skipped) = (reader.time_unit(), reader.skipped());
+        survey.objects = objects.estimate();
         survey.seconds = times_s.map_or(0, |(first, last)| u64::from(last - first));
         Ok(Self::of(survey, taking))
     }
@@ -165,7 +214,6 @@ impl Sample {
                 }
             }
         }
-        survey.objects = (seen.len() as u64) << halvings;
         survey.overwritten = overwritten as f64 / seen.len().max(1) as f64;
         let requests = kept.drain(..).map(|(_, request)| request).collect();
         let late_reads = survey.reads - half;
@@ -193,16 +241,15 @@ impl Sample {
         Trace::of_requests(name, self.requests.clone())
     }
 
-    /// Bytes that the whole trace reads, each counted once, in chunks of a size: a cache of this
-    /// size needs no eviction.
-    pub(super) fn footprint(&self, chunk: Bytes) -> Bytes {
+    /// What the whole trace reads, each byte counted once, in chunks of a size: the number of chunks
+    /// and the space that they take. A cache of that space needs no eviction.
+    pub(super) fn footprint(&self, chunk: Bytes) -> (u64, Bytes) {
         let mut chunks = NumberMap::<u64, u64>::default();
         for request in self.requests.iter().filter(|request| request.op == Op::Read) {
-            for (id, bytes) in super::cut::chunks(request, chunk) {
-                chunks.insert(id, bytes);
-            }
+            chunks.extend(super::cut::chunks(request, chunk));
         }
-        Bytes(chunks.values().sum::<u64>() << self.halvings)
+        let bytes = chunks.values().sum::<u64>();
+        ((chunks.len() as u64) << self.halvings, Bytes(bytes << self.halvings))
     }
 }
 
@@ -220,17 +267,70 @@ impl Survey {
     }
 }
 
-/// A request in whole blocks, as the cache stores it.
-fn in_blocks(request: &Request, size_of_all: Option<u64>) -> Request {
-    let block = BLOCK_BYTES as u64;
-    if let Some(size) = size_of_all {
+/// A request with the size of its object, where the format has none. An object without bytes takes
+/// a byte, so that a cache has something to hold.
+fn sized(request: &Request, size_of_all: Option<u64>) -> Request {
+    let size = size_of_all.unwrap_or(request.size).max(1);
+    if request.bytes == request.size {
         return Request { size, bytes: size, offset: 0, ..*request };
     }
-    let size = request.size.div_ceil(block).max(1) * block;
-    if request.bytes == request.size {
-        return Request { size, bytes: size, ..*request };
+    let offset = request.offset.min(size - 1);
+    Request { size, offset, bytes: request.bytes.clamp(1, size - offset), ..*request }
+}
+
+/// Largest number of objects that are told apart. Beyond it, objects are sampled by their hash.
+const TOLD_APART: usize = 1 << 20;
+
+/// Number of distinct objects.
+#[derive(Default)]
+struct Objects {
+    halvings: u32,
+    seen: NumberMap<u64, ()>,
+}
+
+impl Objects {
+    fn add(&mut self, id: u64) {
+        if !is_in(id, self.halvings) {
+            return;
+        }
+        self.seen.insert(id, ());
+        if TOLD_APART < self.seen.len() {
+            self.halvings += 1;
+            let halvings = self.halvings;
+            self.seen.retain(|id, ()| is_in(*id, halvings));
+        }
     }
-    let offset = (request.offset / block * block).min(size - block);
-    let end = request.offset.saturating_add(request.bytes).div_ceil(block) * block;
-    Request { size, offset, bytes: end.clamp(offset + block, size) - offset, ..*request }
+
+    fn estimate(&self) -> u64 {
+        (self.seen.len() as u64) << self.halvings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_counted_exactly_up_to_a_million_and_nearly_beyond() {
+        for count in [1000, 5_000_000_u64] {
+            let mut objects = Objects::default();
+            (0..count).chain(0..1000).for_each(|id| objects.add(id * 8));
+            let most = if count == 1000 { 0 } else { count / 200 };
+            assert!(objects.estimate().abs_diff(count) <= most, "{}", objects.estimate());
+        }
+    }
+
+    #[test]
+    fn a_read_is_cut_at_parts_and_counts_once() {
+        let read = Request { offset: PART - 10, bytes: PART + 20, ..Request::read(7, 3 * PART, 5) };
+        let all: Vec<Request> = parts(&read).collect();
+        let ranges: Vec<(u64, u64)> = all.iter().map(|one| (one.offset, one.bytes)).collect();
+        assert_eq!(ranges, [(PART - 10, 10), (0, PART), (0, 10)]);
+        assert_eq!(all.iter().filter(|one| is_read(one)).count(), 1);
+        assert!(all[0].id == 7 && all[1].id != 7 && all[1].id != all[2].id);
+        let again = Request { offset: PART, bytes: 1, ..read };
+        assert_eq!(parts(&again).next().map(|one| one.id), Some(all[1].id));
+        // The largest objects have larger parts.
+        assert_eq!(parts(&Request::read(7, 1 << 50, 5)).count() as u64, PARTS_MAX);
+    }
 }

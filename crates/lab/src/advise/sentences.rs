@@ -11,6 +11,9 @@ const GIB: f64 = (1_u64 << 30) as f64;
 /// Longest life that is stated: beyond it, a drive fails for other reasons.
 const YEARS_MAX: f64 = 99.0;
 
+/// Hits below which a cache that saves no money is of no use.
+const HITS_MIN: f64 = 0.05;
+
 /// Share of a difference that a reader would notice.
 const NOTED: f64 = 0.005;
 
@@ -32,6 +35,14 @@ impl Advice {
     fn what_to_take(&self) -> String {
         let choice = &self.choice;
         let only = if self.is_cut { "Interrupted: from what is known by now, " } else { "" };
+        if self.is_useless() {
+            return format!(
+                "{only}Recommended: no cache. Hardly anything is read again: even {} of flash \
+                 would hit {:.1} % of the reads.",
+                gib(choice.estimate.size as f64),
+                100.0 * (1.0 - choice.estimate.misses),
+            );
+        }
         format!(
             "{only}Recommended: {} of flash ({}), policy {}, chunks of {}, freshness {}.",
             gib(choice.estimate.size as f64),
@@ -40,6 +51,11 @@ impl Advice {
             Bytes(choice.estimate.chunk),
             choice.freshness,
         )
+    }
+
+    /// Whether a cache neither saves money nor answers reads.
+    fn is_useless(&self) -> bool {
+        !self.choice.pays && 1.0 - HITS_MIN < self.choice.estimate.misses
     }
 
     fn what_it_gives(&self) -> String {
@@ -75,6 +91,7 @@ impl Advice {
         let pays = match (basis.months == 0.0, choice.pays) {
             (true, _) => " The trace has no times: add --reads-per-s for costs of a month.",
             (_, true) => "",
+            (_, false) if self.is_useless() => " A cache saves no money here.",
             (_, false) => " A cache saves no money here: it is for latency.",
         };
         requests + &money + pays
@@ -104,6 +121,9 @@ impl Advice {
         let run = self.runs.first()?;
         let ms = |nanos: u64| nanos as f64 / 1e6;
         let origin = ms(self.origin_latency_ns);
+        if run.hit.count == 0 {
+            return Some("Latency: unknown, because the runs had no hits.".into());
+        }
         Some(format!(
             "Latency on the model of {}, {} gets in flight: hits p50 {:.2} ms, p99 {:.2}, p99.9 \
              {:.2}; misses p50 {:.1} ms, p99 {:.1}, with {origin:.0} ms at the origin.",
@@ -125,18 +145,22 @@ impl Advice {
     fn why_this_size(&self) -> String {
         let size = self.choice.estimate.size;
         let footprint = gib(self.footprint as f64);
-        let all = format!("The trace reads {footprint} of different data.");
+        let all = format!("All that the trace reads takes {footprint} on flash.");
         let is_largest = self.sizes.last().is_some_and(|last| last.estimate.size == size);
         let is_limit = self.capacity.is_some_and(|most| size + Bytes::mib(64).0 > most);
         if is_largest && size == SIZE_MIN.0 {
-            return format!("Size: the smallest cache that makes sense holds everything. {all}");
+            return format!(
+                "Size: the smallest that Zonal should have, eight zones of 64 MiB, holds \
+                 everything. {all}"
+            );
         }
         if is_limit && !is_largest {
             return format!("Size: all that --capacity allows. {all}");
         }
         if is_largest {
             return format!(
-                "Size: it holds everything that the trace reads. More has no use. {all}"
+                "Size: it holds everything that the trace reads, beside the zones that a cache \
+                 keeps empty. More has no use. {all}"
             );
         }
         match self.choice.pays && 0.0 < self.basis.months {
@@ -174,7 +198,7 @@ impl Advice {
         if let Some(other) = others.first() {
             let (a, b) = (&best.estimate, &other.estimate);
             said.push(format!(
-                "Policy: next is {} with {:.1} % hits and {:.0} KiB written per read, instead of \
+                "Policy, with chunks of 256KiB: next is {} with {:.1} % hits and {:.0} KiB written per read, instead of \
                  {:.1} % and {:.0} KiB.",
                 b.policy,
                 100.0 * (1.0 - b.misses),
@@ -182,6 +206,9 @@ impl Advice {
                 100.0 * (1.0 - a.misses),
                 a.flash_bytes / 1024.0,
             ));
+        }
+        if 1 < best.equal.len() {
+            said.push(format!("Equal to {}: {}.", best.estimate.policy, best.equal.join(", ")));
         }
         said.push(match chunks.len() {
             1 if self.is_cut => "Chunk size: not compared, because of the interruption.".into(),
@@ -294,16 +321,21 @@ pub(super) fn gib(bytes: f64) -> String {
         1024.0.. => format!("{:.1} TiB", gib / 1024.0),
         100.0.. => format!("{gib:.0} GiB"),
         1.0.. => format!("{gib:.1} GiB"),
-        _ => format!("{:.0} MiB", gib * 1024.0),
+        _ if 1.0 <= gib * 1024.0 => format!("{:.0} MiB", gib * 1024.0),
+        _ => format!("{:.0} KiB", gib * 1024.0 * 1024.0),
     }
 }
 
-/// A number of requests.
+/// A number of requests: exact below ten million.
 pub(super) fn count(number: f64) -> String {
     match number {
         1e9.. => format!("{:.2} billion", number / 1e9),
-        1e6.. => format!("{:.2} million", number / 1e6),
-        1e4.. => format!("{:.0} thousand", number / 1e3),
-        _ => format!("{number:.0}"),
+        1e7.. => format!("{:.2} million", number / 1e6),
+        _ => {
+            let digits = format!("{number:.0}");
+            let groups = digits.as_bytes().rchunks(3).rev();
+            let groups = groups.map(|group| String::from_utf8_lossy(group).into_owned());
+            groups.collect::<Vec<_>>().join(",")
+        }
     }
 }

@@ -117,13 +117,13 @@ fn what_a_trace_asks_for_is_counted() {
     }
     let trace = text(&folder, &lines);
     let survey = sample(&question(trace.clone())).survey;
-    assert_eq!((survey.reads, survey.objects, survey.largest), (2000, 100, 8192));
-    assert_eq!((survey.read_bytes, survey.seconds), (2000 * 8192, 199));
+    assert_eq!((survey.reads, survey.objects, survey.largest), (2000, 100, 4097));
+    assert_eq!((survey.read_bytes, survey.seconds), (2000 * 4097, 199));
     let few = Question { requests: Some(1000), ..question(trace.clone()) };
     assert_eq!(sample(&few).survey.reads, 1000);
     let short = Question { requests: Some(999), ..question(trace) };
     let why = short.sample(&Progress::hidden()).expect_err("it is short");
-    assert!(why.contains("too short to advise on: 999 reads, 100 objects"), "{why}");
+    assert!(why.contains("not enough to advise on: 999 reads of 100 different chunks"), "{why}");
 }
 
 #[test]
@@ -190,4 +190,47 @@ fn an_interrupted_question_is_answered_by_what_is_known() {
     let advice = question.advise(&sample, &progress).expect("something is known");
     assert!(advice.is_cut && advice.runs.is_empty());
     assert!(advice.sentences[0].starts_with("Interrupted: from what is known by now, Recommended"));
+}
+
+#[test]
+fn a_large_object_is_sampled_by_parts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut lines = String::new();
+    // Two objects of 64 GiB are most of the bytes: by objects, half of the samples would miss them.
+    for number in 0..3000_u64 {
+        let (id, size) = match number % 300 {
+            0 => (number / 300 % 2, 64_u64 << 30),
+            _ => (2 + number % 100, 1 << 20),
+        };
+        lines.push_str(&format!("{} {id} {size}\n", number / 10));
+    }
+    let question = question(text(&folder, &lines));
+    let exact = sample(&Question { lookups: Some(u64::MAX), ..question.clone() });
+    let sampled = sample(&Question { lookups: Some(50_000), ..question });
+    assert!(sampled.rate() < 0.1, "{}", sampled.rate());
+    let bytes = |sample: &Sample| sample.footprint(Bytes::mib(1)).1.0 as f64;
+    let ratio = bytes(&sampled) / bytes(&exact);
+    assert!((0.8..1.2).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn objects_whose_sizes_alternate_are_run_to_the_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut lines = String::new();
+    for number in 0..20_000_u64 {
+        let size = if number * 7919 % 13 < 6 { 50_000 } else { 90_000 };
+        lines.push_str(&format!("{} {} {size}\n", number / 10, number * 31 % 200));
+    }
+    let advice = advise(&question(text(&folder, &lines)));
+    assert_eq!(advice.runs.len(), 2);
+}
+
+#[test]
+fn a_load_that_reads_nothing_twice_needs_no_cache() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines: String =
+        (0..20_000).map(|number| format!("{} {number} 100000\n", number / 10)).collect();
+    let advice = advise(&question(text(&folder, &lines)));
+    assert!(advice.sentences[0].starts_with("Recommended: no cache."), "{}", advice.sentences[0]);
+    assert!(!advice.choice.pays);
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use zonal_base::{BLOCK_BYTES, Nanos, Rng, Tag, index, mix64};
 use zonal_cache::{
     Cache, Consumer, Freshness, Gone, HeadSource, InitialFetch, ObjectName, Opened, Piece,
-    PieceSource, ReadHints, RetentionClass, STRIPE,
+    PieceSource, ReadError, ReadHints, RetentionClass, STRIPE,
 };
 use zonal_policy::SampleRank;
 use zonal_runtime::{Clock, Executor};
@@ -87,7 +87,21 @@ struct GetOutcome {
     from: Option<PieceSource>,
     /// Stripes that are complete.
     ended: u64,
+    /// The origin has another version.
+    is_changed: bool,
 }
+
+/// Why a read has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unread {
+    /// The origin has another version.
+    Changed,
+    /// The error is in the tally.
+    Failed,
+}
+
+/// Attempts to read an object that changes.
+const TRIES: u32 = 8;
 
 impl Readers {
     pub(super) fn new(settings: &SimulationSettings, wanted: Wanted, clock: Clock) -> Self {
@@ -194,21 +208,37 @@ impl Readers {
     ) -> Option<Came> {
         let name = object.name();
         let mut opened = self.open(cache, &name, Freshness::Immutable).await?;
-        if opened.head.size != size {
-            opened = self.open(cache, &name, Freshness::Revalidate).await?;
+        // Others may read another version meanwhile, and the origin has one at a time. A client
+        // begins again, as often as is likely to help.
+        for _ in 0..TRIES {
+            if opened.head.size != size {
+                opened = self.open(cache, &name, Freshness::Revalidate).await?;
+            }
+            let (first, bytes) =
+                if opened.head.size == size { asked } else { (0, opened.head.size) };
+            match self.read(cache, object, (&name, &opened), first..first + bytes).await {
+                Ok(mut came) => {
+                    came.is_hit &= opened.found == HeadSource::Hit;
+                    return Some(came);
+                }
+                Err(Unread::Changed) => {
+                    opened = self.open(cache, &name, Freshness::Revalidate).await?;
+                }
+                Err(Unread::Failed) => return None,
+            }
         }
-        let (first, bytes) = if opened.head.size == size { asked } else { (0, opened.head.size) };
-        let range = first..first + bytes;
-        let mut came = self.read(cache, object, (&name, &opened), range).await?;
-        came.is_hit &= opened.found == HeadSource::Hit;
-        Some(came)
+        None
     }
 
     /// Reads a range of an object that holds keys.
     async fn part(self: &Rc<Self>, cache: &Cache, number: u64, range: Range<u64>) -> Option<Came> {
         let name = self.name(number);
         let opened = self.open(cache, &name, Freshness::Immutable).await?;
-        self.read(cache, Called::OfKeys(number), (&name, &opened), range).await
+        let read = self.read(cache, Called::OfKeys(number), (&name, &opened), range).await;
+        if let Err(Unread::Changed) = read {
+            self.note(&format!("{name}: changed, but objects of keys never do"));
+        }
+        read.ok()
     }
 
     async fn open(&self, cache: &Cache, name: &ObjectName, fresh: Freshness) -> Option<Opened> {
@@ -221,14 +251,13 @@ impl Readers {
         }
     }
 
-    /// `None`: the read failed, and the error is in the tally.
     async fn read(
         self: &Rc<Self>,
         cache: &Cache,
         object: Called,
         (name, opened): (&ObjectName, &Opened),
         range: Range<u64>,
-    ) -> Option<Came> {
+    ) -> Result<Came, Unread> {
         let seen = Rc::new(Cell::new(GetOutcome::default()));
         let keeping = ReadHints {
             is_confirmed: opened.found.is_confirmed(),
@@ -246,12 +275,16 @@ impl Readers {
             (rest.start, stripes) = (end, stripes + 1);
         }
         let seen = seen.get();
-        (seen.ended == stripes).then_some(Came {
-            bytes: range.end - range.start,
-            is_hit: !seen.asked_origin,
-            first_byte: seen.first_byte,
-            from: seen.from.unwrap_or(PieceSource::Memory),
-        })
+        match seen.ended == stripes {
+            true => Ok(Came {
+                bytes: range.end - range.start,
+                is_hit: !seen.asked_origin,
+                first_byte: seen.first_byte,
+                from: seen.from.unwrap_or(PieceSource::Memory),
+            }),
+            false if seen.is_changed => Err(Unread::Changed),
+            false => Err(Unread::Failed),
+        }
     }
 
     fn count(&self, cache: &Cache, came: Came, begun: Nanos) {
@@ -327,6 +360,7 @@ impl Consumer for Want {
                 self.look_at(&bytes);
             }
             Piece::End => seen.ended += 1,
+            Piece::Failed(ReadError::Changed) => seen.is_changed = true,
             Piece::Failed(error) => {
                 self.readers.note(&format!("{}: {error:?}", self.object.name()));
             }

@@ -14,14 +14,11 @@ const LINES: usize = 64;
 /// # Errors
 /// When the content fits no format, or several. The text says what to do.
 pub(super) fn format(head: &[u8]) -> Result<Format, String> {
-    // The last line may be cut.
-    let text = match str::from_utf8(head) {
-        Ok(text) => text,
-        Err(error) if error.error_len().is_none() => {
-            str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
-        }
-        Err(_) => return Err("unknown trace format, and no text: write --format".into()),
-    };
+    // Some bytes of logs are of other encodings.
+    let text = String::from_utf8_lossy(head);
+    if head.contains(&0) {
+        return Err("unknown trace format, and no text: write --format".into());
+    }
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty()).take(LINES);
     let log = LogFormat::ALL.iter().find(|format| lines().any(|line| format.is_line(line)));
     match (log, lines().next()) {

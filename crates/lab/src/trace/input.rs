@@ -1,5 +1,6 @@
 //! Trace input: opens a trace file, decompresses it, and reports errors with their position.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -127,6 +128,25 @@ impl Input {
 
     /// Returns the next line without its line end, or `None` at the end of the file.
     pub(super) fn line(&mut self) -> Result<Option<&str>, TraceError> {
+        if !self.read_line()? {
+            return Ok(None);
+        }
+        match str::from_utf8(&self.line) {
+            Ok(line) => Ok(Some(line.trim_ascii_end())),
+            Err(_) => Err(self.in_line(None, "not a text file (expected UTF-8)".into())),
+        }
+    }
+
+    /// As [`Input::line`], for logs: clients send bytes of any encoding, and servers log them.
+    pub(super) fn log_line(&mut self) -> Result<Option<Cow<'_, str>>, TraceError> {
+        if !self.read_line()? {
+            return Ok(None);
+        }
+        Ok(Some(String::from_utf8_lossy(self.line.trim_ascii_end())))
+    }
+
+    /// Reads a line. False at the end of the file.
+    fn read_line(&mut self) -> Result<bool, TraceError> {
         self.line.clear();
         self.lines += 1;
         let mut bounded = (&mut self.bytes).take(LINE_MAX);
@@ -134,7 +154,7 @@ impl Input {
             return Err(self.in_line(None, format!("cannot be decompressed: {why}")));
         }
         if self.line.is_empty() {
-            return Ok(None);
+            return Ok(false);
         }
         if self.line.last() != Some(&b'\n') {
             let why = match self.line.len() as u64 {
@@ -144,10 +164,7 @@ impl Input {
             };
             return Err(self.in_line(None, why));
         }
-        match str::from_utf8(&self.line) {
-            Ok(line) => Ok(Some(line.trim_ascii_end())),
-            Err(_) => Err(self.in_line(None, "not a text file (expected UTF-8)".into())),
-        }
+        Ok(true)
     }
 
     /// Error in the line that was read last.

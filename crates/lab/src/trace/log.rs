@@ -167,15 +167,16 @@ impl LogFile {
             Self::CloudTrail(documents) => return documents.next(),
             Self::Lines(input, lines) => (input, lines),
         };
-        let Some(line) = input.line()? else { return Ok(None) };
+        let Some(line) = input.log_line()? else { return Ok(None) };
         if line.is_empty() {
             return Ok(Some(LogLine::NoRequest));
         }
-        match lines.parse(line) {
+        match lines.parse(&line) {
             Ok(line) => Ok(Some(line)),
             Err(wrong) => {
-                let (column, why) = (wrong.column(line), wrong.why);
-                Err(input.in_line(column, why))
+                let (column, why) = (wrong.column(&line), wrong.why);
+                drop(line);
+                Err(input.in_line(column, format!("{why}. If the line is damaged, remove it")))
             }
         }
     }
@@ -186,6 +187,13 @@ impl LogFile {
             Self::CloudTrail(documents) => documents.input(),
         }
     }
+}
+
+/// Whether an S3 operation replaces or removes an object.
+fn is_write(operation: &str) -> bool {
+    const WRITES: [&str; 5] =
+        ["PutObject", "CopyObject", "PostObject", "CompleteMultipartUpload", "DeleteObject"];
+    WRITES.contains(&operation)
 }
 
 /// Hash of the parts of an object's name.

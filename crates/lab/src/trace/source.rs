@@ -1,5 +1,6 @@
 //! Trace source: finds the files of a trace by name, and their format.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek, Write};
@@ -61,6 +62,7 @@ impl Trace {
         for name in names {
             find(name, &mut files)?;
         }
+        check_twice(&files)?;
         let named = || files.first().and_then(|file| Format::of_name(&file.path));
         let format = match format.or_else(named) {
             Some(format) => format,
@@ -153,6 +155,22 @@ impl TraceFile {
         let path = PathBuf::from(format!("/proc/self/fd/{}", copy.as_raw_fd()));
         Ok(Self { path, name: "standard input".into(), _copy: Some(Arc::new(copy)) })
     }
+}
+
+/// Refuses a log that is given twice, also once plain and once compressed.
+fn check_twice(files: &[TraceFile]) -> Result<(), TraceError> {
+    let mut known = HashMap::new();
+    for file in files {
+        let path = file.path.canonicalize().unwrap_or_else(|_| file.path.clone());
+        let suffix = path.extension().and_then(|suffix| suffix.to_str());
+        let is_packed = suffix.is_some_and(|suffix| ["gz", "zst", "xz"].contains(&suffix));
+        let plain = if is_packed { path.with_extension("") } else { path };
+        if let Some(other) = known.insert(plain, &file.name) {
+            let why = format!("this is {other} again, which would count twice: give one of them");
+            return Err(TraceError::in_file(&file.name, why));
+        }
+    }
+    Ok(())
 }
 
 fn find(name: &Path, files: &mut Vec<TraceFile>) -> Result<(), TraceError> {

@@ -191,8 +191,37 @@ fn a_wrong_line_is_named() {
     refused(
         "wrong.s3",
         &format!("{good}{wrong}"),
-        "line 2, column 117: expected a number or -, not \"many\"",
+        "line 2, column 117: expected a number or -, not \"many\". If the line is damaged, remove it",
     );
     refused("none.log", "hello\n", "write --format. The first line is \"hello\"");
     refused("empty.log", "\n\n", "the trace is empty: it has no request");
+}
+
+#[test]
+fn bytes_of_any_encoding_are_taken_as_clients_send_them() {
+    let mut log = s3(1, "a", (200, 7, 7)).into_bytes();
+    let at = log.windows(6).position(|part| part == b"reader").expect("it is there");
+    log[at] = 0xE9;
+    let requests = |name: &str| read_all(&[write(name, &log)], None).expect("a log").0.len();
+    assert_eq!(requests("latin.log"), 1);
+}
+
+#[test]
+fn digests_beside_events_have_no_request() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trail");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(folder.join("AWSLogs/1/CloudTrail-Digest")).expect("a folder");
+    let digest = b"{\"awsAccountId\":\"1\",\"digestStartTime\":\"2026-11-25T10:00:00Z\"}\n";
+    std::fs::write(folder.join("AWSLogs/1/CloudTrail-Digest/d.json"), digest).expect("a file");
+    std::fs::copy(example("cloudtrail.json"), folder.join("AWSLogs/1/e.json")).expect("a file");
+    assert_eq!(read_all(&[folder], None).expect("a trail").0.len(), STORY.len());
+}
+
+#[test]
+fn a_log_that_is_given_twice_is_refused() {
+    let log = s3(1, "a", (200, 7, 7));
+    let names = [write("once.log", log.as_bytes()), write("once.log.gz", &gz(log.as_bytes()))];
+    let why = Trace::find(&names, None).expect_err("it is there twice").to_string();
+    assert!(why.ends_with("once.log again, which would count twice: give one of them"), "{why}");
+    assert!(Trace::find(&[names[0].clone(), names[0].clone()], None).is_err());
 }

@@ -1,6 +1,7 @@
 //! `zonal-lab advise`: recommends a cache for a recorded load.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use signal_hook::consts::SIGINT;
 use zonal_base::{Bytes, Nanos};
@@ -63,7 +64,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
     /// Reads per second, for costs and drive life [without it: from the times of the trace]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     reads_per_s: Option<f64>,
     /// Random seed; equal seeds give equal advice
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -82,8 +83,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let progress = Progress::shown();
     stop_on_interrupt(&progress)?;
+    let trace = Trace::find(&args.trace, args.format).map_err(Failure::request)?;
+    if progress.stop().swap(false, Ordering::Relaxed) {
+        // Ctrl-C has ended what wrote to standard input, too.
+        eprintln!("zonal-lab: interrupted: the advice is of what had arrived by then");
+    }
     let question = Question {
-        trace: Trace::find(&args.trace, args.format).map_err(Failure::request)?,
+        trace,
         requests: args.requests,
         lookups: (!args.exact).then_some(LOOKUPS),
         size: args.size,
@@ -102,11 +108,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let sample = question.sample(&progress).map_err(Failure::request)?;
     let advice = question.advise(&sample, &progress).map_err(Failure::work)?;
     drop(progress);
+    if args.json {
+        print::json(&advice)?
+    } else {
+        print::text(&advice.to_string())?
+    }
     if let Some(folder) = &args.html {
-        advice.write(folder).map_err(Failure::work)?;
+        advice.write(folder).map_err(|why| Failure::work(format!("--html: {why}")))?;
         eprintln!("zonal-lab: the report is {}", folder.join("report.html").display());
     }
-    if args.json { print::json(&advice) } else { print::text(&advice.to_string()) }
+    Ok(())
 }
 
 /// The first Ctrl-C ends the work early, the second one the program.

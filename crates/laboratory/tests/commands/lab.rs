@@ -2,8 +2,11 @@
 //! and refusals.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::harness::{check_failure, folder, run};
@@ -203,8 +206,7 @@ fn advice_is_sentences_tables_and_a_report() {
     let output = run(folder.path(), &words);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stdout).unwrap();
-    for part in ["w.s3-log: 40 thousand reads", "Recommended: 512 MiB of flash", "Kinds of drives"]
-    {
+    for part in ["w.s3-log: 40,000 reads", "Recommended: 512 MiB of flash", "Kinds of drives"] {
         assert!(said.contains(part), "{part} in {said}");
     }
     for file in ["advice.json", "report.html"] {
@@ -214,6 +216,30 @@ fn advice_is_sentences_tables_and_a_report() {
     let advice: Value = serde_json::from_slice(&advice).unwrap();
     assert_eq!(advice["survey"]["reads"], json!(40_000));
     assert_eq!(advice["choice"]["estimate"]["policy"], json!("flow"));
+}
+
+#[test]
+fn advice_that_is_interrupted_is_of_what_was_read_by_then() {
+    let folder = folder();
+    let here = folder.path();
+    made_log(here);
+    let log = fs::read_to_string(here.join("w.s3-log")).unwrap();
+    let made = Command::new("mkfifo").arg(here.join("pipe")).status().unwrap();
+    assert!(made.success());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zonal-lab"));
+    command.current_dir(here).args(["advise", "--trace", "pipe", "--format", "s3-log"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Opens once the program reads, which it does when Ctrl-C no longer ends it.
+    let mut pipe = fs::OpenOptions::new().write(true).open(here.join("pipe")).unwrap();
+    let half = log.len() / 2 + log[log.len() / 2..].find('\n').unwrap() + 1;
+    pipe.write_all(&log.as_bytes()[..half]).unwrap();
+    let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    drop(pipe);
+    let output = child.wait_with_output().unwrap();
+    let (said, error) = (String::from_utf8(output.stdout).unwrap(), output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&error));
+    assert!(said.contains("Interrupted: from what is known by now, Recommended: "), "{said}");
 }
 
 #[test]
@@ -227,7 +253,7 @@ fn advice_that_cannot_be_meant_or_given_says_why() {
         check_failure(here, &[&["advise", "--trace"], words].concat(), failure);
     };
     check(&["w.log"], (2, "w.log: unknown trace format: write --format. The first line is"));
-    check(&["w.log", "--format", "text-size"], (2, "w.log: too short to advise on: 5 reads, 3"));
+    check(&["w.log", "--format", "text-size"], (2, "w.log: not enough to advise on: 5 reads of 3"));
     check(&["no.lis"], (2, "no.lis: cannot be read: No such file"));
     check(&["w.text-size", "--capacity", "1MiB"], (2, "--capacity: write 512MiB or more"));
     check(&["w.text-size", "--origin", "s4"], (2, "there is no price of \"s4\": write azure-cool"));

@@ -6,10 +6,11 @@
 use std::io::{self, BufRead};
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::super::TraceError;
 use super::super::input::Input;
-use super::{Action, Entry, LogLine, Skip, Transfer, object, time};
+use super::{Action, Entry, LogLine, Skip, Transfer, is_write, object, time};
 
 /// Documents of a file, and the events of the one that was read last.
 pub(super) struct Documents {
@@ -24,6 +25,9 @@ pub(super) struct Documents {
 struct Document {
     #[serde(rename = "Records")]
     records: Option<Vec<Event>>,
+    /// Begin of a digest: a file beside the events, with their checksums.
+    #[serde(rename = "digestStartTime")]
+    digest: Option<IgnoredAny>,
     #[serde(flatten)]
     event: Event,
 }
@@ -54,7 +58,9 @@ struct Additional {
 
 /// Whether a file that begins with this line has events of CloudTrail.
 pub(super) fn is_begin(line: &str) -> bool {
-    line.starts_with('{') && (line.contains("\"Records\"") || line.contains("\"eventSource\""))
+    let has = |name: &str| line.contains(name);
+    line.starts_with('{')
+        && (has("\"Records\"") || has("\"eventSource\"") || has("\"digestStartTime\""))
 }
 
 impl Documents {
@@ -87,7 +93,11 @@ impl Documents {
         let mut parser = serde_json::Deserializer::from_reader(self.input.bytes());
         let document = Document::deserialize(&mut parser);
         let document = document.map_err(|error| self.wrong(&error.to_string()))?;
-        self.events = document.records.unwrap_or_else(|| vec![document.event]);
+        self.events = match (document.records, document.digest) {
+            (Some(records), _) => records,
+            (None, Some(_)) => Vec::new(),
+            (None, None) => vec![document.event],
+        };
         self.events.reverse();
         Ok(true)
     }
@@ -125,11 +135,7 @@ impl Event {
                 let bytes = self.additional_event_data.unwrap_or_default().bytes_transferred_out;
                 Action::Read(Transfer { bytes: whole(bytes), ..Transfer::default() })
             }
-            "PutObject"
-            | "CopyObject"
-            | "PostObject"
-            | "CompleteMultipartUpload"
-            | "DeleteObject" => Action::Write(None),
+            operation if is_write(operation) => Action::Write(None),
             _ => return Ok(LogLine::Skipped(Skip::Operation)),
         };
         let parameters = self.request_parameters.unwrap_or_default();

@@ -3,17 +3,15 @@
 use serde::Deserialize;
 
 use super::super::field::Wrong;
-use super::{Action, Entry, LogLine, LogLines, Skip, Transfer, object, time};
+use super::{Action, Entry, LogLine, LogLines, Skip, Transfer, is_write, object, time};
 
 pub(super) struct Zonal;
 
 #[derive(Deserialize)]
 struct Line {
     timestamp: String,
-    #[serde(rename = "rpc.method", default)]
+    #[serde(rename = "rpc.method")]
     method: String,
-    #[serde(rename = "aws.request_id")]
-    _request_id: String,
     #[serde(rename = "aws.s3.bucket", default)]
     bucket: String,
     #[serde(rename = "aws.s3.key")]
@@ -42,11 +40,7 @@ impl LogLines for Zonal {
                 is_whole: Some(line.status != Some(206)),
                 ..Transfer::default()
             }),
-            "PutObject"
-            | "CopyObject"
-            | "PostObject"
-            | "CompleteMultipartUpload"
-            | "DeleteObject" => Action::Write(None),
+            operation if is_write(operation) => Action::Write(None),
             _ => return Ok(LogLine::Skipped(Skip::Operation)),
         };
         if !is_done {
