@@ -186,6 +186,9 @@ impl Sample {
             progress.show_share(reader.done());
         }
         survey.is_cut = progress.is_stopped();
+        if survey.reads == 0 && survey.is_cut {
+            return Err(format!("{}: interrupted before anything was read", question.trace));
+        }
         if survey.reads == 0 {
             return Err(reader.without_reads(zonal_base::index(survey.removals)).to_string());
         }
