@@ -208,7 +208,7 @@ fn bytes_of_objects(trace: &Trace) -> Result<u64, String> {
     loop {
         reader.batch(&mut batch, 32 << 10).map_err(|error| error.to_string())?;
         if batch.is_empty() {
-            return Ok(sizes.values().map(|size| u64::from(*size)).sum());
+            return Ok(sizes.values().sum());
         }
         sizes.extend(batch.iter().map(|request| (request.id, request.size)));
     }
