@@ -160,7 +160,7 @@ pub(super) fn advise(
     let mut at = market.best_size(&sizes);
     if !sizes[at].estimate.is_filled && 0.0 < market.basis.months {
         // First reads of objects are no sign of what comes after the trace.
-        market = Market::new(question, sample, Basis::of_trace(sample))?;
+        market = Market::new(question, sample, market.basis.of_trace(sample))?;
         freshness = market.choose_rule(&curve, &sample.survey);
         sizes = market.sizes(&curve);
         at = market.best_size(&sizes);

@@ -151,7 +151,8 @@ fn usable(size: Bytes, zone: Bytes) -> Bytes {
 /// Zones that are left at least: one more than any policy needs.
 const ZONES_MIN: u32 = 6;
 
-/// Replays plans on the sample. `None`: the user stopped it.
+/// Replays plans on the sample. If the user stops it, the estimates are of the part that was
+/// replayed by then.
 pub(super) fn replay(
     question: &Question,
     sample: &Sample,

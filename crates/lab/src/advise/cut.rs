@@ -3,7 +3,6 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::Serialize;
 use zonal_base::{Bytes, mix64};
 
 use super::freshness::{Confirmations, RULES};
@@ -14,7 +13,7 @@ use crate::trace::{Contender, FlashBytes, Op, ReplayOutcome, ReplayTally, Reques
 pub(super) const GROUPS: usize = 16;
 
 /// Counts of a part of a sample.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) reads: u64,
     /// Reads of which every chunk was cached.

@@ -39,7 +39,9 @@ pub(super) struct Scale {
     pub(super) from: f64,
     pub(super) to: f64,
     pub(super) is_log: bool,
-    pub(super) ticks: Vec<(f64, String)>,
+    pub(super) ticks: Vec<f64>,
+    /// Writes a value.
+    pub(super) label: fn(f64) -> String,
 }
 
 const WIDTH: f64 = 760.0;
@@ -73,8 +75,8 @@ impl Scale {
         let step = step.into_iter().find(|step| rough <= *step).unwrap_or(10.0 * power);
         let count = (most / step).ceil().max(1.0);
         let ticks = (0..20).map(f64::from).take_while(|number| *number <= count);
-        let ticks = ticks.map(|number| (number * step, label(number * step))).collect();
-        Self { from: 0.0, to: count * step, is_log: false, ticks }
+        let ticks = ticks.map(|number| number * step).collect();
+        Self { from: 0.0, to: count * step, is_log: false, ticks, label }
     }
 }
 
@@ -123,8 +125,8 @@ impl Figure {
 
     fn draw_axes(&self, svg: &mut String) {
         let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
-        for (y, label) in &self.y.ticks {
-            let at = self.at_y(*y);
+        for y in &self.y.ticks {
+            let (at, label) = (self.at_y(*y), (self.y.label)(*y));
             let _ = writeln!(
                 svg,
                 "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
@@ -133,8 +135,8 @@ impl Figure {
                 at + 4.0
             );
         }
-        for (x, label) in &self.x.ticks {
-            let at = self.at_x(*x);
+        for x in &self.x.ticks {
+            let (at, label) = (self.at_x(*x), (self.x.label)(*x));
             let _ = writeln!(
                 svg,
                 "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom}\" y2=\"{:.1}\"/>\
@@ -188,8 +190,8 @@ impl Figure {
                 "<circle class=\"dot\" style=\"{look}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\">\
                  <title>{}: {}, {}</title></circle>",
                 line.name,
-                nearest(&self.x, point.0),
-                nearest(&self.y, point.1),
+                (self.x.label)(point.0),
+                (self.y.label)(point.1),
             );
         }
     }
@@ -206,12 +208,6 @@ impl Figure {
         });
         format!("<ul class=\"legend\">{}</ul>\n", names.collect::<String>())
     }
-}
-
-/// A value as its axis writes such values.
-fn nearest(scale: &Scale, value: f64) -> String {
-    let named = scale.ticks.iter().find(|(tick, _)| (tick - value).abs() < 1e-9 * value.abs());
-    named.map_or_else(|| format!("{value:.4}"), |(_, label)| label.clone())
 }
 
 #[cfg(test)]
@@ -237,7 +233,13 @@ mod tests {
 
     #[test]
     fn values_outside_an_axis_stay_at_its_ends() {
-        let scale = Scale { from: 1.0, to: 100.0, is_log: true, ticks: Vec::new() };
+        let scale = Scale {
+            from: 1.0,
+            to: 100.0,
+            is_log: true,
+            ticks: Vec::new(),
+            label: |_| String::new(),
+        };
         assert_eq!((scale.place(0.0), scale.place(1e9)), (0.0, 1.0));
         assert!((scale.place(10.0) - 0.5).abs() < 1e-9);
     }

@@ -58,12 +58,12 @@ impl Basis {
         }
     }
 
-    /// The time of the trace.
-    pub(super) fn of_trace(sample: &Sample) -> Self {
-        let Survey { reads, seconds, .. } = sample.survey;
-        let hours = seconds as f64 / 3600.0;
-        let name = format!("{hours:.1} h, the time of the trace");
-        Self { name, reads: reads as f64, months: seconds as f64 / MONTH_S }
+    /// The same for the time of the trace.
+    pub(super) fn of_trace(&self, sample: &Sample) -> Self {
+        let reads = sample.survey.reads as f64;
+        let months = self.months * reads / self.reads;
+        let hours = months * MONTH_S / 3600.0;
+        Self { name: format!("{hours:.1} h, the time of the trace"), reads, months }
     }
 }
 

@@ -117,14 +117,14 @@ impl Advice {
         let powers = (29..50).map(|power| 2.0_f64.powi(power));
         let ticks: Vec<f64> = powers.filter(|size| (from..=to).contains(size)).collect();
         let every = ticks.len().div_ceil(9).max(1);
-        let ticks = ticks.into_iter().step_by(every).map(|size| (size, gib(size))).collect();
+        let ticks = ticks.into_iter().step_by(every).collect();
         let chosen = self.choice.estimate.size as f64;
         let mut marks = vec![(chosen, format!("recommended: {}", gib(chosen)))];
         let limit = self.capacity.map(|limit| limit as f64).filter(|limit| *limit < to);
         if let Some(limit) = limit.filter(|limit| (limit / chosen).ln().abs() > 0.5) {
             marks.push((limit, format!("limit: {}", gib(limit))));
         }
-        (Scale { from, to, is_log: true, ticks }, marks)
+        (Scale { from, to, is_log: true, ticks, label: gib }, marks)
     }
 
     /// Hit ratios of all policies by size.
@@ -155,9 +155,9 @@ impl Advice {
         }
         lines.iter_mut().for_each(|line| line.name = escaped(&line.name));
         let (x, marks) = self.sizes_axis();
-        let ticks = (0..=5).map(|fifth| f64::from(fifth) / 5.0);
-        let ticks = ticks.map(|share| (share, format!("{:.0} %", 100.0 * share))).collect();
-        let y = Scale { from: 0.0, to: 1.0, is_log: false, ticks };
+        let ticks = (0..=5).map(|fifth| f64::from(fifth) / 5.0).collect();
+        let label = |share| percent(share, 0.0);
+        let y = Scale { from: 0.0, to: 1.0, is_log: false, ticks, label };
         Exhibit {
             name: "curve",
             title: "Hits by size: reads that need no data from the origin".into(),
@@ -228,18 +228,21 @@ impl Advice {
                 most = values.iter().copied().fold(most, f64::max);
             }
         }
-        let places = ["p50", "p99", "p99.9"].map(String::from);
-        let ticks = (0..3).map(f64::from).zip(places).collect();
-        let x = Scale { from: -0.5, to: 2.5, is_log: false, ticks };
+        let label = |place: f64| match place {
+            ..0.5 => "p50".into(),
+            ..1.5 => "p99".into(),
+            _ => "p99.9".into(),
+        };
+        let x = Scale { from: -0.5, to: 2.5, is_log: false, ticks: vec![0.0, 1.0, 2.0], label };
         let (from, to) =
             (least.log10().floor(), most.log10().ceil().max(least.log10().floor() + 1.0));
         let powers = (-3..9).map(f64::from).filter(|power| (from..=to).contains(power));
-        let ticks = powers.map(|power| (10.0_f64.powf(power), format!("{}", 10.0_f64.powf(power))));
         let y = Scale {
             from: 10.0_f64.powf(from),
             to: 10.0_f64.powf(to),
             is_log: true,
-            ticks: ticks.collect(),
+            ticks: powers.map(|power| 10.0_f64.powf(power)).collect(),
+            label: |ms| format!("{} ms", (ms * 1000.0).round() / 1000.0),
         };
         Exhibit {
             name: "latency",

@@ -185,7 +185,8 @@ impl Sample {
             }
             progress.show_share(reader.done());
         }
-        survey.is_cut = progress.is_stopped();
+        // What was read is still replayed; another Ctrl-C ends that, too.
+        survey.is_cut = progress.take_stop();
         if survey.reads == 0 && survey.is_cut {
             return Err(format!("{}: interrupted before anything was read", question.trace));
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use zonal_base::{Bytes, Nanos};
 
-use super::choice::{Advice, SizeCost};
+use super::choice::{Advice, Basis, SizeCost};
 use super::{Egress, Prices, Question, Sample};
 use crate::Distribution;
 use crate::bench::Progress;
@@ -189,6 +189,9 @@ fn an_interrupted_question_is_answered_by_what_is_known() {
     progress.stop().store(true, std::sync::atomic::Ordering::Relaxed);
     let advice = question.advise(&sample, &progress).expect("something is known");
     assert!(advice.is_cut && advice.runs.is_empty());
+    // Of a part of the sample, from an empty cache on: more misses, and never none.
+    let misses = advice.choice.estimate.misses;
+    assert!((0.01..0.99).contains(&misses), "{misses}");
     assert!(advice.sentences[0].starts_with("Interrupted: from what is known by now, Recommended"));
 }
 
@@ -233,4 +236,14 @@ fn a_load_that_reads_nothing_twice_needs_no_cache() {
     let advice = advise(&question(text(&folder, &lines)));
     assert!(advice.sentences[0].starts_with("Recommended: no cache."), "{}", advice.sentences[0]);
     assert!(!advice.choice.pays);
+}
+
+#[test]
+fn a_rate_that_is_given_is_the_time_of_a_trace_without_times() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines: String = (0..7200).map(|number| format!("{} 300000\n", number % 5000)).collect();
+    let question = Question { reads_per_s: Some(2.0), ..question(text(&folder, &lines)) };
+    let sample = sample(&question);
+    let basis = Basis::per_month(&question, &sample).of_trace(&sample);
+    assert_eq!((basis.name.as_str(), basis.reads), ("1.0 h, the time of the trace", 7200.0));
 }

@@ -58,6 +58,11 @@ impl Progress {
         self.stop.load(Ordering::Relaxed)
     }
 
+    /// Whether the user has asked to stop. From now on, the user has not.
+    pub(crate) fn take_stop(&self) -> bool {
+        self.stop.swap(false, Ordering::Relaxed)
+    }
+
     pub(crate) fn begin(&self, phase: &'static str) {
         self.bar.set_prefix(phase);
         self.bar.set_message("");

@@ -39,7 +39,7 @@ pub fn replay(
 }
 
 /// As [`replay()`], but ends early once `goes_on` returns false. The contenders have then replayed
-/// the same first part of the trace.
+/// the same first part of the trace, one batch at least.
 pub(crate) fn replay_while(
     trace: &Trace,
     contenders: Vec<Box<dyn Contender>>,
@@ -198,10 +198,11 @@ impl Stage<'_> {
             Ok(()) if batch.is_empty() && !source.has_reads => {
                 state.error = Some(source.reader.without_reads(source.position));
             }
-            Ok(()) if batch.is_empty() || !goes_on => state.is_over = true,
+            Ok(()) if batch.is_empty() => state.is_over = true,
             Ok(()) => {
                 state.window.push_back(Arc::new(batch));
-                state.source = Some(source);
+                state.is_over = !goes_on;
+                state.source = goes_on.then_some(source);
             }
         }
     }

@@ -48,8 +48,8 @@ impl LogReader {
         let mut waiting = Vec::new();
         for file in files {
             // A single file need not wait for others.
-            let first = if files.len() == 1 { Some(i64::MIN) } else { first_time(file, format)? };
-            waiting.extend(first.map(|first| (first, file.clone())));
+            let first = if files.len() == 1 { i64::MIN } else { first_time(file, format)? };
+            waiting.push((first, file.clone()));
         }
         waiting.sort_by_key(|(first, _)| *first);
         let mut reader = Self {
@@ -136,13 +136,13 @@ impl LogReader {
     }
 }
 
-/// Time of the first entry of a file; `None` for a file without one.
-fn first_time(file: &TraceFile, format: LogFormat) -> Result<Option<i64>, TraceError> {
+/// Time of the first entry of a file. A file without one comes last: what it skips is counted.
+fn first_time(file: &TraceFile, format: LogFormat) -> Result<i64, TraceError> {
     let mut log = LogFile::new(Input::open(file)?, format);
     while let Some(line) = log.next()? {
         if let LogLine::Entry(entry) = line {
-            return Ok(Some(entry.time_ms));
+            return Ok(entry.time_ms);
         }
     }
-    Ok(None)
+    Ok(i64::MAX)
 }
